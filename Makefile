@@ -1,0 +1,131 @@
+# Every target sets up what it needs; `make` alone lists them.
+# Everything lands in this folder (.venv, .venv-proto, .tools): remove it with `make clean-all`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.ONESHELL:
+MAKEFLAGS += --no-print-directory
+
+# A foreign environment must not leak into ours.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+BIN := .venv/bin
+KILLS ?= 200
+TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/integration tests/spark)
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+GRPCURL_VERSION := v1.9.3
+
+# The interpreter that creates the environments; name another with make PYTHON=python3.12.
+export PYTHON ?=
+
+.PHONY: help venv demo test check format proto proto-baseline lock bench fault compose-test grpcurl clean clean-all java
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- environments ------------------------------------------------------------------------------------------------
+
+venv: .venv/.installed ## create .venv with the locked dependencies and Holdfast itself, editable
+
+# The stamp holds the folder's path: an environment that was copied along with the folder still points to the old one.
+MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$(CURDIR)" ] || echo moved)
+
+.venv/.installed: requirements.lock pyproject.toml $(MOVED)
+	@python=$$(.ci/need python)
+	echo "holdfast: installing requirements.lock into .venv with $$($$python --version) (one to three minutes the first time)"
+	[ -z "$(MOVED)" ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || $$python -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	echo "holdfast: installing this folder into .venv, editable"
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	echo "$(CURDIR)" >$@
+
+.PHONY: moved
+
+.venv-proto/.installed: protos/requirements.lock
+	@python=$$(.ci/need python)
+	echo "holdfast: creating .venv-proto with the packages of protos/requirements.lock"
+	[ -x .venv-proto/bin/python ] && .venv-proto/bin/python -m pip --version >/dev/null 2>&1 || $$python -m venv --clear .venv-proto
+	.venv-proto/bin/python -m pip install --quiet --require-hashes -r protos/requirements.lock
+	touch $@
+
+UV = $(firstword $(wildcard $(BIN)/uv) $(shell command -v uv))
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
+	@[ -n "$(UV)" ] || { echo "holdfast: uv was not found; run make venv first, or install uv." >&2; exit 1; }
+	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
+	$(COMPILE) --output-file protos/requirements.lock protos/requirements.in
+	if grep -nE '://|(^|[[:space:]=])/' requirements.lock protos/requirements.lock; then
+		echo "holdfast: an address or a path got into a lock file, see above." >&2; exit 1
+	fi
+	echo "holdfast: wrote requirements.lock and protos/requirements.lock"
+
+java:
+	@.ci/need java
+
+# --- run and test ------------------------------------------------------------------------------------------------
+
+demo: java venv ## Spark, the broker and a slow system at work, in one terminal
+	@$(BIN)/holdfast demo
+
+# In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
+test: java venv $(if $(HOLDFAST_REQUIRE_GRPCURL),grpcurl) ## run all tests
+	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
+
+check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules
+	@echo "holdfast: ruff format --check" && $(BIN)/ruff format --check .
+	echo "holdfast: ruff check" && $(BIN)/ruff check .
+	echo "holdfast: mypy --strict" && $(BIN)/mypy
+	echo "holdfast: protos/generate.py --check" && .venv-proto/bin/python protos/generate.py --check
+	echo "holdfast: import rules" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py
+
+format: venv ## format and fix what ruff can fix
+	@$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: java venv ## measure; BENCH_ARGS are passed on
+	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+fault: venv ## kill the broker KILLS times while it works and compare what is left with what was promised
+	@$(BIN)/python -m tests.fault.campaign --kills $(KILLS)
+
+compose-test: ## start compose/compose.yaml with a container engine and test it
+	@compose/test.sh
+
+# --- wire contract -----------------------------------------------------------------------------------------------
+
+proto: .venv-proto/.installed ## generate the code in protos/holdfast/v1
+	@.venv-proto/bin/python protos/generate.py
+
+proto-baseline: venv proto ## take the current schema as the one that must stay compatible: at a release only
+	@cp protos/holdfast/v1/descriptors.binpb tests/contract/baseline.binpb
+	echo "holdfast: wrote tests/contract/baseline.binpb"
+
+# --- tools -------------------------------------------------------------------------------------------------------
+
+grpcurl: .tools/bin/grpcurl ## build grpcurl into .tools/bin
+
+.tools/bin/grpcurl:
+	@mkdir -p .tools/bin
+	if .ci/need go 2>/dev/null; then
+		echo "holdfast: building grpcurl $(GRPCURL_VERSION) into .tools/bin (about a minute)"
+		GOBIN="$(CURDIR)/.tools/bin" GOFLAGS=-modcacherw \
+			go install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION)
+	elif command -v grpcurl >/dev/null; then
+		echo "holdfast: using the grpcurl of the PATH"
+		ln -sf "$$(command -v grpcurl)" $@
+	else
+		.ci/need go
+	fi
+
+clean: ## remove what builds, tests and runs left behind
+	@rm -rf dist build bench-results .holdfast .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	find . -name __pycache__ -not -path './.venv*' -type d -prune -exec rm -rf {} +
+
+clean-all: clean ## and the environments and tools too
+	@rm -rf .venv .venv-proto .tools

@@ -1,0 +1,113 @@
+"""Which records of one partition are settled for one subscription, and how: its account.
+
+The cursor alone decides what may be trimmed. It does no I/O and reads no clock,
+so every state it can reach can be reached in a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from holdfast.broker.core import ranges as sets
+from holdfast.broker.core.ranges import Range, RangeSet
+
+
+class Settlement(Enum):
+    """How a record was settled; the value is the field that counts it."""
+
+    ACKED = "acked"
+    DEAD_LETTERED = "dead_lettered"
+    DROPPED = "dropped"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A watermark, the ranges settled beyond it, and the account since ``start``."""
+
+    start: int = 0
+    """Offset at which the account was opened."""
+
+    watermark: int = 0
+    """Lowest offset not yet settled."""
+
+    beyond: RangeSet = ()
+    """Ranges settled out of order, all above the watermark."""
+
+    acked: int = 0
+    """Records settled by an ack since ``start``."""
+
+    dead_lettered: int = 0
+    """Records moved to a dead-letter sink since ``start``."""
+
+    dropped: int = 0
+    """Records that were dropped before this subscription had settled them."""
+
+    skipped: int = 0
+    """Records passed over by a seek."""
+
+    attempts: tuple[tuple[int, int], ...] = ()
+    """(offset, failed tries) of unsettled records that failed, by offset."""
+
+    told: int = 0
+    """Gaps below this offset have been shown to a consumer."""
+
+    sent: int = 0
+    """Offsets below this may have been delivered before."""
+
+    def settle(self, settled: Range, how: Settlement) -> tuple[Cursor, int]:
+        """Return the cursor once ``settled`` is settled, and how many records that settled anew.
+
+        Settling twice changes nothing.
+        """
+        fresh = sum(r.size for r in self.unsettled(settled))
+        if fresh == 0:
+            return self, 0
+        beyond = sets.add(self.beyond, Range(max(settled.first, self.watermark), settled.end))
+        watermark = self.watermark
+        if beyond[0].first <= watermark:
+            watermark, beyond = beyond[0].end, beyond[1:]
+        moved = replace(
+            self,
+            watermark=watermark,
+            beyond=beyond,
+            attempts=tuple(
+                (offset, tries)
+                for offset, tries in self.attempts
+                if offset >= watermark and not sets.contains(beyond, offset)
+            )
+            if self.attempts
+            else (),
+        )
+        return replace(moved, **{how.value: getattr(moved, how.value) + fresh}), fresh
+
+    def unsettled(self, within: Range) -> Iterator[Range]:
+        """Yield the parts of ``within`` that are not settled."""
+        first = max(within.first, self.watermark)
+        if first < within.end:
+            yield from sets.missing(self.beyond, Range(first, within.end))
+
+    def is_settled(self, offset: int) -> bool:
+        """Whether ``offset`` is settled."""
+        return offset < self.watermark or sets.contains(self.beyond, offset)
+
+    def pending(self, next_offset: int) -> int:
+        """Records not settled, given the offset that the next record will get."""
+        return next_offset - self.watermark - sets.count(self.beyond)
+
+    def failed(self, offset: int) -> Cursor:
+        """Return the cursor once the record at ``offset`` has failed once more."""
+        tries = dict(self.attempts)
+        tries[offset] = tries.get(offset, 0) + 1
+        return replace(self, attempts=tuple(sorted(tries.items())))
+
+    def attempts_of(self, offset: int) -> int:
+        """Failed tries of the record at ``offset``."""
+        return dict(self.attempts).get(offset, 0) if self.attempts else 0
+
+    def balances(self, next_offset: int) -> bool:
+        """Whether the account adds up: everything since ``start`` is settled in one way, or pending."""
+        settled = self.acked + self.dead_lettered + self.dropped + self.skipped
+        return next_offset - self.start == settled + self.pending(next_offset)

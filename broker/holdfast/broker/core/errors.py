@@ -1,0 +1,348 @@
+"""Everything the broker refuses, and what the caller does next.
+
+    BrokerError
+    ├── Invalid            the request is wrong; the same request will never succeed
+    │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge,
+    │   └── InvalidPartition, InvalidRange, InvalidOpen, InvalidCredit, InvalidRequest
+    ├── NotFound           SinkNotFound, SubscriptionNotFound
+    ├── Conflict           SinkExists, SinkNotEmpty
+    ├── Exhausted          try again after `retry_after_s`
+    │   └── SinkFull, DiskFull, TooManyWaiting, TooManySinks, TooManyStreams
+    ├── OutOfRange         OffsetTrimmed, OffsetAhead
+    ├── Superseded         somebody newer has taken over, or the numbering is broken
+    │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced
+    ├── Unavailable        Draining, StoreFenced: the broker is going away; come back
+    └── DataLoss           PageQuarantined
+
+The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class BrokerError(Exception):
+    """Base of all refusals. ``facts`` are short strings, never payloads."""
+
+    reason: ClassVar[str]
+    retry_after_s: float | None = None
+
+    def __init__(self, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.facts = {name: str(value) for name, value in facts.items()}
+
+
+class Invalid(BrokerError):
+    """The request is wrong. Mend it; do not retry it."""
+
+    reason = "INVALID_REQUEST"
+
+    def __init__(self, message: str, *, field: str = "", **facts: object) -> None:
+        super().__init__(message, **({"field": field} if field else {}), **facts)
+        self.field = field
+
+
+class InvalidName(Invalid):
+    """A name does not have the form that names have."""
+
+    reason = "INVALID_SINK_NAME"
+
+
+class InvalidSetting(Invalid):
+    """A setting has a wrong value."""
+
+    reason = "INVALID_SETTING"
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} = {value}: must be {allowed}", field=name, value=value, allowed=allowed)
+
+
+class InvalidPage(Invalid):
+    """A page contradicts itself."""
+
+    reason = "INVALID_PAGE"
+
+
+class PageCorrupt(Invalid):
+    """A page does not match its checksum: it was damaged on the way. Encode it again."""
+
+    reason = "PAGE_CORRUPT"
+
+    def __init__(self, stated: int, found: int) -> None:
+        super().__init__(
+            f"the page's CRC-32 is {found:08x}, stated is {stated:08x}",
+            stated=f"{stated:08x}",
+            found=f"{found:08x}",
+        )
+
+
+class RecordTooLarge(Invalid):
+    """One record is over a bound that no waiting will change."""
+
+    reason = "RECORD_TOO_LARGE"
+
+    def __init__(self, size: int, bound: int, what: str) -> None:
+        super().__init__(f"{what} of {size} bytes is over the bound of {bound} bytes", size=size, bound=bound)
+
+
+class InvalidPartition(Invalid):
+    """There is no such partition."""
+
+    reason = "INVALID_PARTITION"
+
+    def __init__(self, partition: int, partitions: int) -> None:
+        super().__init__(
+            f"partition {partition} does not exist; the sink has 0 to {partitions - 1}",
+            field="partition",
+            partition=partition,
+            partitions=partitions,
+        )
+
+
+class InvalidRange(Invalid):
+    """A range of offsets is empty, upside down, or too many of them."""
+
+    reason = "INVALID_RANGE"
+
+
+class InvalidOpen(Invalid):
+    """A stream did not begin with a good `open`."""
+
+    reason = "INVALID_OPEN"
+
+
+class InvalidCredit(Invalid):
+    """A credit is out of bounds."""
+
+    reason = "INVALID_CREDIT"
+
+
+class InvalidNack(Invalid):
+    """A nack asks for something that is out of bounds."""
+
+    reason = "INVALID_NACK"
+
+
+class InvalidPull(Invalid):
+    """A pull asks for something that is out of bounds."""
+
+    reason = "INVALID_PULL"
+
+
+class InvalidInterval(Invalid):
+    """An interval is out of bounds."""
+
+    reason = "INVALID_INTERVAL"
+
+
+class InvalidPageToken(Invalid):
+    """A list was asked to go on from a token that it never gave."""
+
+    reason = "INVALID_PAGE_TOKEN"
+
+
+class SinkNotFound(BrokerError):
+    """There is no such sink. Create it first."""
+
+    reason = "SINK_NOT_FOUND"
+
+    def __init__(self, sink: str) -> None:
+        super().__init__(f"there is no sink {sink!r}", sink=sink)
+
+
+class SubscriptionNotFound(BrokerError):
+    """There is no such subscription."""
+
+    reason = "SUBSCRIPTION_NOT_FOUND"
+
+    def __init__(self, sink: str, subscription: str) -> None:
+        super().__init__(f"sink {sink!r} has no subscription {subscription!r}", sink=sink, subscription=subscription)
+
+
+class SinkExists(BrokerError):
+    """The sink exists with other settings. Use them, or update the sink."""
+
+    reason = "SINK_EXISTS"
+
+    def __init__(self, sink: str, differs: str) -> None:
+        super().__init__(f"sink {sink!r} exists with other settings: {differs}", sink=sink, differs=differs)
+
+
+class SinkNotEmpty(BrokerError):
+    """Unsettled records are left. Wait until they are delivered, or force the deletion."""
+
+    reason = "SINK_NOT_EMPTY"
+
+    def __init__(self, sink: str, pending: int) -> None:
+        super().__init__(f"sink {sink!r} still holds {pending} unsettled records", sink=sink, pending=pending)
+
+
+class Exhausted(BrokerError):
+    """No room now. Try again after ``retry_after_s``."""
+
+    reason = "EXHAUSTED"
+    retry_after_s: float | None = 0.25
+
+
+class SinkFull(Exhausted):
+    """A limit of the sink is reached and its policy is to reject."""
+
+    reason = "SINK_FULL"
+
+    def __init__(self, sink: str, limit: str, bound: int, used: int) -> None:
+        super().__init__(
+            f"sink {sink!r} is full: {limit} is {bound}, {used} used",
+            sink=sink,
+            limit=limit,
+            bound=bound,
+            used=used,
+        )
+
+
+class DiskFull(Exhausted):
+    """The disk has no room above the reserve. Free some; appends come back by themselves."""
+
+    reason = "DISK_FULL"
+    retry_after_s = 1.0
+
+    def __init__(self, free: int, reserve: int) -> None:
+        super().__init__(f"{free} bytes are free on the disk, the reserve is {reserve}", free=free, reserve=reserve)
+
+
+class TooManyWaiting(Exhausted):
+    """More bytes wait for their sync than the broker holds."""
+
+    reason = "TOO_MANY_WAITING"
+    retry_after_s = 0.05
+
+    def __init__(self, waiting: int, bound: int) -> None:
+        super().__init__(f"{waiting} bytes wait for their sync; the bound is {bound}", waiting=waiting, bound=bound)
+
+
+class TooManySinks(Exhausted):
+    """The broker has as many sinks or partitions as it may have. Delete one, or raise the bound."""
+
+    reason = "TOO_MANY_SINKS"
+    retry_after_s = None
+
+    def __init__(self, what: str, bound: int) -> None:
+        super().__init__(f"the broker holds at most {bound} {what}", what=what, bound=bound)
+
+
+class TooManyStreams(Exhausted):
+    """The broker serves as many streams as it may."""
+
+    reason = "TOO_MANY_STREAMS"
+    retry_after_s = 1.0
+
+    def __init__(self, bound: int) -> None:
+        super().__init__(f"the broker serves at most {bound} streams", bound=bound)
+
+
+class OffsetTrimmed(BrokerError):
+    """The position is gone. Start again at ``earliest``, or accept the loss."""
+
+    reason = "OFFSET_TRIMMED"
+
+    def __init__(self, requested: int, earliest: int, next_offset: int) -> None:
+        super().__init__(
+            f"offset {requested} was trimmed; the earliest is {earliest}",
+            requested=requested,
+            earliest=earliest,
+            next=next_offset,
+        )
+
+
+class OffsetAhead(BrokerError):
+    """The position is beyond the end. Nothing is there yet."""
+
+    reason = "OFFSET_AHEAD"
+
+    def __init__(self, requested: int, earliest: int, next_offset: int) -> None:
+        super().__init__(
+            f"offset {requested} is beyond the end; the next is {next_offset}",
+            requested=requested,
+            earliest=earliest,
+            next=next_offset,
+        )
+
+
+class WriterFenced(BrokerError):
+    """A newer epoch of this writer exists. Stop, or open a new epoch."""
+
+    reason = "WRITER_FENCED"
+
+    def __init__(self, writer_id: str, epoch: int, current: int | None) -> None:
+        now = "is no longer known" if current is None else f"is now at epoch {current}"
+        super().__init__(f"writer {writer_id!r} {now}; {epoch} is fenced", writer_id=writer_id, epoch=epoch)
+
+
+class SequenceGap(BrokerError):
+    """An earlier page of this writer is missing. Go back to ``expected``, or take a new epoch."""
+
+    reason = "SEQUENCE_GAP"
+
+    def __init__(self, partition: int, sequence: int, expected: int) -> None:
+        super().__init__(
+            f"partition {partition} expects sequence {expected}, not {sequence}",
+            partition=partition,
+            sequence=sequence,
+            expected=expected,
+        )
+
+
+class SequenceConflict(BrokerError):
+    """The sequence was used for other data. The publisher is broken; take a new epoch."""
+
+    reason = "SEQUENCE_CONFLICT"
+
+    def __init__(self, partition: int, sequence: int) -> None:
+        super().__init__(
+            f"sequence {sequence} of partition {partition} was used for other data",
+            partition=partition,
+            sequence=sequence,
+        )
+
+
+class ConsumerReplaced(BrokerError):
+    """Another stream was opened with the same consumer id."""
+
+    reason = "CONSUMER_REPLACED"
+
+    def __init__(self, consumer_id: str) -> None:
+        super().__init__(f"another stream opened as consumer {consumer_id!r}", consumer_id=consumer_id)
+
+
+class Draining(BrokerError):
+    """The broker is stopping. Come back to its successor."""
+
+    reason = "DRAINING"
+    retry_after_s = 1.0
+
+    def __init__(self) -> None:
+        super().__init__("the broker is stopping")
+
+
+class StoreFenced(BrokerError):
+    """A write or sync failed; nothing is accepted until the broker was restarted."""
+
+    reason = "STORE_FENCED"
+    retry_after_s = 2.0
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"the store is fenced after a failure: {cause}", cause=cause)
+
+
+class PageQuarantined(BrokerError):
+    """The stored page fails its checksum; its bytes are kept aside."""
+
+    reason = "PAGE_QUARANTINED"
+
+    def __init__(self, partition: int, first: int, last: int) -> None:
+        super().__init__(
+            f"the page with offsets {first} to {last} of partition {partition} is damaged",
+            partition=partition,
+            first=first,
+            last=last,
+        )

@@ -1,0 +1,370 @@
+"""One subscription on one partition: who owns it, what is in flight, and what an answer means.
+
+STRICT order: a failure at offset k voids everything sent from k on (the revision goes up) and it is sent again,
+k first. Answers under an older revision count only below the lowest offset that was voided since.
+Times are seconds on a monotonic clock and are passed in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+from holdfast.broker.core.cursor import Cursor, Settlement
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.resend import Resend
+from holdfast.broker.core.settings import SECOND_US, SinkSettings
+
+HOLES_MAX: Final = 4096
+"""Ranges settled beyond the watermark; at the bound nothing new is sent until the lowest are settled."""
+_HISTORY_MAX: Final = 1024
+
+
+class Outcome(IntEnum):
+    """What became of an answered range; the numbers are those of the wire."""
+
+    OK = 1
+    ALREADY_SETTLED = 2
+    STALE = 3
+    UNKNOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Who answers, and under what."""
+
+    owner_epoch: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """Everything sent from ``first`` on is void."""
+
+    first: int
+    revision: int
+
+
+@dataclass(slots=True)
+class InFlight:
+    """How much one consumer has unsettled, over all its lanes."""
+
+    records: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Flight:
+    base: int
+    first: int
+    end: int
+    size: int
+    unsettled: int
+
+
+Results = list[tuple[Range, Outcome]]
+
+
+class Lane:
+    """The delivery state of one subscription on one partition. Its cursor is the only part that is stored."""
+
+    def __init__(self, cursor: Cursor, settings: SinkSettings) -> None:
+        self.cursor = cursor
+        self.settings = settings
+        self.resend = Resend(settings)
+        self.owner: str | None = None
+        self.owner_epoch = 0
+        self.revision = 0
+        self.position = min(cursor.watermark, cursor.told)
+        """Next offset to look at: entries are sent from here, gaps told."""
+        self.redelivered = 0
+        """Records sent again, in the life of this process."""
+        self._history: list[tuple[int, int]] = []
+        self._flights: deque[_Flight] = deque()
+        self._usage = InFlight()
+        self._deadline_base = 0.0
+
+    # -- ownership
+
+    def take(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
+        """Give the lane to a consumer. Nothing is in flight."""
+        self.owner, self.owner_epoch, self._usage = owner, owner_epoch, usage
+        self.revision, self._history = 0, []
+        self.position = min(self.cursor.watermark, self.cursor.told)
+
+    def release(self, *, failed: bool) -> None:
+        """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head."""
+        head = self._lowest_unsettled()
+        if failed and head is not None:
+            self.cursor = self.cursor.failed(head)
+        self._void(0)
+        self.owner = None
+
+    # -- sending
+
+    @property
+    def records_in_flight(self) -> int:
+        return sum(flight.unsettled for flight in self._flights)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is in flight."""
+        return not self._flights
+
+    def pages_in_flight(self) -> set[int]:
+        """Base offsets of the pages in flight."""
+        return {flight.base for flight in self._flights}
+
+    def pages_allowed(self, now: float) -> int | None:
+        """How many pages may be sent now; None is no bound but the credit."""
+        if len(self.cursor.beyond) >= HOLES_MAX and self._flights:
+            return 0
+        return self.resend.pages_allowed(now, len(self._flights))
+
+    def send(self, base: int, end: int, size: int, now: float, *, records_max: int | None = None) -> list[Range]:
+        """Put a page in flight and return its ranges to process; none when all of it is settled."""
+        ranges = list(self.cursor.unsettled(Range(max(base, self.position), end)))
+        if records_max is not None:
+            ranges, end = _first_of(ranges, records_max, end)
+        self.position = max(self.position, end)
+        if not ranges:
+            return []
+        records = sum(r.size for r in ranges)
+        if not self._flights:
+            self._deadline_base = now
+        self._flights.append(_Flight(base, ranges[0].first, ranges[-1].end, size, records))
+        self._usage.records += records
+        self._usage.size += size
+        again = sum(min(r.end, self.cursor.sent) - r.first for r in ranges if r.first < self.cursor.sent)
+        self.redelivered += again
+        if end > self.cursor.sent:
+            self.cursor = replace(self.cursor, sent=end)
+        return ranges
+
+    def tell(self, end: int) -> None:
+        """A gap up to ``end`` has been shown to the consumer."""
+        self.position = max(self.position, end)
+
+    # -- answers
+
+    def settle(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
+        """Settle what ``asked`` covers of the deliveries that are in flight."""
+        return self._answered(answer, asked, how, now, next_offset)
+
+    def settle_until(self, answer: Answer, asked: Range, now: float, next_offset: int) -> Results:
+        """Settle everything up to ``asked.end``, delivered or not: only for the owner."""
+        stale = self._stale_from(answer)
+        if stale is None or asked.end > next_offset:
+            return [(asked, Outcome.STALE if stale is None else Outcome.UNKNOWN)]
+        end = min(asked.end, max(stale, self.cursor.watermark))
+        results: Results = []
+        if end > self.cursor.watermark:
+            whole = Range(self.cursor.watermark, end)
+            self._apply(whole, Settlement.ACKED, now, next_offset)
+            self.position = max(self.position, end)
+            results.append((Range(min(asked.first, end - 1), end), Outcome.OK))
+        elif end >= asked.end:
+            results.append((asked, Outcome.ALREADY_SETTLED))
+        if asked.end > end:
+            results.append((Range(max(asked.first, end), asked.end), Outcome.STALE))
+        return results
+
+    def nack(
+        self,
+        answer: Answer,
+        asked: Sequence[Range],
+        now: float,
+        *,
+        delay_s: float | None,
+        random: float,
+        reason: str,
+    ) -> tuple[Results, Revocation | None]:
+        """Give records back: the lowest of them failed, and all from there on comes again."""
+        results: Results = []
+        lowest: int | None = None
+        for wanted in asked:
+            for part, outcome in self._judged(answer, wanted):
+                results.append((part, outcome))
+                if outcome is Outcome.OK:
+                    lowest = part.first if lowest is None else min(lowest, part.first)
+        if lowest is None:
+            return results, None
+        self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
+        return results, self._fail_at(lowest)
+
+    def extend(self, owner_epoch: int, now: float) -> bool:
+        """Start the running deadline anew. False when somebody else owns the lane."""
+        if self.owner is None or owner_epoch != self.owner_epoch:
+            return False
+        self._deadline_base = now
+        return True
+
+    def expire(self, now: float, random: float) -> Revocation | None:
+        """Let time pass: the head's deadline may have gone by."""
+        deadline = self.deadline()
+        head = self._lowest_unsettled()
+        if deadline is None or head is None or now < deadline:
+            return None
+        self.resend.fail(now, delay_s=None, random=random, reason="the deadline passed without an answer")
+        return self._fail_at(head)
+
+    def deadline(self) -> float | None:
+        """When the lowest record in flight expires."""
+        return self._deadline_base + self.settings.ack_deadline_us / SECOND_US if self._flights else None
+
+    def next_timer(self) -> float | None:
+        """When time will change something here, if ever."""
+        times = [t for t in (self.deadline(), self.resend.next_timer()) if t is not None]
+        return min(times, default=None)
+
+    # -- what happens to records meanwhile
+
+    def drop(self, dropped: Range, now: float, next_offset: int) -> int:
+        """Records were dropped: those unsettled count as dropped. Returns how many."""
+        before = self.cursor.dropped
+        self._apply(dropped, Settlement.DROPPED, now, next_offset, answered=False)
+        return self.cursor.dropped - before
+
+    def seek(self, offset: int, next_offset: int) -> Revocation:
+        """Close the account and open a new one at ``offset``; everything in flight is void."""
+        self._void(0)
+        self.revision += 1
+        self._remember(0)
+        self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
+        self.position = offset
+        return Revocation(0, self.revision)
+
+    def pause(self, reason: str) -> Revocation | None:
+        """Stop sending; what is in flight is void."""
+        self.resend.pause(reason)
+        if self.idle:
+            return None
+        return self._revoke(self._flights[0].first)
+
+    # -- inside
+
+    def _lowest_unsettled(self) -> int | None:
+        if not self._flights:
+            return None
+        flight = self._flights[0]
+        return next(self.cursor.unsettled(Range(flight.first, flight.end))).first
+
+    def _fail_at(self, offset: int) -> Revocation:
+        self.cursor = self.cursor.failed(offset)
+        return self._revoke(offset)
+
+    def _revoke(self, first: int) -> Revocation:
+        self._void(first)
+        self.revision += 1
+        self._remember(first)
+        self.position = min(self.position, first)
+        return Revocation(first, self.revision)
+
+    def _void(self, first: int) -> None:
+        """Take everything from ``first`` on out of flight."""
+        while self._flights and self._flights[-1].end > first:
+            flight = self._flights.pop()
+            if flight.first < first:
+                kept = sum(r.size for r in self.cursor.unsettled(Range(flight.first, first)))
+                self._usage.records -= flight.unsettled - kept
+                if kept:
+                    self._flights.append(_Flight(flight.base, flight.first, first, flight.size, kept))
+                else:
+                    self._usage.size -= flight.size
+                break
+            self._usage.records -= flight.unsettled
+            self._usage.size -= flight.size
+
+    def _remember(self, first: int) -> None:
+        while self._history and self._history[-1][1] >= first:
+            self._history.pop()
+        self._history.append((self.revision, first))
+        if len(self._history) > _HISTORY_MAX:
+            # The two oldest become one that voids what either voided.
+            (_, lowest), (revision, _) = self._history[0], self._history[1]
+            self._history[:2] = [(revision, lowest)]
+
+    def _stale_from(self, answer: Answer) -> int | None:
+        """Lowest offset that the answer is too old for; None when it is too old for all, or not the owner's."""
+        if self.owner is None or answer.owner_epoch != self.owner_epoch or answer.revision > self.revision:
+            return None
+        for revision, first in self._history:
+            if revision > answer.revision:
+                return first
+        return 1 << 63
+
+    def _judged(self, answer: Answer, asked: Range) -> Results:
+        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        stale = self._stale_from(answer)
+        if stale is None:
+            return [(asked, Outcome.STALE)]
+        results: Results = []
+        fresh = Range(asked.first, min(asked.end, stale))
+        at = fresh.first
+        if fresh.size > 0:
+            for part in self.cursor.unsettled(fresh):
+                if part.first > at:
+                    results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
+                results.extend(self._in_flight(part))
+                at = part.end
+            if at < fresh.end:
+                results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
+        if asked.end > stale:
+            results.append((Range(max(asked.first, stale), asked.end), Outcome.STALE))
+        return results
+
+    def _in_flight(self, part: Range) -> Results:
+        results: Results = []
+        at = part.first
+        for flight in self._flights:
+            first, end = max(at, flight.first), min(part.end, flight.end)
+            if first < end:
+                if first > at:
+                    results.append((Range(at, first), Outcome.UNKNOWN))
+                results.append((Range(first, end), Outcome.OK))
+                at = end
+        if at < part.end:
+            results.append((Range(at, part.end), Outcome.UNKNOWN))
+        return results
+
+    def _answered(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
+        results = self._judged(answer, asked)
+        for part, outcome in results:
+            if outcome is Outcome.OK:
+                self._apply(part, how, now, next_offset)
+        return results
+
+    def _apply(self, settled: Range, how: Settlement, now: float, next_offset: int, *, answered: bool = True) -> None:
+        head = self._lowest_unsettled()
+        for flight in self._flights:
+            if flight.first < settled.end and settled.first < flight.end:
+                within = Range(max(flight.first, settled.first), min(flight.end, settled.end))
+                fresh = sum(r.size for r in self.cursor.unsettled(within))
+                flight.unsettled -= fresh
+                self._usage.records -= fresh
+                if flight.unsettled == 0:
+                    self._usage.size -= flight.size
+        self._flights = deque(flight for flight in self._flights if flight.unsettled)
+        self.cursor, fresh = self.cursor.settle(settled, how)
+        if self._flights and self._lowest_unsettled() != head:
+            self._deadline_base = now
+        if answered:
+            if fresh:
+                self.resend.settled(now, watermark=self.cursor.watermark, next_offset=next_offset)
+            told = min(self.cursor.watermark, self.position)
+            if told > self.cursor.told:
+                self.cursor = replace(self.cursor, told=told)
+
+
+def _first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:
+    """The first ``records`` offsets of ``ranges``, and where the page ends then."""
+    taken: list[Range] = []
+    for found in ranges:
+        if records <= 0:
+            return taken, taken[-1].end
+        taken.append(Range(found.first, min(found.end, found.first + records)))
+        records -= taken[-1].size
+    return taken, taken[-1].end if taken and taken[-1].end < ranges[-1].end else end

@@ -1,0 +1,94 @@
+"""Whether an append fits a sink, and what has to go for it: decided before anything is written.
+
+The bound is exact and counts what is queued. Only confirmed pages that nobody has in flight can be dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.broker.core.errors import RecordTooLarge, SinkFull
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import Entry
+from holdfast.broker.core.settings import Overflow, SinkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A page that has to go."""
+
+    partition: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The decision needs something first: the oldest entries of a partition, or the batch that is on its way."""
+
+    load: int | None
+    """Partition whose oldest entries are needed, or None to wait for the batch."""
+
+
+def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
+    """Records and bytes of a sink, queued ones included."""
+    records = sum(log.next_offset - log.head.removed_records for log in logs)
+    size = sum(log.size + log.queued_bytes for log in logs)
+    return records, size
+
+
+def admit(
+    sink: str,
+    settings: SinkSettings,
+    logs: Sequence[PartitionLog],
+    in_flight: Sequence[frozenset[int]],
+    records: int,
+    size: int,
+) -> list[Drop] | Wait:
+    """Return the pages to drop for an append of ``records`` and ``size`` bytes; empty when it fits.
+
+    ``in_flight`` holds, per partition, the base offsets of the pages that are in flight.
+
+    Raises:
+        SinkFull: the policy is REJECT and it does not fit.
+        RecordTooLarge: the policy is REJECT and it never will.
+    """
+    used_records, used_bytes = usage(logs)
+    over_records = used_records + records - settings.max_disk_cache if settings.max_disk_cache else 0
+    over_bytes = used_bytes + size - settings.max_total_bytes
+    if over_records <= 0 and over_bytes <= 0:
+        return []
+    if settings.overflow == Overflow.REJECT:
+        if size > settings.max_total_bytes:
+            raise RecordTooLarge(size, settings.max_total_bytes, "an append")
+        if settings.max_disk_cache and records > settings.max_disk_cache:
+            raise RecordTooLarge(records, settings.max_disk_cache, "an append (counted in records)")
+        if over_bytes > 0:
+            raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, used_bytes)
+        raise SinkFull(sink, "max_disk_cache", settings.max_disk_cache, used_records)
+    return _oldest(logs, in_flight, over_records, over_bytes)
+
+
+def _oldest(
+    logs: Sequence[PartitionLog], in_flight: Sequence[frozenset[int]], over_records: int, over_bytes: int
+) -> list[Drop] | Wait:
+    """The oldest pages, over all partitions by age, until enough is free or nothing is left to drop."""
+    heads = {log.number: [e for e in log.first_entries() if e.base not in in_flight[log.number]] for log in logs}
+    seen = dict.fromkeys(heads, 0)
+    drops: list[Drop] = []
+    while over_records > 0 or over_bytes > 0:
+        for log in logs:
+            # Entries beyond the loaded ones may be the oldest: load before judging.
+            if not log.whole and seen[log.number] == len(heads[log.number]) and log.pages > len(log.first_entries()):
+                return drops or Wait(load=log.number)
+        candidates = [(heads[n][seen[n]].age_us, n) for n in heads if seen[n] < len(heads[n])]
+        if not candidates:
+            queued = any(log.queued_bytes for log in logs)
+            return drops or (Wait(load=None) if queued else [])
+        _, partition = min(candidates)
+        entry = heads[partition][seen[partition]]
+        seen[partition] += 1
+        drops.append(Drop(partition, entry))
+        over_records -= entry.count
+        over_bytes -= entry.size
+    return drops

@@ -1,0 +1,260 @@
+"""One partition as a log: offsets given out, what is stored, what was removed, and the gaps.
+
+Three numbers tell records apart: ``next_offset`` counts what was given an offset, ``confirmed`` what is durable,
+and the difference waits for its batch. Only confirmed pages are read, dropped or trimmed. Two stored values have one
+owner each: appends move the ``Tail``, removals move the ``Head``; so their batches may be written in either order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Final
+
+from holdfast.broker.core.pages import DropReason, Entry, Gap
+
+RECENT_MAX: Final = 256
+"""Entries kept in memory at the tail of each partition, at least; twice as many at most."""
+GAPS_MAX: Final = 1_000
+"""Gaps kept apart per partition; above it those with nothing left between them merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What appends change. Stored with every batch that appends to the partition."""
+
+    next_offset: int = 0
+    """Offset that the next record will get."""
+
+    appended_bytes: int = 0
+    """Bytes of all bodies ever appended."""
+
+    appended_pages: int = 0
+    """Pages ever appended."""
+
+    accepted_at_us: int = 0
+    """Wall clock of the last append; never goes back."""
+
+    age_us: int = 0
+    """The same on the broker's own clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What trims and drops change. Stored with every batch that removes pages."""
+
+    earliest: int = 0
+    """Lowest offset that may still be stored: nothing below it is."""
+
+    removed_records: int = 0
+    """Records ever trimmed or dropped."""
+
+    removed_bytes: int = 0
+    """Bytes of their bodies."""
+
+    removed_pages: int = 0
+    """Pages ever trimmed or dropped."""
+
+    dropped: tuple[tuple[int, int], ...] = ()
+    """(reason, records) dropped in the sink's life."""
+
+
+class PartitionLog:
+    """The state of one partition. Changed only by the owner of the sink's state."""
+
+    __slots__ = (
+        "_accepted_at_us",
+        "_gaps",
+        "head",
+        "next_offset",
+        "number",
+        "oldest",
+        "queued_bytes",
+        "recent",
+        "tail",
+    )
+
+    def __init__(
+        self, number: int, tail: Tail | None = None, head: Head | None = None, gaps: tuple[Gap, ...] = ()
+    ) -> None:
+        self.number = number
+        self.tail = tail or Tail()
+        """As confirmed."""
+        self.head = head or Head()
+        self.next_offset = self.tail.next_offset
+        """Offset that the next append will get; those from ``tail.next_offset`` on wait for their batch."""
+        self.queued_bytes = 0
+        self.recent: list[Entry] = []
+        """The last entries: everything from ``recent[0].base`` on."""
+        self.oldest: deque[Entry] = deque()
+        """The first entries, as far as they were loaded; used when ``recent`` does not reach down to them."""
+        self._gaps = list(gaps)
+        self._accepted_at_us = self.tail.accepted_at_us
+
+    # -- sizes
+
+    @property
+    def records(self) -> int:
+        """Records stored."""
+        return self.tail.next_offset - self.head.removed_records
+
+    @property
+    def size(self) -> int:
+        """Bytes of bodies stored."""
+        return self.tail.appended_bytes - self.head.removed_bytes
+
+    @property
+    def pages(self) -> int:
+        """Pages stored."""
+        return self.tail.appended_pages - self.head.removed_pages
+
+    @property
+    def earliest(self) -> int:
+        """Lowest offset stored, or the next one when nothing is."""
+        first = self.first_entry()
+        if first is not None:
+            return first.base
+        return self.tail.next_offset if self.pages == 0 else self.head.earliest
+
+    @property
+    def whole(self) -> bool:
+        """``recent`` holds every entry of the partition."""
+        return len(self.recent) == self.pages
+
+    # -- appends
+
+    def reserve(self, records: int, size: int) -> int:
+        """Give out offsets for an append; returns the first."""
+        first = self.next_offset
+        self.next_offset += records
+        self.queued_bytes += size
+        return first
+
+    def accept_time(self, wall_us: int) -> int:
+        """The time that an append gets: the wall clock's, but never before the last one's."""
+        self._accepted_at_us = max(self._accepted_at_us, wall_us)
+        return self._accepted_at_us
+
+    def confirm(self, tail: Tail, entries: list[Entry], size: int) -> None:
+        """A batch with ``entries`` is durable; ``size`` is what ``reserve`` was told for them."""
+        self.tail = tail
+        self.queued_bytes -= size
+        self.recent.extend(entries)
+        if len(self.recent) > 2 * RECENT_MAX:
+            del self.recent[:-RECENT_MAX]
+
+    # -- the first entries
+
+    def first_entry(self) -> Entry | None:
+        """The oldest entry, or None when there is none or it is not in memory (see ``needs_oldest``)."""
+        if self.pages == 0:
+            return None
+        if self.whole:
+            return self.recent[0]
+        return self.oldest[0] if self.oldest else None
+
+    @property
+    def needs_oldest(self) -> bool:
+        """Entries exist and the first of them are not in memory."""
+        return self.pages > 0 and not self.whole and not self.oldest
+
+    def first_entries(self) -> list[Entry]:
+        """The oldest entries that are in memory, in order."""
+        if self.whole:
+            return list(self.recent)
+        return list(self.oldest)
+
+    def recent_from(self, offset: int) -> list[Entry] | None:
+        """The entries that end above ``offset``, or None when ``recent`` does not reach down to it."""
+        if not self.whole and (not self.recent or self.recent[0].base > offset):
+            return None
+        return self.recent[bisect_right(self.recent, offset, key=lambda entry: entry.end) :]
+
+    def offer_oldest(self, entries: list[Entry]) -> None:
+        """Take in the first entries as the store has them; what was removed meanwhile is left out."""
+        if self.needs_oldest:
+            live = [e for e in entries if e.base >= self.head.earliest and self.gap_at(e.base) is None]
+            self.oldest = deque(e for e in live if e.end <= self.tail.next_offset)
+
+    # -- removals
+
+    def remove(self, entries: list[Entry], *, reason: DropReason | None, at_us: int) -> list[Gap]:
+        """Take confirmed entries, in order, out; with a reason they were dropped and leave gaps, which are returned.
+
+        Entries that begin at the front are consecutive.
+        """
+        gone = {entry.base for entry in entries}
+        front = self.first_entry()
+        at_front = front is not None and front.base == entries[0].base
+        records = sum(entry.count for entry in entries)
+        dropped = dict(self.head.dropped)
+        if reason is not None:
+            dropped[int(reason)] = dropped.get(int(reason), 0) + records
+        self.oldest = deque(entry for entry in self.oldest if entry.base not in gone)
+        if self.recent and entries[-1].base >= self.recent[0].base:
+            self.recent = [entry for entry in self.recent if entry.base not in gone]
+        self.head = replace(
+            self.head,
+            removed_records=self.head.removed_records + records,
+            removed_bytes=self.head.removed_bytes + sum(entry.size for entry in entries),
+            removed_pages=self.head.removed_pages + len(entries),
+            dropped=tuple(sorted(dropped.items())),
+        )
+        first = self.first_entry()
+        earliest = self.head.earliest
+        if first is not None:
+            earliest = first.base
+        elif at_front:
+            earliest = entries[-1].end
+        self.head = replace(self.head, earliest=self.tail.next_offset if self.pages == 0 else earliest)
+        return self._mark(entries, reason, at_us) if reason is not None else []
+
+    def _mark(self, entries: list[Entry], reason: DropReason, at_us: int) -> list[Gap]:
+        made: list[Gap] = []
+        for entry in entries:
+            last = made[-1] if made else None
+            if last is not None and last.end == entry.base:
+                made[-1] = replace(last, end=entry.end, size=last.size + entry.size, pages=last.pages + 1)
+            else:
+                made.append(Gap(entry.base, entry.end, reason, at_us, entry.size, 1))
+        self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
+        return made
+
+    # -- gaps
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """All gaps that are known, by offset."""
+        return tuple(self._gaps)
+
+    def gap_at(self, offset: int) -> Gap | None:
+        """The gap that ``offset`` lies in."""
+        gap = self.next_gap(offset)
+        return gap if gap is not None and gap.first <= offset else None
+
+    def next_gap(self, offset: int) -> Gap | None:
+        """The first gap that ends above ``offset``."""
+        index = bisect_right(self._gaps, offset, key=lambda gap: gap.end)
+        return self._gaps[index] if index < len(self._gaps) else None
+
+    def merge_gaps(self) -> tuple[list[Gap], list[Gap]]:
+        """Bring the number of gaps down to its bound; returns those that vanish and those that take their place."""
+        if len(self._gaps) <= GAPS_MAX:
+            return [], []
+        gone: list[Gap] = []
+        made: dict[int, Gap] = {}
+        kept: list[Gap] = []
+        excess = len(self._gaps) - GAPS_MAX
+        for gap in self._gaps:
+            last = kept[-1] if kept else None
+            if excess > 0 and last is not None and (last.end == gap.first or gap.end <= self.earliest):
+                gone += [last, gap]
+                merged = Gap(last.first, gap.end, gap.reason, gap.at_us, last.size + gap.size, last.pages + gap.pages)
+                made.pop(last.first, None)
+                made[merged.first] = kept[-1] = merged
+                excess -= 1
+            else:
+                kept.append(gap)
+        self._gaps = kept
+        return [gap for gap in gone if gap not in made.values()], list(made.values())

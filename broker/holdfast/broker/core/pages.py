@@ -1,0 +1,170 @@
+"""Pages, their places in a partition, and the gaps between them.
+
+A page is one blob of records that the broker does not decode. An entry says where it stands; a gap says
+that nothing stands there any more, and why.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from holdfast.broker.core.errors import InvalidPage, PageCorrupt, RecordTooLarge
+
+PAGE_RECORDS_MAX: Final = 65_536
+PAGE_BYTES_MAX: Final = 1 << 20
+"""Bound of the body of a page with more than one record, beside the small framing of its columns."""
+PAGE_FRAMING_BYTES: Final = 64
+"""Room for the tags and lengths of one run, so that a full page of values is not over the bound."""
+TRACEPARENT_MAX: Final = 128
+
+
+class Encoding(IntEnum):
+    """How a body is encoded; the numbers are those of the wire."""
+
+    RECORDS = 1
+
+
+class Durability(IntEnum):
+    """How safe a record is; the numbers are those of the wire."""
+
+    MEMORY = 1
+    PROCESS = 2
+    DISK = 3
+
+
+class DropReason(IntEnum):
+    """Why records left without being settled by a consumer; the numbers are those of the wire."""
+
+    OVERFLOW = 1
+    CORRUPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The bytes of a page and their CRC-32."""
+
+    crc32: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one publish brought to a page."""
+
+    first: int
+    """Offset of its first record; it ends where the next part begins."""
+
+    accepted_at_us: int
+    """Wall clock, microseconds since 1970-01-01 UTC."""
+
+    traceparent: str = ""
+    """W3C context of the publisher, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A page as a publisher sends it."""
+
+    partition: int
+    encoding: int
+    record_count: int
+    crc32: int
+    body: bytes
+    traceparent: str = ""
+
+    def checked(self, *, record_bytes_max: int, count_records: Callable[[bytes], int]) -> Incoming:
+        """Return the page, or raise what is wrong with it. ``count_records`` raises ValueError for a bad body."""
+        size = len(self.body)
+        if self.encoding != Encoding.RECORDS:
+            raise InvalidPage(f"encoding {self.encoding} is not known; use 1 (RECORDS)", field="encoding")
+        if not 1 <= self.record_count <= PAGE_RECORDS_MAX:
+            raise InvalidPage(
+                f"a page holds 1 to {PAGE_RECORDS_MAX} records, not {self.record_count}", field="record_count"
+            )
+        if self.record_count == 1 and size > record_bytes_max + PAGE_FRAMING_BYTES:
+            raise RecordTooLarge(size, record_bytes_max, "a record")
+        if self.record_count > 1 and size > PAGE_BYTES_MAX + PAGE_FRAMING_BYTES:
+            raise RecordTooLarge(size, PAGE_BYTES_MAX, "a page of more than one record")
+        if len(self.traceparent) > TRACEPARENT_MAX:
+            raise InvalidPage(f"a traceparent has at most {TRACEPARENT_MAX} characters", field="traceparent")
+        found = zlib.crc32(self.body)
+        if found != self.crc32:
+            raise PageCorrupt(self.crc32, found)
+        try:
+            counted = count_records(self.body)
+        except ValueError as broken:
+            raise InvalidPage(f"the body is not a page of records: {broken}", field="body") from broken
+        if counted != self.record_count:
+            raise InvalidPage(f"the body holds {counted} records, stated are {self.record_count}", field="record_count")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a stored page stands. Offsets ``[base, end)`` of one partition."""
+
+    base: int
+    """Offset of its first record."""
+
+    count: int
+    """Number of records."""
+
+    number: int
+    """Page number: names the bytes in the store; not an order of offsets."""
+
+    bulk: bool
+    """The bytes came in as an ingested file, not through the log."""
+
+    size: int
+    """Bytes of the body."""
+
+    encoding: int
+    """As in ``Encoding``."""
+
+    accepted_at_us: int
+    """Wall clock when its first record was accepted."""
+
+    age_us: int
+    """The same on the broker's own clock, which no change of the wall clock moves."""
+
+    bytes_before: int
+    """Bytes of bodies appended to the partition before it."""
+
+    pages_before: int
+    """Pages appended to the partition before it."""
+
+    parts: tuple[Part, ...] = ()
+    """What its publishers brought, by offset."""
+
+    @property
+    def end(self) -> int:
+        return self.base + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets ``[first, end)`` of one partition that were dropped."""
+
+    first: int
+    end: int
+    reason: DropReason
+    """Of a merged gap, the newest."""
+
+    at_us: int
+    """Wall clock of the (last) drop."""
+
+    size: int
+    """Bytes of the bodies dropped."""
+
+    pages: int
+    """Pages dropped."""
+
+    def cut(self, position: int) -> Gap:
+        """The gap as a reader at ``position`` meets it."""
+        return (
+            self if position <= self.first else Gap(position, self.end, self.reason, self.at_us, self.size, self.pages)
+        )

@@ -1,0 +1,61 @@
+"""Ranges of offsets, half open, and sets of them.
+
+A set is a tuple of ranges: sorted, not empty, not touching. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """Offsets from ``first`` up to, not including, ``end``."""
+
+    first: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.first
+
+
+RangeSet = tuple[Range, ...]
+
+
+def add(ranges: RangeSet, new: Range) -> RangeSet:
+    """Return the set with ``new`` in it; touching ranges become one."""
+    if new.end <= new.first:
+        return ranges
+    low = bisect_left(ranges, new.first, key=lambda r: r.end)
+    high = bisect_right(ranges, new.end, key=lambda r: r.first)
+    if low == high:
+        return (*ranges[:low], new, *ranges[high:])
+    merged = Range(min(new.first, ranges[low].first), max(new.end, ranges[high - 1].end))
+    return (*ranges[:low], merged, *ranges[high:])
+
+
+def missing(ranges: RangeSet, within: Range) -> Iterator[Range]:
+    """Yield the parts of ``within`` that are not in the set, in order."""
+    at = within.first
+    for index in range(bisect_right(ranges, within.first, key=lambda r: r.end), len(ranges)):
+        found = ranges[index]
+        if found.first >= within.end:
+            break
+        if found.first > at:
+            yield Range(at, found.first)
+        at = max(at, found.end)
+    if at < within.end:
+        yield Range(at, within.end)
+
+
+def count(ranges: RangeSet) -> int:
+    """Number of offsets in the set."""
+    return sum(r.end - r.first for r in ranges)
+
+
+def contains(ranges: RangeSet, offset: int) -> bool:
+    """Whether ``offset`` is in the set."""
+    index = bisect_right(ranges, offset, key=lambda r: r.first) - 1
+    return index >= 0 and offset < ranges[index].end

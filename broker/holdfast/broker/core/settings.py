@@ -1,0 +1,127 @@
+"""Settings of one sink: a value, its bounds, and what is allowed.
+
+Durations are integers in microseconds here; the wire has `Duration`, the configuration file has seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from enum import IntEnum
+from typing import Any, Final
+
+from holdfast.broker.core.errors import InvalidName, InvalidSetting
+
+SECOND_US: Final = 1_000_000
+_HOUR_US: Final = 3_600 * SECOND_US
+_SINK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,122}")
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+RESERVED_SUFFIX: Final = ".dlq"
+
+
+class Overflow(IntEnum):
+    """What happens to an append that does not fit; the numbers are those of the wire."""
+
+    DROP_OLDEST = 1
+    REJECT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """What a user tunes. Bounds stand in ``_BOUNDS``."""
+
+    partitions: int = 1
+    buffer_page_size: int = 256
+    max_disk_cache: int = 0
+    max_total_bytes: int = 10_000_000_000
+    overflow: int = Overflow.REJECT
+    in_flight_bytes_max: int = 64 << 20
+    resend_interval_us: int = 0
+    retry_backoff_min_us: int = 100_000
+    retry_backoff_max_us: int = 30 * SECOND_US
+    retry_backoff_factor: float = 2.0
+    ack_deadline_us: int = 30 * SECOND_US
+    writer_ttl_us: int = 24 * _HOUR_US
+    realtime: bool = True
+
+    def checked(self) -> SinkSettings:
+        """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
+        for problem in self.problems():
+            raise problem
+        return self
+
+    def problems(self) -> Iterable[InvalidSetting]:
+        """Yield every wrong setting."""
+        for name, (low, high, allowed) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                yield InvalidSetting(name, value, allowed)
+        if self.overflow not in set(Overflow):
+            yield InvalidSetting("overflow", self.overflow, "DROP_OLDEST or REJECT")
+        if self.retry_backoff_max_us < self.retry_backoff_min_us:
+            yield InvalidSetting(
+                "retry_backoff_max_us",
+                self.retry_backoff_max_us,
+                f"at least retry_backoff_min_us = {self.retry_backoff_min_us}",
+            )
+
+    def corrected(self) -> tuple[SinkSettings, list[InvalidSetting]]:
+        """Return settings in which every wrong value is the default, and what was wrong: for stored values."""
+        wrong = list(self.problems())
+        mended = {problem.field: getattr(DEFAULTS, problem.field) for problem in wrong}
+        if "retry_backoff_max_us" in mended or "retry_backoff_min_us" in mended:
+            mended["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
+            mended["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
+        return replace(self, **mended), wrong
+
+    def changed(self, values: Mapping[str, Any]) -> SinkSettings:
+        """Return the settings with ``values`` in them, checked. `partitions` cannot change."""
+        if values.get("partitions", self.partitions) != self.partitions:
+            raise InvalidSetting("partitions", values["partitions"], f"as at creation: {self.partitions}")
+        return replace(self, **values).checked()
+
+    def differences(self, other: SinkSettings) -> str:
+        """Name what differs, for people."""
+        mine, theirs = asdict(self), asdict(other)
+        return ", ".join(
+            f"{name} is {mine[name]}, asked is {theirs[name]}" for name in mine if mine[name] != theirs[name]
+        )
+
+
+_BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
+    "partitions": (1, 1024, "1 to 1024"),
+    "buffer_page_size": (1, 65_536, "1 to 65,536 records"),
+    "max_disk_cache": (0, 2**62, "0 (no bound) or a number of records"),
+    "max_total_bytes": (1024, 2**62, "at least 1 KiB"),
+    "in_flight_bytes_max": (64 << 10, 1 << 30, "64 KiB to 1 GiB"),
+    "resend_interval_us": (0, _HOUR_US, "0 to 1 h"),
+    "retry_backoff_min_us": (1_000, _HOUR_US, "1 ms to 1 h"),
+    "retry_backoff_max_us": (1_000, 24 * _HOUR_US, "1 ms to 24 h"),
+    "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
+    "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
+    "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
+}
+
+DEFAULTS: Final = SinkSettings()
+SETTING_NAMES: Final = tuple(field.name for field in fields(SinkSettings))
+
+
+def sink_name(name: str) -> str:
+    """Return ``name`` if a sink may have it, else raise ``InvalidName``."""
+    if not _SINK_NAME.fullmatch(name):
+        raise InvalidName(
+            f"{name[:140]!r} is not a sink's name: use [a-z0-9][a-z0-9._-]{{0,122}}",
+            field="name",
+            allowed=_SINK_NAME.pattern,
+        )
+    if name.endswith(RESERVED_SUFFIX):
+        raise InvalidName(
+            f"{name!r}: the suffix {RESERVED_SUFFIX} is reserved", field="name", allowed=_SINK_NAME.pattern
+        )
+    return name
+
+
+def is_id(text: str) -> bool:
+    """Whether ``text`` may be the id of a writer or consumer."""
+    return _ID.fullmatch(text) is not None

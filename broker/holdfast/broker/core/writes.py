@@ -1,0 +1,206 @@
+"""What is to be written: the only language in which decisions reach the store.
+
+Every value names what it is about; how it becomes a key and bytes is the store's business. All writes of one
+batch become durable together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import Head, Tail
+from holdfast.broker.core.pages import Body, Entry, Gap
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.core.writer import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRecord:
+    """A sink as it is stored."""
+
+    id: int
+    """Number in the store; never given twice."""
+
+    name: str
+    incarnation: str
+    settings: SinkSettings
+    created_at_us: int
+    paused: str | None = None
+    """Why deliveries are stopped, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutSink:
+    """A sink, new or changed. ``fresh``: its id is used for the first time."""
+
+    sink: SinkRecord
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropSink:
+    """A sink with all that belongs to it. Its pages go at once: its id never comes back."""
+
+    sink: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutTail:
+    sink: int
+    partition: int
+    tail: Tail
+
+
+@dataclass(frozen=True, slots=True)
+class PutHead:
+    sink: int
+    partition: int
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class PutCursor:
+    sink: int
+    subscription: str
+    partition: int
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class PutWriter:
+    """A writer and its current epoch."""
+
+    sink: int
+    writer_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropWriter:
+    """A writer, its epoch and its windows."""
+
+    sink: int
+    writer_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutSlot:
+    """One accepted page of a writer; takes the place of the one a window before it."""
+
+    sink: int
+    writer_id: str
+    epoch: int
+    partition: int
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class PutEntry:
+    sink: int
+    partition: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class DropEntry:
+    sink: int
+    partition: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutGap:
+    sink: int
+    partition: int
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
+class DropGap:
+    sink: int
+    partition: int
+    first: int
+
+
+WHOLE_SINK: Final = 0xFFFF_FFFF
+"""Stands for all partitions of a sink in ``Due``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Pages with consecutive numbers of one partition that nothing names any more."""
+
+    sink: int
+    partition: int
+    bulk: bool
+    first: int
+    """First page number."""
+
+    last: int
+    """Last page number."""
+
+    size: int
+    """Bytes of their bodies."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutDue:
+    """Note pages in the reclaim ledger."""
+
+    due: Due
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Delete the bytes of pages that are due, and their ledger entry."""
+
+    due: Due
+
+
+@dataclass(frozen=True, slots=True)
+class PutAge:
+    """The broker's own clock and the wall clock, in microseconds."""
+
+    age_us: int
+    wall_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutQuarantine:
+    """A damaged page: nothing names it any more, its bytes stay."""
+
+    sink: int
+    partition: int
+    entry: Entry
+
+
+Write = (
+    PutSink
+    | DropSink
+    | PutTail
+    | PutHead
+    | PutCursor
+    | PutWriter
+    | DropWriter
+    | PutSlot
+    | PutEntry
+    | DropEntry
+    | PutGap
+    | DropGap
+    | PutDue
+    | Reclaim
+    | PutQuarantine
+    | PutAge
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageWrite:
+    """The bytes of one page, and its place."""
+
+    sink: int
+    partition: int
+    entry: Entry
+    body: Body

@@ -1,0 +1,237 @@
+"""The data path: the service. It translates; it decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, Final
+
+from holdfast.broker.core.errors import InvalidPage, InvalidPartition, InvalidPull, InvalidRange, RecordTooLarge
+from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import is_id
+from holdfast.broker.rpc import convert, records
+from holdfast.broker.rpc.answering import Results, acked, nacked
+from holdfast.broker.rpc.deliver_stream import DeliverStream
+from holdfast.broker.rpc.publish_stream import PublishStream
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.events import Delivered
+from holdfast.broker.runtime.publishing import Stored
+from holdfast.broker.runtime.replay import Replay
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import buffer_service_pb2_grpc as pb_grpc
+from holdfast.v1 import record_pb2
+
+BATCH_RECORDS_MAX: Final = 65_536
+PULL_RECORDS: Final = (100, 10_000)
+PULL_WAIT_US_MAX: Final = 60_000_000
+PULL_CONSUMER: Final = "pull"
+ANSWERS_MAX: Final = 1_024
+PEEK_RECORDS: Final = (10, 1_000)
+
+
+class BufferServicer(pb_grpc.BufferServiceServicer):
+    """The data path over gRPC."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._turn = 0
+
+    async def Publish(self, requests: object, context: Any) -> None:
+        self._broker.enter_stream()
+        try:
+            await PublishStream(self._broker, context).serve()
+        finally:
+            self._broker.leave_stream()
+
+    async def Deliver(self, requests: object, context: Any) -> None:
+        self._broker.enter_stream()
+        try:
+            await DeliverStream(self._broker, context).serve()
+        finally:
+            self._broker.leave_stream()
+
+    async def PublishBatch(self, request: pb.PublishBatchRequest, context: Any) -> pb.PublishBatchResponse:
+        self._broker.check_serving()
+        buffer = self._broker.sink(request.sink)
+        if not 1 <= len(request.records) <= BATCH_RECORDS_MAX:
+            raise InvalidPage(
+                f"a call takes 1 to {BATCH_RECORDS_MAX} records, not {len(request.records)}", field="records"
+            )
+        receipts: list[record_pb2.Receipt] = []
+        for partition, chosen in self._routed(buffer, request).items():
+            pages = [
+                page.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=convert.count_records)
+                for page in records.pages_of(chosen, partition)
+            ]
+            appends = [await buffer.append(page) for page in pages]
+            for append in appends:
+                await append.done
+                stored = Stored(append.first, append.page.record_count, duplicate=False)
+                receipts.append(convert.receipt(request.sink, partition, stored))
+        return pb.PublishBatchResponse(receipts=receipts)
+
+    def _routed(self, buffer: Buffer, request: pb.PublishBatchRequest) -> dict[int, list[record_pb2.Record]]:
+        partitions = len(buffer.logs)
+        bound = self._broker.bounds.record_bytes
+        if request.HasField("partition") and request.partition >= partitions:
+            raise InvalidPartition(request.partition, partitions)
+        self._turn += 1
+        routed: dict[int, list[record_pb2.Record]] = {}
+        for record in request.records:
+            if record.ByteSize() > bound:
+                raise RecordTooLarge(record.ByteSize(), bound, "a record")
+            if request.HasField("partition"):
+                partition = request.partition
+            elif record.HasField("key"):
+                partition = zlib.crc32(record.key) % partitions
+            else:
+                partition = self._turn % partitions
+            routed.setdefault(partition, []).append(record)
+        return routed
+
+    async def Pull(self, request: pb.PullRequest, context: Any) -> pb.PullResponse:
+        self._broker.check_serving()
+        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        default, most = PULL_RECORDS
+        wait_us = convert.duration_us(request.wait)
+        consumer_id = request.consumer_id or PULL_CONSUMER
+        if request.max_records > most or not 0 <= wait_us <= PULL_WAIT_US_MAX or not is_id(consumer_id):
+            raise InvalidPull(
+                f"max_records is up to {most}, wait 0 to 60 s, consumer_id 1 to 64 of [A-Za-z0-9._-]", field="request"
+            )
+        puller = subscription.pullers.get(consumer_id)
+        taken = await puller.take(request.max_records or default, wait_us / 1_000_000)
+        response = pb.PullResponse()
+        for event in taken:
+            if isinstance(event, Delivered):
+                response.records.extend(_delivered(event))
+            else:
+                response.gaps.append(convert.gap(event.partition, event.gap))
+        return response
+
+    async def Ack(self, request: pb.AckRequest, context: Any) -> pb.AckResponse:
+        self._broker.check_serving()
+        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        _check_answers(len(request.acks))
+        found = await _all([acked(subscription, ack) for ack in request.acks])
+        return pb.AckResponse(results=convert.results(found))
+
+    async def Nack(self, request: pb.NackRequest, context: Any) -> pb.NackResponse:
+        self._broker.check_serving()
+        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        _check_answers(len(request.nacks))
+        found = await _all([nacked(subscription, nack) for nack in request.nacks])
+        return pb.NackResponse(results=convert.results(found))
+
+    async def ExtendDeadline(self, request: pb.ExtendDeadlineRequest, context: Any) -> pb.ExtendDeadlineResponse:
+        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        _check_answers(len(request.extends))
+        moved = [e.partition for e in request.extends if subscription.extend(e.partition, e.owner_epoch)]
+        return pb.ExtendDeadlineResponse(partitions=moved)
+
+    async def Replay(self, request: pb.ReplayRequest, context: Any) -> AsyncIterator[pb.ReplayResponse]:
+        buffer = self._broker.sink(request.sink)
+        if request.partition >= len(buffer.logs):
+            raise InvalidPartition(request.partition, len(buffer.logs))
+        self._broker.enter_stream()
+        try:
+            replay = Replay(buffer, request.partition, self._broker.services.pages)
+            kind = request.WhichOneof("start")
+            start = await replay.start_at(
+                offset=request.start_offset if kind == "start_offset" else None,
+                time_us=convert.timestamp_us(request.start_time) if kind == "start_time" else None,
+            )
+            end = request.end_offset if request.HasField("end_offset") else None
+            if end is not None and end < start:
+                raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
+            opened = pb.ReplayOpened(start_offset=start, incarnation=buffer.record.incarnation)
+            if not request.follow:
+                last = buffer.logs[request.partition].tail.next_offset
+                opened.end_offset = last if end is None else end
+                end = opened.end_offset
+            yield pb.ReplayResponse(opened=opened)
+            async for step in self._until_ended(replay.read(start, end, follow=request.follow)):
+                if isinstance(step, Gap):
+                    yield pb.ReplayResponse(gap=convert.gap(request.partition, step))
+                else:
+                    pages = [convert.stored_page(entry, body) for entry, body in step.pages]
+                    yield pb.ReplayResponse(pages=pb.ReplayPages(pages=pages))
+        finally:
+            self._broker.leave_stream()
+
+    async def _until_ended(self, steps: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The steps of a replay, until the broker ends its streams."""
+        ended = asyncio.ensure_future(self._broker.ended())
+        try:
+            while True:
+                step = asyncio.ensure_future(anext(steps, None))
+                await asyncio.wait([step, ended], return_when=asyncio.FIRST_COMPLETED)
+                if not step.done():
+                    step.cancel()
+                    await asyncio.gather(step, return_exceptions=True)
+                    self._broker.check_serving()
+                    return
+                found = step.result()
+                if found is None:
+                    return
+                yield found
+        finally:
+            ended.cancel()
+
+    async def Peek(self, request: pb.PeekRequest, context: Any) -> pb.PeekResponse:
+        buffer = self._broker.sink(request.sink)
+        if request.partition >= len(buffer.logs):
+            raise InvalidPartition(request.partition, len(buffer.logs))
+        default, most = PEEK_RECORDS
+        left = min(request.max_records or default, most)
+        replay = Replay(buffer, request.partition, self._broker.services.pages)
+        offset = request.offset if request.HasField("offset") else None
+        if offset is None:
+            offset = buffer.subscription("").lanes[request.partition].cursor.watermark
+        start = await replay.start_at(offset=offset, time_us=None)
+        response = pb.PeekResponse()
+        async for step in replay.read(start, None, follow=False):
+            if isinstance(step, Gap):
+                response.gaps.append(convert.gap(request.partition, step))
+                continue
+            for entry, body in step.pages:
+                for found in records.placed(entry, body, Range(start, entry.end)):
+                    if left == 0:
+                        return response
+                    response.records.append(records.peeked(found))
+                    left -= 1
+            if left == 0:
+                return response
+        return response
+
+
+def _delivered(event: Delivered) -> list[pb.DeliveredRecord]:
+    tries = dict(event.attempts)
+    return [
+        pb.DeliveredRecord(
+            partition=event.partition,
+            offset=found.offset,
+            record=found.record,
+            accepted_at=convert.timestamp(found.accepted_at_us),
+            attempt=tries.get(found.offset, 0),
+            resend=event.resend,
+            owner_epoch=event.owner_epoch,
+            revision=event.revision,
+        )
+        for wanted in event.ranges
+        for entry, body in event.pages
+        if entry.base < wanted.end and wanted.first < entry.end
+        for found in records.placed(entry, body, wanted)
+    ]
+
+
+def _check_answers(count: int) -> None:
+    if not 1 <= count <= ANSWERS_MAX:
+        raise InvalidRange(f"a call takes 1 to {ANSWERS_MAX} answers, not {count}", field="request")
+
+
+async def _all(answers: list[Awaitable[Results]]) -> Results:
+    return tuple(result for results in await asyncio.gather(*answers) for result in results)

@@ -1,0 +1,142 @@
+"""One deliver stream: records out up to the credit, answers in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+import grpc.aio
+
+from holdfast.broker.core.errors import InvalidCredit, InvalidOpen
+from holdfast.broker.core.settings import is_id
+from holdfast.broker.rpc import convert
+from holdfast.broker.rpc.answering import Results, acked, nacked
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.consumer import Consumer, Credit
+from holdfast.broker.runtime.events import Answered, Assigned, Delivered, Event, GapMet, Revoked
+from holdfast.broker.runtime.subscription import Subscription
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import record_pb2
+
+RECORDS_MAX: Final = 10_000_000
+BYTES_MAX: Final = 1 << 30
+ANSWERS_MAX: Final = 10_000
+"""Acks and nacks of one stream that wait for their results; beyond it nothing more is read from it."""
+
+
+class DeliverStream:
+    """Serves one call of `Deliver`."""
+
+    def __init__(self, broker: Broker, context: Any) -> None:
+        self._broker = broker
+        self._context = context
+        self._outbox: asyncio.Queue[Event] = asyncio.Queue()
+        self._answers: asyncio.Queue[Awaitable[Results]] = asyncio.Queue(ANSWERS_MAX)
+
+    async def serve(self) -> None:
+        """Serve until the consumer is done, or raise why not."""
+        request = await self._context.read()
+        if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
+            raise InvalidOpen("the first message must be `open`", field="open")
+        opening = request.open
+        if not is_id(opening.consumer_id):
+            raise InvalidOpen("consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id")
+        self._broker.check_serving()
+        buffer = self._broker.sink(opening.sink)
+        subscription = buffer.subscription(opening.subscription)
+        credit = _credit(opening.credit)
+        opened = pb.DeliverOpened(
+            incarnation=buffer.record.incarnation,
+            partitions=len(buffer.logs),
+            ack_deadline=convert.duration(buffer.settings.ack_deadline_us),
+        )
+        await self._context.write(pb.DeliverResponse(opened=opened))
+        consumer = subscription.join(opening.consumer_id, credit, self._outbox.put_nowait)
+        tasks = [
+            asyncio.ensure_future(self._read(subscription, consumer)),
+            asyncio.ensure_future(consumer.pump()),
+            asyncio.ensure_future(self._send()),
+            asyncio.ensure_future(self._give_results()),
+            asyncio.ensure_future(self._broker.ended()),
+            asyncio.ensure_future(buffer.gone.wait()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                await task
+            self._broker.check_serving()
+            self._broker.sink(opening.sink)
+        finally:
+            subscription.leave(consumer)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, subscription: Subscription, consumer: Consumer) -> None:
+        while True:
+            request = await self._context.read()
+            if request is grpc.aio.EOF:
+                await self._answers.join()
+                return
+            kind = request.WhichOneof("request")
+            if kind == "ack":
+                await self._answers.put(acked(subscription, request.ack))
+            elif kind == "nack":
+                await self._answers.put(nacked(subscription, request.nack))
+            elif kind == "extend":
+                subscription.extend(request.extend.partition, request.extend.owner_epoch)
+            elif kind == "credit":
+                consumer.credit = _credit(request.credit)
+            else:
+                raise InvalidOpen("`open` came twice, or the message is empty", field="request")
+            consumer.wakeup.set()
+
+    async def _give_results(self) -> None:
+        while True:
+            self._outbox.put_nowait(Answered(await (await self._answers.get())))
+            self._answers.task_done()
+
+    async def _send(self) -> None:
+        while True:
+            await self._context.write(_message(await self._outbox.get()))
+
+
+def _credit(credit: pb.Credit) -> Credit:
+    if credit.records > RECORDS_MAX or credit.bytes > BYTES_MAX:
+        raise InvalidCredit(
+            f"credit is up to {RECORDS_MAX} records and {BYTES_MAX} bytes, not {credit.records} and {credit.bytes}",
+            field="credit",
+        )
+    return Credit(credit.records, credit.bytes)
+
+
+def _message(event: Event) -> pb.DeliverResponse:
+    match event:
+        case Delivered():
+            return pb.DeliverResponse(delivery=_delivery(event))
+        case Revoked(partition, first, revision):
+            return pb.DeliverResponse(revoked=pb.Revoked(partition=partition, from_offset=first, revision=revision))
+        case GapMet(partition, found):
+            return pb.DeliverResponse(gap=convert.gap(partition, found))
+        case Answered(results):
+            return pb.DeliverResponse(results=pb.Results(results=convert.results(results)))
+        case Assigned(partitions):
+            assigned = [
+                pb.AssignedPartition(partition=partition, owner_epoch=epoch, revision=revision)
+                for partition, epoch, revision in partitions
+            ]
+            return pb.DeliverResponse(assignment=pb.Assignment(partitions=assigned))
+
+
+def _delivery(event: Delivered) -> pb.Delivery:
+    return pb.Delivery(
+        partition=event.partition,
+        owner_epoch=event.owner_epoch,
+        revision=event.revision,
+        pages=[convert.stored_page(entry, body) for entry, body in event.pages],
+        ranges=[record_pb2.OffsetRange(first_offset=r.first, last_offset=r.end - 1) for r in event.ranges],
+        attempts=[pb.Attempt(offset=offset, attempt=tries) for offset, tries in event.attempts],
+        resend=event.resend,
+        durability=record_pb2.DURABILITY_DISK,
+    )

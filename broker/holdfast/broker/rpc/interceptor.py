@@ -1,0 +1,62 @@
+"""Turns refusals into statuses, so that no servicer has a `try`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from holdfast.broker.core.errors import BrokerError
+from holdfast.broker.rpc.status import code_of, status_of
+
+Handler = Callable[[Any, Any], Any]
+
+
+class StatusInterceptor(grpc.aio.ServerInterceptor):
+    """Ends a call that raised a ``BrokerError`` with its status and details."""
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Wrap the handlers of our own services; health and reflection stay as they are."""
+        handler: Any = await continuation(handler_call_details)
+        if handler is None or not handler_call_details.method.startswith("/holdfast."):
+            return handler
+        if handler.unary_unary is not None:
+            return _remade(handler, "unary_unary", _translated(handler.unary_unary))
+        if handler.stream_stream is not None:
+            return _remade(handler, "stream_stream", _translated(handler.stream_stream))
+        if handler.unary_stream is not None:
+            return _remade(handler, "unary_stream", _translated_steps(handler.unary_stream))
+        return handler
+
+
+def _remade(handler: Any, kind: str, behaviour: Handler) -> Any:
+    make = getattr(grpc, f"{kind}_rpc_method_handler")
+    return make(behaviour, handler.request_deserializer, handler.response_serializer)
+
+
+def _translated(behaviour: Handler) -> Handler:
+    async def call(request: Any, context: Any) -> Any:
+        try:
+            return await behaviour(request, context)
+        except BrokerError as error:
+            await _abort(context, error)
+
+    return call
+
+
+def _translated_steps(behaviour: Handler) -> Handler:
+    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for step in behaviour(request, context):
+                yield step
+        except BrokerError as error:
+            await _abort(context, error)
+
+    return call
+
+
+async def _abort(context: Any, error: BrokerError) -> None:
+    details = ("grpc-status-details-bin", status_of(error).SerializeToString())
+    await context.abort(code_of(error), str(error), (details,))

@@ -1,0 +1,139 @@
+"""One publish stream: pages in, answers out in the order of arrival."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+import grpc.aio
+
+from holdfast.broker.core.errors import BrokerError, Draining, InvalidOpen, StoreFenced, WriterFenced
+from holdfast.broker.core.pages import PAGE_BYTES_MAX
+from holdfast.broker.core.settings import is_id
+from holdfast.broker.core.writer import WINDOW
+from holdfast.broker.rpc import convert
+from holdfast.broker.rpc.status import status_of
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.publishing import Session, Stored
+from holdfast.v1 import buffer_service_pb2 as pb
+
+IN_FLIGHT_BYTES_MAX: Final = 64 << 20
+"""Bytes of one connection that wait for their answers; beyond it nothing more is read from it."""
+_ENDING: Final = (WriterFenced, Draining, StoreFenced)
+
+
+class PublishStream:
+    """Serves one call of `Publish`."""
+
+    def __init__(self, broker: Broker, context: Any) -> None:
+        self._broker = broker
+        self._context = context
+        self._answers: deque[tuple[int, int, int, asyncio.Future[Stored] | BrokerError]] = deque()
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._in_flight = 0
+        self._sink = ""
+        self._done = False
+
+    async def serve(self) -> None:
+        """Serve until the publisher is done, or raise why not."""
+        request = await self._context.read()
+        if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
+            raise InvalidOpen("the first message must be `open`", field="open")
+        session = await self._open(request.open)
+        tasks = [
+            asyncio.ensure_future(self._read(session)),
+            asyncio.ensure_future(self._answer()),
+            asyncio.ensure_future(self._broker.ended()),
+            asyncio.ensure_future(session.on_fenced.wait()),
+        ]
+        reading, answering, ended, fenced = tasks
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done() or reading.done():
+                await reading
+                await answering
+            if session.fenced is not None and fenced.done():
+                raise session.fenced
+            if ended.done():
+                self._broker.check_serving()
+        finally:
+            session.end()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _open(self, opening: pb.PublishOpen) -> Session:
+        if not is_id(opening.writer_id):
+            raise InvalidOpen("writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id")
+        self._broker.check_serving()
+        buffer = self._broker.sink(opening.sink)
+        self._sink = opening.sink
+        epoch = opening.writer_epoch if opening.HasField("writer_epoch") else None
+        session = await self._broker.writers[opening.sink].open(opening.writer_id, epoch)
+        opened = pb.PublishOpened(
+            writer_epoch=session.epoch,
+            incarnation=buffer.record.incarnation,
+            partitions=len(buffer.logs),
+            next_sequences=session.next_sequences(),
+            page_bytes_max=PAGE_BYTES_MAX,
+            record_bytes_max=self._broker.bounds.record_bytes,
+            unanswered_max=WINDOW,
+        )
+        await self._context.write(pb.PublishResponse(opened=opened))
+        return session
+
+    async def _read(self, session: Session) -> None:
+        try:
+            while True:
+                request = await self._context.read()
+                if request is grpc.aio.EOF:
+                    return
+                kind = request.WhichOneof("request")
+                if kind == "close":
+                    await session.forget()
+                    return
+                if kind != "page":
+                    raise InvalidOpen("`open` came twice, or the message is empty", field="request")
+                await self._page(session, request.page)
+        finally:
+            self._done = True
+            self._changed.set()
+
+    async def _page(self, session: Session, page: pb.PublishPage) -> None:
+        incoming = convert.incoming(page)
+        size = len(incoming.body)
+        while self._in_flight and self._in_flight + size > IN_FLIGHT_BYTES_MAX:
+            self._room.clear()
+            await self._room.wait()
+        answer: asyncio.Future[Stored] | BrokerError
+        try:
+            checked = incoming.checked(
+                record_bytes_max=self._broker.bounds.record_bytes, count_records=convert.count_records
+            )
+            answer = await session.publish(checked, page.sequence)
+        except _ENDING:
+            raise
+        except BrokerError as refusal:
+            answer = refusal
+        self._in_flight += size
+        self._answers.append((page.partition, page.sequence, size, answer))
+        self._changed.set()
+
+    async def _answer(self) -> None:
+        while True:
+            while self._answers:
+                partition, sequence, size, answer = self._answers.popleft()
+                message = pb.PublishAnswer(partition=partition, sequence=sequence)
+                if isinstance(answer, BrokerError):
+                    message.refusal.CopyFrom(status_of(answer))
+                else:
+                    message.receipt.CopyFrom(convert.receipt(self._sink, partition, await answer))
+                self._in_flight -= size
+                self._room.set()
+                await self._context.write(pb.PublishResponse(answer=message))
+            if self._done:
+                return
+            self._changed.clear()
+            await self._changed.wait()

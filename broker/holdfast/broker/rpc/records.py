@@ -1,0 +1,128 @@
+"""Records one by one: for calls that carry plain messages, and for people."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.rpc.convert import NO_KEY, timestamp, timestamp_us
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import record_pb2
+
+NO_TIME: Final = -(1 << 63)
+SHOWN_MAX: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A record and its place."""
+
+    offset: int
+    accepted_at_us: int
+    record: record_pb2.Record
+
+
+def pages_of(records: Sequence[record_pb2.Record], partition: int) -> Iterator[Incoming]:
+    """Records of one partition as pages, each within the bounds of a page."""
+    first = size = 0
+    for index, record in enumerate(records):
+        length = _size(record)
+        full = index > first and (size + length > PAGE_BYTES_MAX or index - first >= PAGE_RECORDS_MAX)
+        if full:
+            yield _page(records[first:index], partition)
+            first, size = index, 0
+        size += length
+    if first < len(records):
+        yield _page(records[first:], partition)
+
+
+def _size(record: record_pb2.Record) -> int:
+    headers = sum(len(header.key) + len(header.value) + 8 for header in record.headers)
+    return len(record.value) + len(record.key) + headers + 16
+
+
+def _page(records: Sequence[record_pb2.Record], partition: int) -> Incoming:
+    run = record_pb2.RecordRun(
+        value_lengths=[len(record.value) for record in records], values=b"".join(record.value for record in records)
+    )
+    if any(record.HasField("key") for record in records):
+        run.key_lengths.extend(len(record.key) if record.HasField("key") else NO_KEY for record in records)
+        run.keys = b"".join(record.key for record in records)
+    if any(record.HasField("event_time") for record in records):
+        run.event_times_us.extend(
+            timestamp_us(record.event_time) if record.HasField("event_time") else NO_TIME for record in records
+        )
+    if any(record.headers for record in records):
+        run.headers.extend(record_pb2.Headers(entries=record.headers) for record in records)
+    body = record_pb2.RecordPage(runs=[run]).SerializeToString()
+    return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body)
+
+
+def placed(entry: Entry, body: Body, within: Range) -> Iterator[Placed]:
+    """The records of a page whose offsets are in ``within``."""
+    part = -1
+    for index, record in enumerate(_records(body.data)):
+        offset = entry.base + index
+        while part + 1 < len(entry.parts) and entry.parts[part + 1].first <= offset:
+            part += 1
+        if within.first <= offset < within.end:
+            accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
+            yield Placed(offset, accepted, record)
+
+
+def _records(data: bytes) -> Iterator[record_pb2.Record]:
+    for run in record_pb2.RecordPage.FromString(data).runs:
+        value_at = key_at = 0
+        for index, length in enumerate(run.value_lengths):
+            record = record_pb2.Record(value=run.values[value_at : value_at + length])
+            value_at += length
+            if run.key_lengths and run.key_lengths[index] != NO_KEY:
+                record.key = run.keys[key_at : key_at + run.key_lengths[index]]
+                key_at += run.key_lengths[index]
+            if run.event_times_us and run.event_times_us[index] != NO_TIME:
+                record.event_time.CopyFrom(timestamp(run.event_times_us[index]))
+            if run.headers:
+                record.headers.extend(run.headers[index].entries)
+            yield record
+
+
+def peeked(found: Placed) -> pb.PeekedRecord:
+    """A record as a person reads it best."""
+    value, form = _shown(found.record.value)
+    message = pb.PeekedRecord(
+        offset=found.offset,
+        accepted_at=timestamp(found.accepted_at_us),
+        key=_text(found.record.key) if found.record.HasField("key") else "",
+        value=value[:SHOWN_MAX],
+        format=form,
+        value_bytes=len(found.record.value),
+        headers={header.key: _text(header.value) for header in found.record.headers},
+    )
+    if found.record.HasField("event_time"):
+        message.event_time.CopyFrom(found.record.event_time)
+    return message
+
+
+def _shown(value: bytes) -> tuple[str, str]:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value[:SHOWN_MAX]).decode(), "base64"
+    try:
+        json.loads(text)
+    except ValueError:
+        return text, "text"
+    return text, "json"
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()

@@ -1,0 +1,144 @@
+"""Sinks, their settings and their state, between the wire and the core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from holdfast.broker.core.errors import InvalidSetting
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.core.writes import SinkRecord
+from holdfast.broker.rpc.convert import duration, duration_us, timestamp
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.stats import LaneState, partition_states
+from holdfast.v1 import record_pb2, sink_pb2
+from holdfast.v1 import sink_service_pb2 as pb
+
+_DURATIONS: Final = {
+    "resend_interval": "resend_interval_us",
+    "retry_backoff_min": "retry_backoff_min_us",
+    "retry_backoff_max": "retry_backoff_max_us",
+    "ack_deadline": "ack_deadline_us",
+    "writer_ttl": "writer_ttl_us",
+}
+_PLAIN: Final = (
+    "partitions",
+    "buffer_page_size",
+    "max_disk_cache",
+    "max_total_bytes",
+    "in_flight_bytes_max",
+    "retry_backoff_factor",
+    "realtime",
+)
+PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow")
+"""Every setting that the wire names; the same as the core's, by a test."""
+
+
+def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
+    """The settings that the message sets, by the core's names."""
+    values: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN if settings.HasField(name)}
+    for name, ours in _DURATIONS.items():
+        if settings.HasField(name):
+            values[ours] = duration_us(getattr(settings, name))
+    if settings.overflow:
+        values["overflow"] = int(settings.overflow)
+    return values
+
+
+def masked(settings: sink_pb2.SinkSettings, mask: FieldMask, defaults: SinkSettings) -> dict[str, Any]:
+    """New values of the settings that the mask names; one that is not set goes back to its default."""
+    if not mask.paths:
+        raise InvalidSetting("update_mask", "", f"at least one of {', '.join(PATHS)}")
+    values = given(settings)
+    chosen: dict[str, Any] = {}
+    for path in mask.paths:
+        if path not in PATHS:
+            raise InvalidSetting("update_mask", path, f"one of {', '.join(PATHS)}")
+        ours = _DURATIONS.get(path, path)
+        chosen[ours] = values.get(ours, getattr(defaults, ours))
+    return chosen
+
+
+def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
+    """All settings for the wire."""
+    plain: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN}
+    durations: dict[str, Any] = {name: duration(getattr(settings, ours)) for name, ours in _DURATIONS.items()}
+    overflow = cast("sink_pb2.Overflow", int(settings.overflow))
+    return sink_pb2.SinkSettings(**plain, **durations, overflow=overflow)
+
+
+def sink(record: SinkRecord) -> sink_pb2.Sink:
+    """A sink for the wire."""
+    return sink_pb2.Sink(
+        name=record.name,
+        incarnation=record.incarnation,
+        settings=settings_message(record.settings),
+        created_at=timestamp(record.created_at_us),
+    )
+
+
+def stats(buffer: Buffer, lanes: Sequence[tuple[str, int, list[LaneState]]], at_us: int) -> pb.SinkStats:
+    """The state of a sink: ``lanes`` holds name, consumers and lane states per subscription."""
+    partitions = [
+        pb.PartitionStats(
+            partition=state.partition,
+            earliest_offset=state.earliest,
+            next_offset=state.next_offset,
+            records=state.records,
+            bytes=state.size,
+            pages=state.pages,
+            dropped=[
+                pb.DropCount(reason=cast("record_pb2.DropReason", reason), records=records)
+                for reason, records in state.dropped
+            ],
+        )
+        for state in partition_states(buffer)
+    ]
+    subscriptions = [
+        pb.SubscriptionStats(name=name, partitions=[_lane(state) for state in states], consumers=consumers)
+        for name, consumers, states in lanes
+    ]
+    return pb.SinkStats(
+        name=buffer.name,
+        incarnation=buffer.record.incarnation,
+        partitions=partitions,
+        subscriptions=subscriptions,
+        at=timestamp(at_us),
+        identity_ok=all(state.balances for _, _, states in lanes for state in states),
+    )
+
+
+def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
+    cursor = state.cursor
+    message = pb.SubscriptionPartitionStats(
+        partition=state.partition,
+        start_offset=cursor.start,
+        watermark=cursor.watermark,
+        acked=cursor.acked,
+        dead_lettered=cursor.dead_lettered,
+        dropped=cursor.dropped,
+        skipped=cursor.skipped,
+        pending=state.pending,
+        pending_bytes=state.pending_bytes,
+        pending_age=duration(state.oldest_age_us),
+        in_flight=state.in_flight,
+        redelivered=state.redelivered,
+        state=cast("pb.DeliveryState", int(state.state)),
+        reason=state.reason,
+        mode=_MODES[state.realtime],
+        mode_switches=state.mode_switches,
+        identity_ok=state.balances,
+        pages_behind=state.pending_pages,
+    )
+    if state.retry_at_us is not None:
+        message.retry_at.CopyFrom(timestamp(state.retry_at_us))
+    return message
+
+
+_MODES: Final = {
+    None: pb.READER_MODE_UNSPECIFIED,
+    True: pb.READER_MODE_REALTIME,
+    False: pb.READER_MODE_CATCH_UP,
+}

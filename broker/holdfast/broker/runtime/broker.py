@@ -1,0 +1,267 @@
+"""The broker while it runs: all sinks, and what they share.
+
+The composition root gives it a journal and what was recovered; it starts the commit thread, the reclaimer and the
+sweeper, and stops them in the right order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.errors import (
+    Draining,
+    SinkExists,
+    SinkNotEmpty,
+    SinkNotFound,
+    StoreFenced,
+    TooManySinks,
+    TooManyStreams,
+)
+from holdfast.broker.core.log import Head, PartitionLog, Tail
+from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.settings import SinkSettings, sink_name
+from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord
+from holdfast.broker.runtime.buffer import Buffer, Services
+from holdfast.broker.runtime.clock import AgeClock, Clock
+from holdfast.broker.runtime.committer import Committer
+from holdfast.broker.runtime.instruments import Instruments
+from holdfast.broker.runtime.pages import Pages
+from holdfast.broker.runtime.publishing import Writers
+from holdfast.broker.runtime.reclaimer import Reclaimer
+from holdfast.broker.runtime.stats import lane_states
+from holdfast.broker.runtime.store import Journal
+from holdfast.broker.runtime.tail import Tail as RecentPages
+
+_log: Final = logging.getLogger(__name__)
+SWEEP_S: Final = 1.0
+
+
+class StoredSink(Protocol):
+    """A sink as a store found it."""
+
+    @property
+    def record(self) -> SinkRecord: ...
+    @property
+    def tails(self) -> Mapping[int, Tail]: ...
+    @property
+    def heads(self) -> Mapping[int, Head]: ...
+    @property
+    def gaps(self) -> Mapping[int, Sequence[Gap]]: ...
+    @property
+    def cursors(self) -> Mapping[tuple[str, int], Cursor]: ...
+    @property
+    def writers(self) -> Mapping[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a start found in the store."""
+
+    start_count: int
+    next_sink: int
+    age_us: tuple[int, int]
+    sinks: Sequence[StoredSink]
+    due: Sequence[Due]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one broker holds at most."""
+
+    sinks: int = 10_000
+    partitions: int = 100_000
+    streams: int = 4_096
+    waiting_bytes: int = 256 << 20
+    tail_bytes: int = 64 << 20
+    record_bytes: int = 8 << 20
+
+
+class Broker:
+    """All sinks of one store. Made and used on the loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        found: Found,
+        clock: Clock,
+        *,
+        bounds: Bounds | None = None,
+        sink_defaults: SinkSettings | None = None,
+        instruments: Instruments | None = None,
+        on_fenced: Callable[[StoreFenced], None] = lambda _: None,
+    ) -> None:
+        self.bounds = bounds or Bounds()
+        self.sink_defaults = sink_defaults or SinkSettings()
+        self.clock = clock
+        self.start_count = found.start_count
+        self.tail = RecentPages(self.bounds.tail_bytes)
+        self.draining = False
+        self.streams = 0
+        self._ended = asyncio.Event()
+        self._journal = journal
+        self._next_sink = found.next_sink
+        meter = instruments or Instruments()
+        age = AgeClock(clock, *found.age_us)
+        if age.rejected_step_us:
+            _log.warning("clock jumped while the broker was down seconds=%d", age.rejected_step_us // 1_000_000)
+        self.committer = Committer(
+            journal,
+            clock,
+            self.tail,
+            start_count=found.start_count,
+            waiting_bytes_max=self.bounds.waiting_bytes,
+            on_fenced=self._fenced(on_fenced),
+            on_synced=meter.synced,
+        )
+        self.reclaimer = Reclaimer(journal, self.committer, found.due)
+        self.services = Services(
+            clock, age, self.committer, self.reclaimer, Pages(journal, self.tail), meter, found.start_count
+        )
+        self.sinks: dict[str, Buffer] = {}
+        self.writers: dict[str, Writers] = {}
+        for stored in found.sinks:
+            self._add_stored(stored)
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def _fenced(self, then: Callable[[StoreFenced], None]) -> Callable[[StoreFenced], None]:
+        def fenced(failure: StoreFenced) -> None:
+            self._ended.set()
+            then(failure)
+
+        return fenced
+
+    def _add_stored(self, stored: StoredSink) -> None:
+        settings, wrong = stored.record.settings.corrected()
+        for problem in wrong:
+            _log.warning("stored setting was corrected sink=%s problem=%s", stored.record.name, problem)
+        record = SinkRecord(
+            stored.record.id,
+            stored.record.name,
+            stored.record.incarnation,
+            settings,
+            stored.record.created_at_us,
+            stored.record.paused,
+        )
+        logs = [
+            PartitionLog(p, stored.tails.get(p), stored.heads.get(p), tuple(stored.gaps.get(p, ())))
+            for p in range(settings.partitions)
+        ]
+        self._add(Buffer(record, logs, dict(stored.cursors), self.services), dict(stored.writers))
+
+    def _add(self, buffer: Buffer, writers: dict[str, int]) -> None:
+        self.sinks[buffer.name] = buffer
+        self.writers[buffer.name] = Writers(buffer, self.services, writers)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self.committer.start()
+        self.reclaimer.start()
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="holdfast-sweeper")
+
+    async def _sweep(self) -> None:
+        while not self._ended.is_set():
+            try:
+                await asyncio.wait_for(self._ended.wait(), SWEEP_S)
+            except TimeoutError:
+                for writers in self.writers.values():
+                    writers.sweep()
+                for buffer in list(self.sinks.values()):
+                    buffer.sweep()
+                    for subscription in buffer.subscriptions.values():
+                        lanes = await lane_states(buffer, subscription)
+                        self.services.instruments.measured(buffer.name, subscription.name, lanes)
+                self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
+
+    # -- sinks
+
+    def sink(self, name: str) -> Buffer:
+        """The sink of that name; raises ``SinkNotFound``."""
+        found = self.sinks.get(name)
+        if found is None:
+            raise SinkNotFound(name)
+        return found
+
+    async def create(self, name: str, settings: SinkSettings) -> tuple[Buffer, bool]:
+        """Make a sink, durably; answers the existing one when it has the same settings."""
+        self.check_serving()
+        sink_name(name)
+        settings.checked()
+        existing = self.sinks.get(name)
+        if existing is not None:
+            if existing.settings != settings:
+                raise SinkExists(name, existing.settings.differences(settings))
+            await self.committer.drained()
+            return existing, False
+        if len(self.sinks) >= self.bounds.sinks:
+            raise TooManySinks("sinks", self.bounds.sinks)
+        if sum(len(b.logs) for b in self.sinks.values()) + settings.partitions > self.bounds.partitions:
+            raise TooManySinks("partitions", self.bounds.partitions)
+        record = SinkRecord(self._next_sink, name, secrets.token_hex(8), settings, self.clock.wall_us())
+        self._next_sink += 1
+        buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
+        self._add(buffer, {})
+        await self.committer.write([PutSink(record, fresh=True)])
+        _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
+        return buffer, True
+
+    async def delete(self, name: str, *, force: bool) -> None:
+        """Delete a sink with all that it holds."""
+        buffer = self.sink(name)
+        if buffer.pending and not force:
+            raise SinkNotEmpty(name, buffer.pending)
+        del self.sinks[name]
+        del self.writers[name]
+        await buffer.delete()
+        _log.info("sink was deleted sink=%s", name)
+
+    # -- streams, and the end
+
+    def check_serving(self) -> None:
+        """Raise unless the broker takes new work."""
+        if self.committer.fenced is not None:
+            raise self.committer.fenced
+        if self.draining:
+            raise Draining
+
+    def enter_stream(self) -> None:
+        """Count a stream in; raises at the bound."""
+        self.check_serving()
+        if self.streams >= self.bounds.streams:
+            raise TooManyStreams(self.bounds.streams)
+        self.streams += 1
+
+    def leave_stream(self) -> None:
+        """Count a stream out."""
+        self.streams -= 1
+
+    async def ended(self) -> None:
+        """Return when the broker drains or is fenced: streams end then."""
+        await self._ended.wait()
+
+    async def drain(self) -> None:
+        """Refuse new work and let what waits become durable."""
+        self.draining = True
+        for writers in self.writers.values():
+            writers.draining = True
+        await self.committer.drained()
+        self._ended.set()
+
+    async def close(self) -> None:
+        """Stop everything and give the store up."""
+        await self.drain()
+        for buffer in self.sinks.values():
+            await buffer.close()
+        if self._sweeper is not None:
+            await self._sweeper
+        if self.committer.fenced is None:
+            self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
+        await self.reclaimer.close()
+        await self.committer.close()
+        self.services.pages.close()
+        self._journal.close()

@@ -1,0 +1,216 @@
+"""Group commit: the single place where batches pass on their way to the store.
+
+Everything that waits when the commit thread is free becomes one batch, and one sync serves everyone who waited.
+Nothing is confirmed before that sync has returned. When a write fails the committer is fenced: all that waits and
+all that comes later gets ``StoreFenced``, and nothing is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.broker.core.errors import StoreFenced, TooManyWaiting
+from holdfast.broker.core.writes import PutCursor, Write
+from holdfast.broker.runtime.clock import Clock
+from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Lineup, cut
+from holdfast.broker.runtime.store import Journal
+from holdfast.broker.runtime.tail import Tail
+
+_log: Final = logging.getLogger(__name__)
+GROW_BYTES: Final = 16 << 20
+"""Under load a group waits until this much has come ..."""
+GROW_S: Final = 0.015
+"""... but not longer than this."""
+NUMBER_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What one commit did, for telemetry."""
+
+    seconds: float
+    pages: int
+    size: int
+    writes: int
+
+
+class Committer:
+    """Owns the commit thread. All methods are called on the loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        tail: Tail,
+        *,
+        start_count: int,
+        waiting_bytes_max: int,
+        on_fenced: Callable[[StoreFenced], None],
+        on_synced: Callable[[Synced], None] = lambda _: None,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._tail = tail
+        self._number = start_count << NUMBER_BITS
+        self._waiting_bytes_max = waiting_bytes_max
+        self._on_fenced = on_fenced
+        self._on_synced = on_synced
+        self._lineups: dict[tuple[int, int], Lineup] = {}
+        self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
+        self._task: asyncio.Task[None] | None = None
+        self.waiting_bytes = 0
+        """Bytes of bodies that wait for their sync."""
+        self.groups = 0
+        """Batches committed."""
+        self.fenced: StoreFenced | None = None
+
+    def start(self) -> None:
+        """Begin to commit."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-committer")
+
+    async def close(self) -> None:
+        """Commit what waits, then end the thread."""
+        await self.drained()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.shutdown()
+
+    async def drained(self) -> None:
+        """Return when nothing waits (or the store is fenced)."""
+        await self._idle.wait()
+
+    # -- what comes in
+
+    def admit(self, size: int) -> None:
+        """Raise unless there is room for ``size`` more bytes."""
+        if self.fenced is not None:
+            raise self.fenced
+        if self.waiting_bytes and self.waiting_bytes + size > self._waiting_bytes_max:
+            raise TooManyWaiting(self.waiting_bytes, self._waiting_bytes_max)
+
+    def append(self, lineup: Lineup, append: Append) -> None:
+        """Queue a page; ``append.done`` is set when it is durable."""
+        if self.fenced is not None:
+            append.done.set_exception(self.fenced)
+            return
+        self._lineups[lineup.sink, lineup.log.number] = lineup
+        lineup.waiting.append(append)
+        size = len(append.page.body)
+        lineup.size += size
+        self.waiting_bytes += size
+        self._wake()
+
+    def write(self, writes: Sequence[Write]) -> asyncio.Future[None]:
+        """Queue writes; the future is done when they are durable. They go, whole, with the next batch."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.fenced is not None:
+            done.set_exception(self.fenced)
+            done.exception()
+            return done
+        self._writes.append((writes, done))
+        self._wake()
+        return done
+
+    def _wake(self) -> None:
+        self._idle.clear()
+        self._work.set()
+
+    # -- the loop
+
+    async def _run(self) -> None:
+        last_size = 0
+        while True:
+            await self._work.wait()
+            if last_size >= BULK_BYTES:
+                await self._grow()
+            group = cut(list(self._lineups.values()), self._next_number)
+            controls, self._writes = self._writes, []
+            self._lineups = {key: lineup for key, lineup in self._lineups.items() if lineup.waiting}
+            if not self._lineups:
+                self._work.clear()
+            last_size = group.size
+            await self._commit(group, controls)
+            if not self._work.is_set():
+                self._idle.set()
+            if self.fenced is not None:
+                return
+
+    async def _grow(self) -> None:
+        """Let a group grow while the load is high; a lone small publish never waits."""
+        until = self._clock.monotonic() + GROW_S
+        while GROW_BYTES > self.waiting_bytes > 0 and self._clock.monotonic() < until:
+            before = self.waiting_bytes
+            await asyncio.sleep(GROW_S / 5)
+            if self.waiting_bytes == before:
+                return
+
+    async def _commit(self, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]) -> None:
+        writes = [*_latest([write for batch, _ in controls for write in batch]), *group.writes]
+        began = self._clock.monotonic()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.commit, group.pages, writes)
+        except StoreFenced as failure:
+            self._fence(failure, group, controls)
+            return
+        self.groups += 1
+        self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
+        for page in group.pages:
+            self._tail.put(page.entry.number, page.body)
+        for share in group.shares:
+            self.waiting_bytes -= share.size
+            share.lineup.log.confirm(share.tail, share.entries, share.size)
+        for _, done in controls:
+            if not done.done():
+                done.set_result(None)
+        for share in group.shares:
+            for append in share.appends:
+                if not append.done.done():
+                    append.done.set_result(None)
+            share.lineup.on_commit(share.lineup.log.number, share.entries)
+
+    def _fence(
+        self, failure: StoreFenced, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]
+    ) -> None:
+        _log.critical("store was fenced cause=%s", failure)
+        self.fenced = failure
+        waiting = [append.done for share in group.shares for append in share.appends]
+        waiting += [append.done for lineup in self._lineups.values() for append in lineup.waiting]
+        waiting += [done for _, done in (*controls, *self._writes)]
+        self._lineups.clear()
+        self._writes.clear()
+        for done in waiting:
+            if not done.done():
+                done.set_exception(failure)
+                done.exception()
+        self._work.clear()
+        self._idle.set()
+        self._on_fenced(failure)
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+
+def _latest(writes: list[Write]) -> list[Write]:
+    """Leave out cursors that a later write of the same batch replaces."""
+    seen: set[tuple[int, str, int]] = set()
+    kept: list[Write] = []
+    for write in reversed(writes):
+        if isinstance(write, PutCursor):
+            key = (write.sink, write.subscription, write.partition)
+            if key in seen:
+                continue
+            seen.add(key)
+        kept.append(write)
+    kept.reverse()
+    return kept

@@ -1,0 +1,184 @@
+"""A consumer of one subscription: its credit, the partitions it owns, and what it is sent next.
+
+The pump looks at each of its lanes in turn and sends what may be sent; when there is nothing, it sleeps until it is
+woken by a new page, an answer, credit, or the next timer of its lanes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.lane import InFlight, Lane
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.runtime.events import Delivered, Event, GapMet
+from holdfast.broker.runtime.pages import EntryReader
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.subscription import Subscription
+
+PAGES_MAX: Final = 256
+"""Pages in one delivery."""
+TIMERS_S: Final = 0.1
+"""How often the timers of a busy consumer are looked at."""
+
+
+@dataclass(slots=True)
+class Credit:
+    """How much a consumer is ready to have in flight."""
+
+    records: int
+    size: int
+
+
+class Consumer:
+    """One connected consumer. Used on the loop only."""
+
+    def __init__(
+        self, consumer_id: str, subscription: Subscription, credit: Credit, emit: Callable[[Event], None]
+    ) -> None:
+        self.id = consumer_id
+        self.credit = credit
+        self.emit = emit
+        self.usage = InFlight()
+        self.wakeup = asyncio.Event()
+        self.closed: Exception | None = None
+        """Why it was ended by the broker, if it was."""
+        self._subscription = subscription
+        self._readers: dict[int, EntryReader] = {}
+
+    def reader(self, partition: int) -> EntryReader:
+        """The reader of a partition, made when it is first needed."""
+        found = self._readers.get(partition)
+        if found is None:
+            found = self._readers[partition] = self._subscription.entry_reader(partition)
+        return found
+
+    def has_credit(self, size_max: int) -> bool:
+        """Whether another page may be sent: credit is a level, passed by at most one page."""
+        if self.usage.records >= self.credit.records:
+            return False
+        return self.usage.size < min(self.credit.size, size_max) or self.usage.records == 0
+
+    async def pump(self) -> None:
+        """Send until the consumer is gone."""
+        looked_at = self._subscription.now()
+        while self.closed is None:
+            self.wakeup.clear()
+            if self._subscription.now() - looked_at > TIMERS_S:
+                self._subscription.let_time_pass()
+                looked_at = self._subscription.now()
+            sent = False
+            for lane in self._subscription.lanes_of(self.id):
+                sent = await self._step(lane) or sent
+            if sent:
+                await asyncio.sleep(0)  # everything may have come from memory: let others run
+            else:
+                await self._sleep()
+        raise self.closed
+
+    async def _sleep(self) -> None:
+        timers = [t for lane in self._subscription.lanes_of(self.id) if (t := lane.next_timer()) is not None]
+        timers += self._subscription.handover_timers()
+        wait = max(0.0, min(timers) - self._subscription.now()) if timers else None
+        try:
+            await asyncio.wait_for(self.wakeup.wait(), wait)
+        except TimeoutError:
+            self._subscription.let_time_pass()
+
+    async def _step(self, lane: Lane) -> bool:
+        partition = self._subscription.partition_of(lane)
+        if self._subscription.moving(partition):
+            return False
+        taken = await self.take(partition, lane, records_max=None)
+        return taken is not None
+
+    async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
+        """The next thing of a lane, put in flight and emitted; None when nothing may be sent now."""
+        subscription = self._subscription
+        now = subscription.now()
+        allowed = lane.pages_allowed(now)
+        if allowed == 0 or not self.has_credit(subscription.settings.in_flight_bytes_max):
+            return None
+        place = (lane.owner_epoch, lane.revision, lane.position)
+        entries = await self.reader(partition).upcoming(lane.position)
+        if place != (lane.owner_epoch, lane.revision, lane.position):
+            return None
+        gap = subscription.log(partition).next_gap(lane.position)
+        if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
+            return self._tell(partition, lane, gap.end)
+        chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
+        if not chosen:
+            return None
+        realtime = subscription.settings.realtime
+        bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
+        if place != (lane.owner_epoch, lane.revision, lane.position):
+            return None
+        subscription.mode(partition, realtime=from_memory)
+        return self._send(partition, lane, chosen, bodies, records_max)
+
+    def _tell(self, partition: int, lane: Lane, end: int) -> Event | None:
+        gap = self._subscription.log(partition).next_gap(lane.position)
+        if gap is None:
+            return None
+        event = GapMet(partition, gap.cut(lane.position))
+        lane.tell(end)
+        self.emit(event)
+        return event
+
+    def _choose(self, lane: Lane, entries: list[Entry], allowed: int | None, stop: int | None) -> list[Entry]:
+        """Pages for one delivery: up to 1 MiB, the credit, and the next gap. Settled ones are passed over."""
+        chosen: list[Entry] = []
+        size = records = 0
+        for entry in entries:
+            if stop is not None and entry.base >= stop:
+                break
+            first = max(entry.base, lane.position)
+            if not chosen and next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
+                lane.tell(entry.end)
+                continue
+            full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
+            spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= self.credit.size
+            if chosen and (full or spent or (allowed is not None and len(chosen) >= allowed)):
+                break
+            chosen.append(entry)
+            size += entry.size
+            records += entry.count
+        return chosen
+
+    def _send(
+        self, partition: int, lane: Lane, entries: list[Entry], bodies: list[Body | None], records_max: int | None
+    ) -> Event | None:
+        now = self._subscription.now()
+        pages: list[tuple[Entry, Body]] = []
+        ranges: list[Range] = []
+        sent_before = lane.cursor.sent
+        for entry, body in zip(entries, bodies, strict=True):
+            if body is None:
+                if not pages:
+                    self._subscription.damaged(partition, entry)
+                break
+            left = None if records_max is None else records_max - sum(r.size for r in ranges)
+            if left is not None and left <= 0:
+                break
+            ranges += lane.send(entry.base, entry.end, entry.size, now, records_max=left)
+            pages.append((entry, body))
+        if not ranges:
+            return None
+        first, end = ranges[0].first, ranges[-1].end
+        attempts = tuple((offset, tries) for offset, tries in lane.cursor.attempts if first <= offset < end)
+        event = Delivered(
+            partition=partition,
+            owner_epoch=lane.owner_epoch,
+            revision=lane.revision,
+            pages=tuple(pages),
+            ranges=tuple(ranges),
+            attempts=attempts,
+            resend=first < sent_before,
+        )
+        self._subscription.delivered(partition, event)
+        self.emit(event)
+        return event

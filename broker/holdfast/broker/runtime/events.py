@@ -1,0 +1,56 @@
+"""What a consumer is sent, in the words of the core; the wire is somebody else's business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.pages import Body, Entry, Gap
+from holdfast.broker.core.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Whole pages of one partition, and the ranges in them to process."""
+
+    partition: int
+    owner_epoch: int
+    revision: int
+    pages: tuple[tuple[Entry, Body], ...]
+    ranges: tuple[Range, ...]
+    attempts: tuple[tuple[int, int], ...]
+    resend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Everything sent from ``first`` on is void."""
+
+    partition: int
+    first: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class GapMet:
+    """Offsets that will never come."""
+
+    partition: int
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The partitions that the consumer owns from now on: (partition, owner epoch, revision)."""
+
+    partitions: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Results of one ack or nack."""
+
+    results: tuple[tuple[int, Range, Outcome], ...]
+
+
+Event = Delivered | Revoked | GapMet | Assigned | Answered

@@ -1,0 +1,162 @@
+"""Cutting a group: which waiting appends become durable together, and as what pages.
+
+Partitions take turns. One with ``BULK_BYTES`` waiting gives up to ``QUANTUM_BYTES`` a turn and gets a file of its own;
+the others give what they have, through the log. Small appends of one partition are joined into one page.
+Within a partition the order is that of the offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from holdfast.broker.core.log import PartitionLog, Tail
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Encoding, Entry, Incoming, Part
+from holdfast.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
+
+BULK_BYTES: Final = 4 << 20
+QUANTUM_BYTES: Final = 8 << 20
+GROUP_BYTES: Final = 32 << 20
+
+
+@dataclass(slots=True)
+class Append:
+    """One page that waits for its batch."""
+
+    page: Incoming
+    first: int
+    """Its first offset, given out already."""
+
+    accepted_at_us: int
+    age_us: int
+    slot: PutSlot | None
+    """What its writer will be remembered by."""
+
+    page_records: int
+    """Bound in records for a page that is made by joining."""
+
+    done: asyncio.Future[None]
+
+
+@dataclass(slots=True)
+class Lineup:
+    """The appends of one partition that wait, in the order of their offsets."""
+
+    sink: int
+    log: PartitionLog
+    on_commit: Callable[[int, list[Entry]], None]
+    """Told, on the loop, which entries of the partition became durable."""
+
+    waiting: deque[Append] = field(default_factory=deque)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Share:
+    """What one partition gives to a group."""
+
+    lineup: Lineup
+    appends: list[Append] = field(default_factory=list)
+    size: int = 0
+    bulk: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    tail: Tail = field(default_factory=Tail)
+
+
+@dataclass(slots=True)
+class Group:
+    """Pages and writes that become durable together."""
+
+    shares: list[Share]
+    pages: list[PageWrite]
+    writes: list[Write]
+    size: int
+
+
+def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
+    """Take a group off the lineups and number its pages."""
+    shares = {id(lineup): Share(lineup, bulk=lineup.size >= BULK_BYTES) for lineup in lineups if lineup.waiting}
+    total = 0
+    turn = deque(shares.values())
+    while turn and total < GROUP_BYTES:
+        share = turn.popleft()
+        given = 0
+        while share.lineup.waiting and given < QUANTUM_BYTES:
+            append = share.lineup.waiting.popleft()
+            given += len(append.page.body)
+            share.appends.append(append)
+        share.size += given
+        share.lineup.size -= given
+        total += given
+        if share.lineup.waiting:
+            turn.append(share)
+    taken = [share for share in shares.values() if share.appends]
+    group = Group(taken, [], [], total)
+    for share in taken:
+        _fill(group, share, next_number)
+    return group
+
+
+def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:
+    lineup = share.lineup
+    tail = lineup.log.tail
+    for run in _runs(share.appends):
+        first = run[0]
+        if len(run) == 1:
+            body = Body(first.page.crc32, first.page.body)
+        else:
+            data = b"".join(append.page.body for append in run)
+            body = Body(zlib.crc32(data), data)
+        entry = Entry(
+            base=first.first,
+            count=sum(append.page.record_count for append in run),
+            number=next_number(),
+            bulk=share.bulk,
+            size=len(body.data),
+            encoding=first.page.encoding,
+            accepted_at_us=first.accepted_at_us,
+            age_us=first.age_us,
+            bytes_before=tail.appended_bytes,
+            pages_before=tail.appended_pages,
+            parts=tuple(Part(a.first, a.accepted_at_us, a.page.traceparent) for a in run),
+        )
+        tail = replace(
+            tail,
+            next_offset=entry.end,
+            appended_bytes=tail.appended_bytes + entry.size,
+            appended_pages=tail.appended_pages + 1,
+            accepted_at_us=run[-1].accepted_at_us,
+            age_us=run[-1].age_us,
+        )
+        share.entries.append(entry)
+        group.pages.append(PageWrite(lineup.sink, lineup.log.number, entry, body))
+        group.writes.append(PutEntry(lineup.sink, lineup.log.number, entry))
+    share.tail = tail
+    group.writes.append(PutTail(lineup.sink, lineup.log.number, tail))
+    group.writes.extend(append.slot for append in share.appends if append.slot is not None)
+
+
+def _runs(appends: list[Append]) -> Iterable[list[Append]]:
+    """Appends that become one page each: neighbours whose records and bytes fit together."""
+    run: list[Append] = []
+    records = size = 0
+    for append in appends:
+        page = append.page
+        fits = (
+            run
+            and page.encoding == run[0].page.encoding == Encoding.RECORDS
+            and records + page.record_count <= append.page_records
+            and size + len(page.body) <= PAGE_BYTES_MAX
+        )
+        if not fits and run:
+            yield run
+            run, records, size = [], 0, 0
+        run.append(append)
+        records += page.record_count
+        size += len(page.body)
+    if run:
+        yield run

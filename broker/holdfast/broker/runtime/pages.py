@@ -1,0 +1,106 @@
+"""Finding pages: entries from memory or the index, bodies from the tail or the store.
+
+Reads run in four threads of their own; everything else happens on the loop. A reader looks at one position at a time
+and is told the next thing there: a page, a gap, or nothing yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import Body, Entry
+from holdfast.broker.runtime.store import Journal
+from holdfast.broker.runtime.tail import Tail
+
+READ_THREADS: Final = 4
+WINDOW: Final = 256
+"""Entries that a reader loads at once."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Pages:
+    """Reads of one store."""
+
+    def __init__(self, journal: Journal, tail: Tail) -> None:
+        self.journal = journal
+        self.tail = tail
+        self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="holdfast-read")
+
+    async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a blocking read in a read thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+
+    async def load_oldest(self, sink: int, log: PartitionLog) -> None:
+        """Bring the first entries of a partition into memory, if they are needed."""
+        first = log.head.earliest
+        while log.needs_oldest:
+            found = await self.call(self.journal.entries, sink, log.number, first, log.tail.next_offset, WINDOW)
+            if not found:
+                return
+            log.offer_oldest(found)
+            first = found[-1].end
+
+    async def bodies(
+        self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
+    ) -> tuple[list[Body | None], bool]:
+        """Bodies in order, None where a page is missing or damaged; and whether all came from memory."""
+        found: list[Body | None] = [self.tail.get(entry.number) if realtime else None for entry in entries]
+        missing = [index for index, body in enumerate(found) if body is None]
+        if missing:
+            wanted = [entries[index] for index in missing]
+            bodies = await self.call(self.journal.read_pages, sink, partition, wanted)
+            for index, body in zip(missing, bodies, strict=True):
+                found[index] = body
+        return found, not missing
+
+    def close(self) -> None:
+        """End the read threads."""
+        self._threads.shutdown()
+
+
+class EntryReader:
+    """The entries of one partition from a position on, for one reader."""
+
+    def __init__(self, pages: Pages, sink: int, log: PartitionLog) -> None:
+        self._pages = pages
+        self._sink = sink
+        self._log = log
+        self._ahead: list[Entry] = []
+
+    async def upcoming(self, position: int) -> list[Entry]:
+        """Confirmed entries that end above ``position``, by offset; removed ones may be among them."""
+        recent = self._log.recent_from(position)
+        if recent is not None:
+            self._ahead = []
+            return recent
+        ahead = self._ahead[bisect_right(self._ahead, position, key=lambda entry: entry.end) :]
+        if not ahead or (ahead[0].base > position and not self._follows(position)):
+            ahead = await self._load(position)
+        self._ahead = ahead
+        return ahead
+
+    def _follows(self, position: int) -> bool:
+        """The loaded entries begin below ``position``, so nothing between was left out."""
+        return bool(self._ahead) and self._ahead[0].base <= position
+
+    async def _load(self, position: int) -> list[Entry]:
+        log, journal = self._log, self._pages.journal
+        earliest, end = log.head.earliest, log.tail.next_offset
+        found: list[Entry] = []
+        if position > earliest:
+            before = await self._pages.call(
+                journal.entry_before, self._sink, log.number, earliest, min(position + 1, end)
+            )
+            if before is not None and before.end > position:
+                found.append(before)
+        first = found[0].end if found else max(position, earliest)
+        if first < end:
+            found += await self._pages.call(journal.entries, self._sink, log.number, first, end, WINDOW)
+        return found

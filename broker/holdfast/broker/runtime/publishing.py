@@ -1,0 +1,228 @@
+"""Writers of one sink: who they are, their epochs, and the windows that make publishing idempotent.
+
+An epoch is issued durably before the writer hears of it. A page is judged, admitted and queued in one go per stream,
+so pages of a writer never overtake each other; a duplicate of a page that waits for its sync joins it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.broker.core.errors import Draining, InvalidPartition, WriterFenced
+from holdfast.broker.core.pages import Durability, Incoming
+from holdfast.broker.core.writer import Forgotten, Slot, WriterWindow
+from holdfast.broker.core.writes import DropWriter, PutSlot, PutWriter
+from holdfast.broker.runtime.buffer import Buffer, Services
+
+WRITERS_MAX: Final = 10_000
+"""Writers remembered per sink; beyond it the longest idle one is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a page."""
+
+    first: int | None
+    """First offset, or None for a duplicate whose offsets are forgotten."""
+
+    count: int
+    duplicate: bool
+    durability: Durability = Durability.DISK
+
+
+@dataclass(slots=True)
+class _Writer:
+    epoch: int
+    active: float
+    windows: dict[int, WriterWindow] | None = None
+    """None while no stream has needed them: they are read when one resumes."""
+    waiting: dict[tuple[int, int], asyncio.Future[None]] = field(default_factory=dict)
+    session: Session | None = None
+
+
+class Session:
+    """One publish stream."""
+
+    def __init__(self, writers: Writers, writer_id: str, writer: _Writer) -> None:
+        self._writers = writers
+        self._writer = writer
+        self.writer_id = writer_id
+        self.epoch = writer.epoch
+        self.fenced: WriterFenced | None = None
+        """Set when another stream took the writer over."""
+        self.on_fenced = asyncio.Event()
+
+    def next_sequences(self) -> dict[int, int]:
+        """The next sequence expected, per partition in which this epoch has written."""
+        windows = self._writer.windows or {}
+        return {p: w.highest + 1 for p, w in windows.items() if w.highest is not None}
+
+    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+        """Take a checked page in; the future is done when it is durable.
+
+        Raises a refusal (see ``core.errors``) when it is not taken in; ``WriterFenced`` ends the stream.
+        """
+        buffer = self._writers.buffer
+        if page.partition >= len(buffer.logs):
+            raise InvalidPartition(page.partition, len(buffer.logs))
+        self._check()
+        writer = self._writer
+        windows = writer.windows
+        assert windows is not None, "a session has its windows"
+        window = windows.setdefault(page.partition, WriterWindow())
+        verdict = window.judge(page.partition, sequence, page.crc32)
+        loop = asyncio.get_running_loop()
+        if isinstance(verdict, Forgotten):
+            return _done(loop, Stored(None, page.record_count, duplicate=True))
+        if isinstance(verdict, Slot):
+            return self._joined(page.partition, verdict)
+        if self._writers.draining:
+            raise Draining
+
+        def slot_at(first: int) -> PutSlot:
+            slot = Slot(sequence, page.crc32, first, page.record_count)
+            window.accept(slot)
+            return PutSlot(buffer.record.id, self.writer_id, self.epoch, page.partition, slot)
+
+        append = await buffer.append(page, slot_at, check=self._check)
+        writer.waiting[page.partition, sequence] = append.done
+        writer.active = self._writers.now()
+        result: asyncio.Future[Stored] = loop.create_future()
+
+        def confirm(done: asyncio.Future[None]) -> None:
+            writer.waiting.pop((page.partition, sequence), None)
+            failure = done.exception()
+            if failure is None:
+                window.confirm(sequence)
+            _pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False))
+
+        append.done.add_done_callback(confirm)
+        return result
+
+    def _joined(self, partition: int, slot: Slot) -> asyncio.Future[Stored]:
+        """A duplicate: answered when its original is durable."""
+        loop = asyncio.get_running_loop()
+        stored = Stored(slot.first, slot.count, duplicate=True)
+        original = self._writer.waiting.get((partition, slot.sequence))
+        if original is None:
+            return _done(loop, stored)
+        result: asyncio.Future[Stored] = loop.create_future()
+        original.add_done_callback(lambda done: _pass_on(result, done.exception(), stored))
+        return result
+
+    def _check(self) -> None:
+        if self.fenced is not None:
+            raise self.fenced
+
+    def fence(self, current: int | None) -> None:
+        """Another stream has the writer now."""
+        self.fenced = WriterFenced(self.writer_id, self.epoch, current)
+        self.on_fenced.set()
+
+    def end(self) -> None:
+        """The stream is over; the writer may come back."""
+        if self._writer.session is self:
+            self._writer.session = None
+
+    async def forget(self) -> None:
+        """The publisher said that it will not come back."""
+        await self._writers.forget(self.writer_id, self)
+
+
+class Writers:
+    """All writers of one sink."""
+
+    def __init__(self, buffer: Buffer, services: Services, epochs: dict[str, int]) -> None:
+        self.buffer = buffer
+        self.draining = False
+        self._services = services
+        self._next_epoch = max(epochs.values(), default=0)
+        self._writers = {name: _Writer(epoch, self.now()) for name, epoch in epochs.items()}
+
+    def now(self) -> float:
+        return self._services.clock.monotonic()
+
+    async def open(self, writer_id: str, epoch: int | None) -> Session:
+        """Begin a stream: with a new epoch, durably issued, or the one that is to be resumed.
+
+        Raises:
+            WriterFenced: the epoch is not the writer's current one, or the writer was forgotten.
+        """
+        if self.draining:
+            raise Draining
+        writer = self._writers.get(writer_id)
+        if epoch is not None:
+            if writer is None or writer.epoch != epoch:
+                raise WriterFenced(writer_id, epoch, writer.epoch if writer else None)
+            if writer.windows is None:
+                await self._load(writer_id, writer)
+        else:
+            writer = await self._issue(writer_id)
+        if writer.session is not None:
+            writer.session.fence(writer.epoch)
+        session = Session(self, writer_id, writer)
+        writer.session = session
+        writer.active = self.now()
+        return session
+
+    async def _load(self, writer_id: str, writer: _Writer) -> None:
+        pages = self._services.pages
+        slots = await pages.call(pages.journal.slots, self.buffer.record.id, writer_id, writer.epoch)
+        if writer.windows is None:
+            writer.windows = {partition: WriterWindow(tuple(found)) for partition, found in slots.items()}
+
+    async def _issue(self, writer_id: str) -> _Writer:
+        old = self._writers.pop(writer_id, None)
+        if old is not None and old.session is not None:
+            old.session.fence(None)
+        self._next_epoch += 1
+        epoch = self._next_epoch
+        writer = self._writers[writer_id] = _Writer(epoch, self.now(), windows={})
+        self._forget_idlest()
+        await self._services.committer.write([PutWriter(self.buffer.record.id, writer_id, epoch)])
+        return writer
+
+    def _forget_idlest(self) -> None:
+        while len(self._writers) > WRITERS_MAX:
+            idle = [(writer.active, name) for name, writer in self._writers.items() if writer.session is None]
+            if not idle:
+                return
+            self._drop(min(idle)[1])
+
+    def sweep(self) -> None:
+        """Forget writers that were idle for longer than `writer_ttl`, and windows that nobody uses."""
+        oldest = self.now() - self.buffer.settings.writer_ttl_us / 1_000_000
+        for name, writer in list(self._writers.items()):
+            if writer.session is None and not writer.waiting:
+                writer.windows = None
+                if writer.active < oldest:
+                    self._drop(name)
+
+    def _drop(self, writer_id: str) -> asyncio.Future[None]:
+        del self._writers[writer_id]
+        return self._services.committer.write([DropWriter(self.buffer.record.id, writer_id)])
+
+    async def forget(self, writer_id: str, session: Session) -> None:
+        """Forget a writer whose stream is ``session``."""
+        writer = self._writers.get(writer_id)
+        if writer is not None and writer.session is session:
+            await asyncio.gather(*writer.waiting.values(), return_exceptions=True)
+            if self._writers.get(writer_id) is writer:
+                await self._drop(writer_id)
+
+
+def _done(loop: asyncio.AbstractEventLoop, stored: Stored) -> asyncio.Future[Stored]:
+    future: asyncio.Future[Stored] = loop.create_future()
+    future.set_result(stored)
+    return future
+
+
+def _pass_on(result: asyncio.Future[Stored], failure: BaseException | None, stored: Stored) -> None:
+    if result.done():
+        return
+    if failure is not None:
+        result.set_exception(failure)
+    else:
+        result.set_result(stored)

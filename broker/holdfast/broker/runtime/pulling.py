@@ -1,0 +1,104 @@
+"""Taking records in single calls: a consumer without a stream, held by a lease.
+
+Every call of the same consumer id extends the lease; when it runs out, the partitions go to others and what was in
+flight comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.settings import SECOND_US
+from holdfast.broker.runtime.consumer import Consumer, Credit
+from holdfast.broker.runtime.events import Delivered, Event, GapMet
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.subscription import Subscription
+
+_NO_BOUND: Final = 1 << 62
+
+
+class Puller:
+    """The consumer behind the pulls of one id on one subscription."""
+
+    def __init__(self, subscription: Subscription, consumer_id: str) -> None:
+        self._subscription = subscription
+        self._events: list[Event] = []
+        self._lock = asyncio.Lock()
+        """Held by the pull that takes records: two calls of one id go one after the other."""
+        self.consumer: Consumer = subscription.join(consumer_id, Credit(_NO_BOUND, _NO_BOUND), self._events.append)
+        self.lease_until = 0.0
+        self.extend()
+
+    def extend(self) -> None:
+        """Begin the lease anew."""
+        deadline_s = self._subscription.settings.ack_deadline_us / SECOND_US
+        self.lease_until = self._subscription.now() + deadline_s
+
+    @property
+    def alive(self) -> bool:
+        """The lease holds, and nobody has taken the id over."""
+        return self.consumer.closed is None and self._subscription.now() < self.lease_until
+
+    async def take(self, records_max: int, wait_s: float) -> list[Delivered | GapMet]:
+        """Up to ``records_max`` records; waits up to ``wait_s`` seconds for the first."""
+        async with self._lock:
+            until = self._subscription.now() + wait_s
+            while True:
+                self.extend()
+                self.consumer.wakeup.clear()
+                self._subscription.let_time_pass()
+                taken = await self._take_now(records_max)
+                left = until - self._subscription.now()
+                if taken or left <= 0 or self.consumer.closed is not None:
+                    return taken
+                try:
+                    await asyncio.wait_for(self.consumer.wakeup.wait(), min(left, 1.0))
+                except TimeoutError:
+                    continue
+
+    async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
+        taken: list[Delivered | GapMet] = []
+        left = records_max
+        for lane in self._subscription.lanes_of(self.consumer.id):
+            partition = self._subscription.partition_of(lane)
+            while left > 0 and not self._subscription.moving(partition):
+                event = await self.consumer.take(partition, lane, records_max=left)
+                if event is None:
+                    break
+                if isinstance(event, Delivered):
+                    left -= sum(found.size for found in event.ranges)
+                    taken.append(event)
+                elif isinstance(event, GapMet):
+                    taken.append(event)
+        self._events.clear()
+        return taken
+
+    def close(self) -> None:
+        """Give the partitions up."""
+        if self.consumer.closed is None:
+            self._subscription.leave(self.consumer)
+
+
+class Pullers:
+    """The pulling consumers of one subscription, by id."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._pullers: dict[str, Puller] = {}
+
+    def get(self, consumer_id: str) -> Puller:
+        """The puller of an id, made when it is new or its lease has run out."""
+        self.sweep()
+        found = self._pullers.get(consumer_id)
+        if found is None:
+            found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
+        return found
+
+    def sweep(self) -> None:
+        """End those whose lease has run out."""
+        for consumer_id, puller in list(self._pullers.items()):
+            if not puller.alive:
+                puller.close()
+                del self._pullers[consumer_id]

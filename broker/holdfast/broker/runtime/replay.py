@@ -1,0 +1,133 @@
+"""Reading a partition again, from a position, without changing anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, DropReason, Entry, Gap
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.pages import EntryReader, Pages
+
+PAGES_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Whole pages by rising offset."""
+
+    pages: tuple[tuple[Entry, Body], ...]
+
+
+class Replay:
+    """One reading of one partition."""
+
+    def __init__(self, buffer: Buffer, partition: int, pages: Pages) -> None:
+        self._buffer = buffer
+        self._log: PartitionLog = buffer.logs[partition]
+        self._pages = pages
+        self._reader = EntryReader(pages, buffer.record.id, self._log)
+
+    async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
+        """The first offset to answer for.
+
+        Raises:
+            OffsetTrimmed: it was settled and trimmed.
+            OffsetAhead: it is beyond the end.
+        """
+        log = self._log
+        await self._pages.load_oldest(self._buffer.record.id, log)
+        if time_us is not None:
+            return await self._first_since(time_us)
+        if offset is None:
+            return log.earliest
+        if offset > log.tail.next_offset:
+            raise OffsetAhead(offset, log.earliest, log.tail.next_offset)
+        if offset < log.earliest and log.gap_at(offset) is None:
+            raise OffsetTrimmed(offset, log.earliest, log.tail.next_offset)
+        return offset
+
+    async def _first_since(self, time_us: int) -> int:
+        position = self._log.earliest
+        low, high = position, self._log.tail.next_offset
+        while low < high:
+            middle = (low + high) // 2
+            entries = await self._reader.upcoming(middle)
+            if not entries:
+                high = middle
+            elif entries[0].parts[-1].accepted_at_us < time_us:
+                low = max(entries[0].end, middle + 1)
+            elif entries[0].base <= middle:
+                high = min(entries[0].base, middle)
+            else:
+                high = middle
+        entries = await self._reader.upcoming(low)
+        if not entries:
+            return self._log.tail.next_offset
+        return next((p.first for p in entries[0].parts if p.accepted_at_us >= time_us), entries[0].base)
+
+    async def read(self, start: int, end: int | None, *, follow: bool) -> AsyncIterator[Batch | Gap]:
+        """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end."""
+        if end is not None and end < start:
+            raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
+        position = start
+        stop = end if end is not None or follow else self._log.tail.next_offset
+        while stop is None or position < stop:
+            moment = self._buffer.changed.next()
+            step = await self._next(position, stop)
+            if step is None:
+                if not follow:
+                    return
+                await moment.wait()
+                continue
+            position = step.end if isinstance(step, Gap) else step.pages[-1][0].end
+            yield step
+            await asyncio.sleep(0)  # everything may have come from memory: let others run
+
+    async def _next(self, position: int, stop: int | None) -> Batch | Gap | None:
+        log = self._log
+        entries = await self._reader.upcoming(position)
+        gap = log.next_gap(position)
+        if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
+            return gap.cut(position)
+        if not entries:
+            return None
+        if entries[0].base > position:
+            raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
+        chosen: list[Entry] = []
+        size = 0
+        for entry in entries:
+            beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
+            if beyond or (chosen and size + entry.size > PAGE_BYTES_MAX) or len(chosen) >= PAGES_MAX:
+                break
+            chosen.append(entry)
+            size += entry.size
+        realtime = self._buffer.settings.realtime
+        bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
+        pages = [(entry, body) for entry, body in zip(chosen, bodies, strict=True) if body is not None]
+        if len(pages) < len(chosen):
+            return await self._around_damage(position, chosen[0], pages)
+        return Batch(tuple(pages))
+
+    async def _around_damage(self, position: int, first: Entry, pages: list[tuple[Entry, Body]]) -> Batch | Gap | None:
+        """A page is missing: it was trimmed or dropped meanwhile, or it is damaged."""
+        readable = []
+        at = first.base
+        for entry, body in pages:
+            if entry.base != at:
+                break
+            readable.append((entry, body))
+            at = entry.end
+        if readable:
+            return Batch(tuple(readable))
+        log = self._log
+        if first.base < log.head.earliest:
+            raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
+        if log.gap_at(first.base) is None:
+            self._buffer.drop(log.number, [first], DropReason.CORRUPT)
+        gap = log.gap_at(max(position, first.base))
+        return gap.cut(position) if gap is not None else None

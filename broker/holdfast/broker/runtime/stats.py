@@ -1,0 +1,99 @@
+"""What can be said of a sink now: counters, accounts and lag, from memory and at most one look into the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.resend import State
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition: what is stored, and what was dropped."""
+
+    partition: int
+    earliest: int
+    next_offset: int
+    records: int
+    size: int
+    pages: int
+    dropped: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """One subscription on one partition: its account, and its lag."""
+
+    partition: int
+    cursor: Cursor
+    pending: int
+    pending_bytes: int
+    """Bytes of bodies from the lowest unsettled record on; pages settled in part count whole."""
+
+    pending_pages: int
+    oldest_age_us: int
+    """Age of the lowest unsettled record; 0 without a lag."""
+
+    in_flight: int
+    redelivered: int
+    state: State
+    retry_at_us: int | None
+    """Wall clock of the next try, while backing off."""
+
+    reason: str
+    realtime: bool | None
+    """Whether the reader is served from memory; None when nothing was read."""
+
+    mode_switches: int
+    balances: bool
+
+
+async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
+    """The state of every lane of a subscription."""
+    return [await _lane_state(buffer, subscription, log.number) for log in buffer.logs]
+
+
+async def _lane_state(buffer: Buffer, subscription: Subscription, partition: int) -> LaneState:
+    lane, log = subscription.lanes[partition], buffer.logs[partition]
+    entries = await subscription.entry_reader(partition).upcoming(lane.cursor.watermark)
+    cursor, end = lane.cursor, log.tail.next_offset
+    pending = cursor.pending(end)
+    size = pages = age_us = 0
+    if pending and entries:
+        front = entries[0]
+        gone = [gap for gap in log.gaps if gap.first >= front.base]
+        size = max(0, log.tail.appended_bytes - front.bytes_before - sum(gap.size for gap in gone))
+        pages = max(0, log.tail.appended_pages - front.pages_before - sum(gap.pages for gap in gone))
+        age_us = max(0, buffer.age_now_us() - front.age_us)
+    now = subscription.now()
+    backing_off = lane.resend.state is State.BACKING_OFF
+    mode = subscription.mode_of(partition)
+    return LaneState(
+        partition=partition,
+        cursor=cursor,
+        pending=pending,
+        pending_bytes=size,
+        pending_pages=pages,
+        oldest_age_us=age_us,
+        in_flight=lane.records_in_flight,
+        redelivered=lane.redelivered,
+        state=lane.resend.state,
+        retry_at_us=buffer.wall_now_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
+        reason=lane.resend.reason,
+        realtime=mode[0] if mode is not None and lane.owner is not None else None,
+        mode_switches=mode[1] if mode is not None else 0,
+        balances=cursor.balances(end),
+    )
+
+
+def partition_states(buffer: Buffer) -> list[PartitionState]:
+    """The state of every partition."""
+    return [
+        PartitionState(
+            log.number, log.earliest, log.tail.next_offset, log.records, log.size, log.pages, log.head.dropped
+        )
+        for log in buffer.logs
+    ]

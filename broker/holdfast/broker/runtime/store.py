@@ -1,0 +1,46 @@
+"""What the runtime needs of a store. Calls block: each says which thread makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.broker.core.pages import Body, Entry
+from holdfast.broker.core.writer import Slot
+from holdfast.broker.core.writes import Due, PageWrite, Write
+
+
+class Journal(Protocol):
+    """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``."""
+
+    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> None:
+        """Store pages and apply writes: all or nothing, durable on return. The commit thread."""
+        ...
+
+    def compact(self, due: Due) -> None:
+        """Give the space of a reclaimed range back. The reclaim thread."""
+        ...
+
+    def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
+        """Bodies in order; None where one is missing or damaged. A read thread."""
+        ...
+
+    def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
+        """Up to ``limit`` entries with bases in ``[first, end)``, by offset. A read thread."""
+        ...
+
+    def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
+        """The entry with the highest base in ``[first, end)``. A read thread."""
+        ...
+
+    def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
+        """The window of a writer's epoch, per partition. A read thread."""
+        ...
+
+    def live_bytes(self) -> int:
+        """Bytes on the device. A read thread."""
+        ...
+
+    def close(self) -> None:
+        """Give the store up, when all threads are done."""
+        ...

@@ -1,0 +1,346 @@
+"""One subscription of one sink: who owns which partition, and what answers do.
+
+Everything here runs on the loop. A lane decides; this module writes its cursor, wakes consumers, and hands
+partitions over when consumers come and go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.assignment import assign
+from holdfast.broker.core.cursor import Cursor, Settlement
+from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition
+from holdfast.broker.core.lane import Answer, Lane, Outcome
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import Body, DropReason, Entry
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import SECOND_US, SinkSettings
+from holdfast.broker.core.writes import PutCursor
+from holdfast.broker.runtime.consumer import Consumer, Credit
+from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
+from holdfast.broker.runtime.pages import EntryReader
+from holdfast.broker.runtime.pulling import Pullers
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer, Services
+
+_log: Final = logging.getLogger(__name__)
+Results = tuple[tuple[int, Range, Outcome], ...]
+EPOCH_BITS: Final = 40
+
+
+class Subscription:
+    """The running state of one subscription."""
+
+    def __init__(self, name: str, buffer: Buffer, lanes: Sequence[Lane], services: Services) -> None:
+        self.name = name
+        self.lanes = list(lanes)
+        self.consumers: dict[str, Consumer] = {}
+        self._buffer = buffer
+        self._services = services
+        self._partition = {id(lane): number for number, lane in enumerate(self.lanes)}
+        self._moving: dict[int, float] = {}
+        """Partitions to be handed over when nothing is in flight, and until when they may keep their owner."""
+        self._epoch = services.start_count << EPOCH_BITS
+        self._modes: dict[int, tuple[bool, int]] = {}
+        self.pullers = Pullers(self)
+
+    # -- what consumers and answers ask
+
+    @property
+    def settings(self) -> SinkSettings:
+        return self._buffer.settings
+
+    def now(self) -> float:
+        return self._services.clock.monotonic()
+
+    def log(self, partition: int) -> PartitionLog:
+        return self._buffer.logs[partition]
+
+    def partition_of(self, lane: Lane) -> int:
+        return self._partition[id(lane)]
+
+    def entry_reader(self, partition: int) -> EntryReader:
+        return EntryReader(self._services.pages, self._buffer.record.id, self.log(partition))
+
+    async def bodies(
+        self, partition: int, entries: Sequence[Entry], *, realtime: bool
+    ) -> tuple[list[Body | None], bool]:
+        return await self._services.pages.bodies(self._buffer.record.id, partition, entries, realtime=realtime)
+
+    def mode(self, partition: int, *, realtime: bool) -> None:
+        """Note where the last delivery came from; a switch is logged and counted."""
+        current = self._modes.get(partition)
+        if current is None or current[0] != realtime:
+            switches = 0 if current is None else current[1] + 1
+            self._modes[partition] = (realtime, switches)
+            if current is not None:
+                _log.info(
+                    "reader switched sink=%s subscription=%s partition=%d mode=%s",
+                    *(self._buffer.name, self.name, partition, "REALTIME" if realtime else "CATCH_UP"),
+                )
+
+    def mode_of(self, partition: int) -> tuple[bool, int] | None:
+        """Whether a partition is read from memory, and how often that changed; None before the first delivery."""
+        return self._modes.get(partition)
+
+    def lanes_of(self, consumer_id: str) -> list[Lane]:
+        """The lanes that a consumer owns."""
+        return [lane for lane in self.lanes if lane.owner == consumer_id]
+
+    def delivered(self, partition: int, event: Delivered) -> None:
+        """Count what was just put in flight."""
+        self._services.instruments.delivered(self._buffer.name, self.name, event, self._services.clock.wall_us())
+
+    def damaged(self, partition: int, entry: Entry) -> None:
+        """A page could not be read. If it still stands in the log it is damaged: its bytes are kept aside."""
+        log = self.log(partition)
+        live = entry.base >= log.head.earliest and log.gap_at(entry.base) is None
+        if live:
+            _log.error(
+                "page was quarantined sink=%s partition=%d first=%d end=%d; look at it with `holdfast peek`",
+                *(self._buffer.name, partition, entry.base, entry.end),
+            )
+            self._buffer.drop(partition, [entry], DropReason.CORRUPT)
+
+    # -- consumers
+
+    def join(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
+        """Add a consumer; one with the same id is replaced."""
+        old = self.consumers.pop(consumer_id, None)
+        if old is not None:
+            self._end(old, ConsumerReplaced(consumer_id))
+        consumer = Consumer(consumer_id, self, credit, emit)
+        self.consumers[consumer_id] = consumer
+        self._balance()
+        return consumer
+
+    def leave(self, consumer: Consumer) -> None:
+        """The consumer is gone; what it had in flight goes to others at once."""
+        if self.consumers.get(consumer.id) is consumer:
+            del self.consumers[consumer.id]
+            self._release(consumer)
+            self._balance()
+
+    def close(self) -> None:
+        """End without a word to the consumers; their streams are ended by who serves them."""
+        for consumer in list(self.consumers.values()):
+            self.leave(consumer)
+
+    def _end(self, consumer: Consumer, why: Exception) -> None:
+        consumer.closed = why
+        consumer.wakeup.set()
+        self._release(consumer)
+
+    def _release(self, consumer: Consumer) -> None:
+        for partition, lane in enumerate(self.lanes):
+            if lane.owner == consumer.id:
+                failed = not lane.idle
+                lane.release(failed=failed)
+                if failed:
+                    self.save(partition)
+                self._moving.pop(partition, None)
+
+    def _balance(self) -> None:
+        owners = {number: lane.owner for number, lane in enumerate(self.lanes) if lane.owner is not None}
+        plan = assign(len(self.lanes), list(self.consumers), owners)
+        touched: set[str] = set()
+        for partition, owner in plan.items():
+            lane = self.lanes[partition]
+            if lane.owner == owner:
+                self._moving.pop(partition, None)
+            elif lane.owner is None or lane.idle:
+                touched |= {owner} | ({lane.owner} if lane.owner else set())
+                self._give(partition, owner)
+            elif partition not in self._moving:
+                self._moving[partition] = self.now() + self.settings.ack_deadline_us / SECOND_US
+        for consumer_id in touched:
+            self._tell_assignment(consumer_id)
+
+    def _give(self, partition: int, owner: str) -> None:
+        self._epoch += 1
+        lane = self.lanes[partition]
+        if lane.owner is not None:
+            lane.release(failed=False)
+        lane.take(owner, self._epoch, self.consumers[owner].usage)
+        self._moving.pop(partition, None)
+        self.consumers[owner].wakeup.set()
+
+    def _tell_assignment(self, consumer_id: str) -> None:
+        consumer = self.consumers.get(consumer_id)
+        if consumer is not None:
+            owned = [
+                (p, lane.owner_epoch, lane.revision) for p, lane in enumerate(self.lanes) if lane.owner == consumer_id
+            ]
+            consumer.emit(Assigned(tuple(owned)))
+
+    def moving(self, partition: int) -> bool:
+        """The partition is to be handed over: nothing new is sent to its owner."""
+        return partition in self._moving
+
+    def handover_timers(self) -> list[float]:
+        """When partitions are taken from an owner that does not finish."""
+        return list(self._moving.values())
+
+    def let_time_pass(self) -> None:
+        """Do what the clock has made due: deadlines and handovers."""
+        now = self.now()
+        for partition, lane in enumerate(self.lanes):
+            if lane.owner is not None:
+                revocation = lane.expire(now, self._services.clock.random())
+                if revocation is not None:
+                    self.save(partition)
+                    self._revoked(partition, revocation.first, revocation.revision)
+                    self._services.instruments.failed(self._buffer.name, self.name, "deadline")
+        overdue = [partition for partition, until in self._moving.items() if now >= until]
+        for partition in overdue:
+            lane = self.lanes[partition]
+            previous = lane.owner
+            lane.release(failed=True)
+            self.save(partition)
+            if previous is not None:
+                self._tell_assignment(previous)
+        if overdue or any(self.lanes[p].idle for p in self._moving):
+            self._balance()
+
+    # -- answers
+
+    def lane(self, partition: int) -> Lane:
+        """The lane of a partition; raises ``InvalidPartition``."""
+        if not 0 <= partition < len(self.lanes):
+            raise InvalidPartition(partition, len(self.lanes))
+        return self.lanes[partition]
+
+    def ack(
+        self, partition: int, answer: Answer, ranges: Iterable[Range], *, until: bool = False
+    ) -> Awaitable[Results]:
+        """Settle. The result is there when the batch that carries it is durable."""
+        lane = self.lane(partition)
+        now, end = self.now(), self.log(partition).tail.next_offset
+        results: list[tuple[int, Range, Outcome]] = []
+        before = lane.cursor.acked
+        for asked in ranges:
+            if until:
+                found = lane.settle_until(answer, asked, now, end)
+            else:
+                found = lane.settle(answer, asked, Settlement.ACKED, now, end)
+            results += [(partition, part, outcome) for part, outcome in found]
+        settled = lane.cursor.acked - before
+        if settled:
+            self._services.instruments.settled(self._buffer.name, self.name, "acked", settled)
+            self._buffer.trim_soon(partition)
+        return self._answered(partition, tuple(results), changed=settled > 0)
+
+    def retry(
+        self, partition: int, answer: Answer, ranges: Sequence[Range], *, delay_s: float | None, reason: str
+    ) -> Awaitable[Results]:
+        """Give records back, to be delivered again."""
+        return self._nack(partition, answer, ranges, delay_s=delay_s, reason=reason or "nack")
+
+    def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
+        """The target will never take these records: the sink stops, and they stay pending."""
+        lane = self.lane(partition)
+        before = lane.revision
+        done = self._nack(partition, answer, ranges, delay_s=0.0, reason=reason)
+        if lane.revision != before:
+            first = ranges[0].first
+            self._buffer.stop(
+                f"REJECTED_BY_TARGET: partition {partition}, offset {first}: {reason or 'no reason given'}"
+            )
+        return done
+
+    def _nack(
+        self, partition: int, answer: Answer, ranges: Sequence[Range], *, delay_s: float | None, reason: str
+    ) -> Awaitable[Results]:
+        lane = self.lane(partition)
+        found, revocation = lane.nack(
+            answer, ranges, self.now(), delay_s=delay_s, random=self._services.clock.random(), reason=reason
+        )
+        if revocation is not None:
+            self._services.instruments.failed(self._buffer.name, self.name, "nack")
+            self._revoked(partition, revocation.first, revocation.revision)
+        results = tuple((partition, part, outcome) for part, outcome in found)
+        return self._answered(partition, results, changed=revocation is not None)
+
+    async def _wait(self, results: Results, written: asyncio.Future[None]) -> Results:
+        await written
+        return results
+
+    def _answered(self, partition: int, results: Results, *, changed: bool) -> Awaitable[Results]:
+        if self.moving(partition) and self.lanes[partition].idle:
+            self._balance()
+        if not changed:
+            done: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+            done.set_result(results)
+            return done
+        self.wake(partition)
+        return asyncio.ensure_future(self._wait(results, self.save(partition)))
+
+    def extend(self, partition: int, owner_epoch: int) -> bool:
+        """Start the running deadline of a partition anew."""
+        return self.lane(partition).extend(owner_epoch, self.now())
+
+    # -- what happens to the sink
+
+    def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
+        """Open a new account at ``offset``; what is in flight is void and its late answers settle nothing."""
+        lane, log = self.lanes[partition], self.log(partition)
+        revocation = lane.seek(offset, log.tail.next_offset)
+        for gap in log.gaps:
+            if gap.end > offset:
+                lane.drop(Range(max(gap.first, offset), gap.end), self.now(), log.tail.next_offset)
+        self._revoked(partition, revocation.first, revocation.revision)
+        self.wake(partition)
+        return self.save(partition)
+
+    def drop(self, partition: int, dropped: Range, now: float) -> None:
+        """Records were dropped from the sink."""
+        self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
+
+    def bases_in_flight(self, partition: int) -> set[int]:
+        """Offsets at which pages in flight begin, or lie."""
+        return self.lanes[partition].pages_in_flight()
+
+    def pause(self, reason: str) -> None:
+        """Stop sending; what is in flight comes again after ``resume``."""
+        for partition, lane in enumerate(self.lanes):
+            revocation = lane.pause(reason)
+            if revocation is not None:
+                self._revoked(partition, revocation.first, revocation.revision)
+
+    def resume(self) -> None:
+        """Go on where it was."""
+        for partition, lane in enumerate(self.lanes):
+            lane.resend.resume()
+            self.wake(partition)
+
+    def wake(self, partition: int, *, new_page: bool = False) -> None:
+        """Something has changed for a partition: let its owner look."""
+        lane = self.lanes[partition]
+        if new_page:
+            lane.resend.new_page(self.now())
+        consumer = self.consumers.get(lane.owner) if lane.owner is not None else None
+        if consumer is not None:
+            consumer.wakeup.set()
+
+    def save(self, partition: int) -> asyncio.Future[None]:
+        """Write the cursor; done when it is durable."""
+        return self._services.committer.write([self.cursor_write(partition)])
+
+    def cursor_write(self, partition: int) -> PutCursor:
+        """The cursor as it is now, to be written."""
+        return PutCursor(self._buffer.record.id, self.name, partition, self._cursor(partition))
+
+    def _cursor(self, partition: int) -> Cursor:
+        return self.lanes[partition].cursor
+
+    def _revoked(self, partition: int, first: int, revision: int) -> None:
+        lane = self.lanes[partition]
+        consumer = self.consumers.get(lane.owner) if lane.owner is not None else None
+        if consumer is not None:
+            consumer.emit(Revoked(partition, first, revision))
+            consumer.wakeup.set()

@@ -1,0 +1,243 @@
+"""The composition root: builds a broker from its parts, serves it over gRPC, and stops it in the right order.
+
+Stop: refuse new appends, let what waits become durable, end the streams, close the store. When the store is fenced
+the health service says NOT_SERVING and the process ends with an error, so that a supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from importlib.metadata import version
+from typing import Any, Final
+
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from holdfast.broker import telemetry
+from holdfast.broker.rpc.admin_service import AdminServicer, Identity
+from holdfast.broker.rpc.buffer_service import BufferServicer
+from holdfast.broker.rpc.interceptor import StatusInterceptor
+from holdfast.broker.rpc.sink_service import SinkServicer
+from holdfast.broker.runtime.broker import Bounds, Broker, Found
+from holdfast.broker.runtime.clock import Clock, SystemClock
+from holdfast.broker.settings import BrokerSettings, load
+from holdfast.broker.storage.contract import Store
+from holdfast.broker.storage.directory import FORMAT
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.recovery import recover
+from holdfast.v1 import (
+    admin_service_pb2,
+    admin_service_pb2_grpc,
+    buffer_service_pb2,
+    buffer_service_pb2_grpc,
+    sink_service_pb2,
+    sink_service_pb2_grpc,
+)
+
+_log: Final = logging.getLogger(__name__)
+MESSAGE_BYTES_MAX: Final = 32 << 20
+READINESS: Final = "readiness"
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class Serving:
+    """A broker that serves. Made and used on one loop."""
+
+    def __init__(self, settings: BrokerSettings, store: Store, clock: Clock, *, data_dir: str) -> None:
+        recovered = recover(store)
+        self.settings = settings
+        self.fenced = asyncio.Event()
+        self.instruments = telemetry.instruments(settings)
+        self.broker = Broker(
+            recovered.journal,
+            Found(recovered.start_count, recovered.next_sink, recovered.age_us, recovered.sinks, recovered.due),
+            clock,
+            bounds=Bounds(
+                sinks=settings.sinks_max,
+                partitions=settings.partitions_max,
+                streams=settings.streams_max,
+                waiting_bytes=settings.waiting_bytes_max,
+                tail_bytes=settings.tail_bytes,
+                record_bytes=settings.record_bytes_max,
+            ),
+            sink_defaults=settings.sink_defaults.to_core(),
+            instruments=self.instruments,
+            on_fenced=lambda _: self.fenced.set(),
+        )
+        self._identity = Identity(
+            version=version("holdfast"),
+            store_id=recovered.journal.store_id.hex(),
+            format=FORMAT,
+            started_at_us=clock.wall_us(),
+            data_dir=data_dir,
+        )
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(interceptors=[StatusInterceptor()], options=_OPTIONS)
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind and begin to serve. Raises OSError when the address cannot be had."""
+        server, broker = self._server, self.broker
+        sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
+        buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(broker), server)
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(broker, self._identity), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = [
+            sink_service_pb2.DESCRIPTOR.services_by_name["SinkService"].full_name,
+            buffer_service_pb2.DESCRIPTOR.services_by_name["BufferService"].full_name,
+            admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
+            health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+            reflection.SERVICE_NAME,
+        ]
+        reflection.enable_server_reflection(names, server)
+        try:
+            self.port = server.add_insecure_port(self.settings.listen)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
+        broker.start()
+        self.instruments.watch(broker)
+        await server.start()
+        await self._say(health_pb2.HealthCheckResponse.SERVING)
+        _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT, as it was bound."""
+        return f"{self.settings.listen.rpartition(':')[0]}:{self.port}"
+
+    async def stop(self) -> None:
+        """Drain, end the streams, sync and close."""
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self.broker.drain()
+        await self._server.stop(self.settings.drain_s)
+        self.instruments.close()
+        await self.broker.close()
+        _log.info("broker has stopped")
+
+    async def _say(self, status: Any) -> None:
+        await self._health.set("", status)
+        await self._health.set(READINESS, status)
+
+
+def open_store(settings: BrokerSettings) -> Store:
+    """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
+    # A broker in memory runs without RocksDB.
+    from holdfast.broker.storage.rocks import RocksStore  # noqa: PLC0415
+
+    return RocksStore(settings.data_dir)
+
+
+def serve(settings: BrokerSettings, on_ready: Callable[[str], None] = lambda _: None) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced.
+
+    Raises ``StoreError`` when the store cannot be opened and ``OSError`` when the address cannot be bound.
+    """
+    store = open_store(settings)
+
+    async def run() -> int:
+        try:
+            serving = Serving(settings, store, SystemClock(), data_dir=str(settings.data_dir.resolve()))
+            await serving.start()
+        except OSError:
+            store.close()
+            raise
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        on_ready(serving.endpoint)
+        waiting = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(serving.fenced.wait())]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        await serving.stop()
+        return 1 if serving.fenced.is_set() else 0
+
+    return _runner()(run())
+
+
+def _runner() -> Callable[[Any], int]:
+    try:
+        import uvloop  # noqa: PLC0415 - faster where it is there
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+class BrokerServer:
+    """A broker in a thread of this process: for tests and tools."""
+
+    def __init__(
+        self, settings: BrokerSettings, store: Store, *, clock: Clock | None = None, data_dir: str = ""
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._data_dir = data_dir
+        self._ready: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, name="holdfast-broker", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self.serving: Serving | None = None
+
+    @classmethod
+    def in_memory(cls, store: MemoryStore | None = None, clock: Clock | None = None, **settings: Any) -> BrokerServer:
+        """One that keeps its data in memory, on a free port of the loopback interface."""
+        chosen = load(**{"listen": "127.0.0.1:0", **settings})
+        return cls(chosen, store if store is not None else MemoryStore(), clock=clock)
+
+    @classmethod
+    def on_disk(cls, settings: BrokerSettings, clock: Clock | None = None) -> BrokerServer:
+        """One that keeps its data in the settings' directory."""
+        return cls(settings, open_store(settings), clock=clock, data_dir=str(settings.data_dir))
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT."""
+        return self._ready.result()
+
+    def start(self) -> None:
+        """Return when it serves, or raise why it cannot."""
+        self._thread.start()
+        self._ready.result()
+
+    def stop(self) -> None:
+        """Stop as SIGTERM would, and wait for it."""
+        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def __enter__(self) -> BrokerServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        try:
+            self.serving = Serving(self._settings, self._store, self._clock, data_dir=self._data_dir)
+            await self.serving.start()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the thread that waits
+            self._ready.set_exception(error)
+            return
+        self._ready.set_result(self.serving.endpoint)
+        await self._stopping.wait()
+        await self.serving.stop()

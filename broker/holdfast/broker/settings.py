@@ -1,0 +1,131 @@
+"""Settings of one broker: where it listens, where its data is, and its bounds.
+
+They come, the later winning, from the defaults, a TOML file, the environment (`HOLDFAST_…`, nested by `__`), and the
+command line. `[sink_defaults]` holds what a sink has when its creator does not say otherwise; durations are seconds.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from holdfast.broker.core.errors import InvalidSetting
+from holdfast.broker.core.settings import SECOND_US, Overflow, SinkSettings
+
+DEFAULT_PORT: Final = 7461
+
+
+class SettingsError(ValueError):
+    """A setting of the broker is wrong. The text names it, its value and what is allowed."""
+
+
+class SinkDefaults(BaseModel):
+    """What a sink has unless its creator says otherwise. Bounds are those of the sink's settings."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    partitions: int = 1
+    buffer_page_size: int = 256
+    max_disk_cache: int = 0
+    max_total_bytes: int = 10_000_000_000
+    overflow: str = "REJECT"
+    in_flight_bytes_max: int = 64 << 20
+    resend_interval_s: float = 0.0
+    retry_backoff_min_s: float = 0.1
+    retry_backoff_max_s: float = 30.0
+    retry_backoff_factor: float = 2.0
+    ack_deadline_s: float = 30.0
+    writer_ttl_s: float = 86_400.0
+    realtime: bool = True
+
+    def to_core(self) -> SinkSettings:
+        """The same as the core has them, checked."""
+        values: dict[str, Any] = self.model_dump()
+        for name in [name for name in values if name.endswith("_s")]:
+            values[f"{name}_us".replace("_s_us", "_us")] = int(values.pop(name) * SECOND_US)
+        if values["overflow"] not in Overflow.__members__:
+            raise InvalidSetting("overflow", values["overflow"], "DROP_OLDEST or REJECT")
+        values["overflow"] = int(Overflow[values["overflow"]])
+        return SinkSettings(**values).checked()
+
+
+class BrokerSettings(BaseSettings):
+    """What the operator of a broker tunes."""
+
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", env_nested_delimiter="__", extra="forbid")
+
+    data_dir: Path = Path("holdfast-data")
+    """Directory of the store; made when it is not there."""
+
+    listen: str = f"127.0.0.1:{DEFAULT_PORT}"
+    """HOST:PORT; port 0 takes a free one."""
+
+    metrics_listen: str = ""
+    """HOST:PORT of the Prometheus endpoint; empty for none."""
+
+    sinks_max: int = Field(default=10_000, ge=1, le=1_000_000)
+    partitions_max: int = Field(default=100_000, ge=1, le=10_000_000)
+    """Over all sinks."""
+
+    streams_max: int = Field(default=4_096, ge=1, le=1_000_000)
+    """Open publish, deliver, replay and watch streams."""
+
+    waiting_bytes_max: int = Field(default=256 << 20, ge=1 << 20, le=16 << 30)
+    """Bytes that may wait for their sync."""
+
+    tail_bytes: int = Field(default=64 << 20, ge=0, le=16 << 30)
+    """Recent pages kept in memory for readers at the head."""
+
+    record_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=8 << 20)
+    drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
+    """How long a stop waits for calls that are under way."""
+
+    sink_defaults: SinkDefaults = SinkDefaults()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is given and the environment: no file is read unasked."""
+        return init_settings, env_settings
+
+
+def load(config: Path | None = None, **given: Any) -> BrokerSettings:
+    """Read the settings: file, then environment, then ``given``. None in ``given`` means not given.
+
+    Raises:
+        SettingsError: a name or value is wrong, or the file cannot be read.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    try:
+        filed = tomllib.loads(config.read_text()) if config is not None else {}
+        environment = BrokerSettings().model_dump(exclude_unset=True)
+        settings = BrokerSettings(**{**filed, **environment, **chosen})
+        settings.sink_defaults.to_core()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{name}: {first['msg']}") from error
+    except (InvalidSetting, tomllib.TOMLDecodeError, OSError) as error:
+        raise SettingsError(str(error)) from error
+    address(settings.listen)
+    if settings.metrics_listen:
+        address(settings.metrics_listen)
+    return settings
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT; raises ``SettingsError``."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise SettingsError(f"listen = {text!r}: must be HOST:PORT with a port of 0 to 65535")
+    return host, int(port)

@@ -1,0 +1,230 @@
+"""Stored values as bytes and back.
+
+Every value is sealed: a CRC-32 of the rest, a layout version, the content. Hot values are packed structs, sinks are
+JSON so that a person can read them. What does not check out raises ``Undecodable``; it is never guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import asdict
+from typing import Any, Final
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import Head, Tail
+from holdfast.broker.core.pages import DropReason, Entry, Gap, Part
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
+from holdfast.broker.core.writer import Slot
+from holdfast.broker.core.writes import SinkRecord
+
+_SEAL: Final = struct.Struct(">IB")
+_VERSION: Final = 1
+_U64: Final = struct.Struct(">Q")
+_TAIL: Final = struct.Struct(">QQQqq")
+_HEAD: Final = struct.Struct(">QQQQH")
+_DROP: Final = struct.Struct(">BQ")
+_CURSOR: Final = struct.Struct(">QQQQQQQQII")
+_PAIR: Final = struct.Struct(">QQ")
+_TRY: Final = struct.Struct(">QI")
+_SLOT: Final = struct.Struct(">QQIQI")
+_GAP: Final = struct.Struct(">QBqQI")
+_ENTRY: Final = struct.Struct(">QBBIQqqQQH")
+_PART: Final = struct.Struct(">IqB")
+_DUE: Final = struct.Struct(">QQ")
+
+TRACES_MAX: Final = 16
+"""Publishers' contexts kept per page; further parts keep offset and time only."""
+
+
+class Undecodable(ValueError):
+    """A stored value fails its checksum or has a layout that this version does not know."""
+
+
+def _seal(content: bytes) -> bytes:
+    return _SEAL.pack(zlib.crc32(content), _VERSION) + content
+
+
+def _open(value: bytes) -> bytes:
+    if len(value) < _SEAL.size:
+        raise Undecodable(f"{len(value)} bytes are too few")
+    crc, version = _SEAL.unpack_from(value)
+    content = value[_SEAL.size :]
+    if version != _VERSION:
+        raise Undecodable(f"layout {version} is not known")
+    if zlib.crc32(content) != crc:
+        raise Undecodable("the checksum does not fit")
+    return content
+
+
+def encode_number(number: int) -> bytes:
+    return _seal(_U64.pack(number))
+
+
+def decode_number(value: bytes) -> int:
+    return int(_unpack(_U64, _open(value))[0])
+
+
+def _unpack(layout: struct.Struct, content: bytes, at: int = 0) -> tuple[Any, ...]:
+    try:
+        return layout.unpack_from(content, at)
+    except struct.error as error:
+        raise Undecodable(str(error)) from error
+
+
+def encode_text(text: str) -> bytes:
+    return _seal(text.encode())
+
+
+def decode_text(value: bytes) -> str:
+    return _open(value).decode()
+
+
+def encode_sink(sink: SinkRecord) -> bytes:
+    return _seal(json.dumps(asdict(sink), sort_keys=True).encode())
+
+
+def decode_sink(value: bytes) -> SinkRecord:
+    """Settings that this version does not know are left out; those that are missing take their default."""
+    try:
+        stored = json.loads(_open(value))
+        known = {name: stored["settings"][name] for name in SETTING_NAMES if name in stored["settings"]}
+        return SinkRecord(**{**stored, "settings": SinkSettings(**known)})
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise Undecodable(f"not a sink: {error}") from error
+
+
+def encode_tail(tail: Tail) -> bytes:
+    return _seal(
+        _TAIL.pack(tail.next_offset, tail.appended_bytes, tail.appended_pages, tail.accepted_at_us, tail.age_us)
+    )
+
+
+def decode_tail(value: bytes) -> Tail:
+    return Tail(*_unpack(_TAIL, _open(value)))
+
+
+def encode_head(head: Head) -> bytes:
+    fixed = _HEAD.pack(head.earliest, head.removed_records, head.removed_bytes, head.removed_pages, len(head.dropped))
+    return _seal(fixed + b"".join(_DROP.pack(reason, records) for reason, records in head.dropped))
+
+
+def decode_head(value: bytes) -> Head:
+    content = _open(value)
+    earliest, records, size, pages, drops = _unpack(_HEAD, content)
+    dropped = [_unpack(_DROP, content, _HEAD.size + index * _DROP.size) for index in range(drops)]
+    return Head(earliest, records, size, pages, tuple((reason, count) for reason, count in dropped))
+
+
+def encode_cursor(cursor: Cursor) -> bytes:
+    fixed = _CURSOR.pack(
+        cursor.start,
+        cursor.watermark,
+        cursor.acked,
+        cursor.dead_lettered,
+        cursor.dropped,
+        cursor.skipped,
+        cursor.told,
+        cursor.sent,
+        len(cursor.beyond),
+        len(cursor.attempts),
+    )
+    ranges = b"".join(_PAIR.pack(first, end) for first, end in cursor.beyond)
+    return _seal(fixed + ranges + b"".join(_TRY.pack(offset, tries) for offset, tries in cursor.attempts))
+
+
+def decode_cursor(value: bytes) -> Cursor:
+    content = _open(value)
+    start, watermark, acked, dead, dropped, skipped, told, sent, ranges, tries = _unpack(_CURSOR, content)
+    at = _CURSOR.size
+    beyond = tuple(Range(*_unpack(_PAIR, content, at + index * _PAIR.size)) for index in range(ranges))
+    at += ranges * _PAIR.size
+    attempts = [_unpack(_TRY, content, at + index * _TRY.size) for index in range(tries)]
+    return Cursor(
+        start=start,
+        watermark=watermark,
+        beyond=beyond,
+        acked=acked,
+        dead_lettered=dead,
+        dropped=dropped,
+        skipped=skipped,
+        attempts=tuple((offset, count) for offset, count in attempts),
+        told=told,
+        sent=sent,
+    )
+
+
+def encode_slot(epoch: int, slot: Slot) -> bytes:
+    return _seal(_SLOT.pack(epoch, slot.sequence, slot.crc32, slot.first, slot.count))
+
+
+def decode_slot(value: bytes) -> tuple[int, Slot]:
+    """Epoch of the writer, and the slot."""
+    epoch, sequence, crc32, first, count = _unpack(_SLOT, _open(value))
+    return epoch, Slot(sequence, crc32, first, count)
+
+
+def encode_gap(gap: Gap) -> bytes:
+    return _seal(_GAP.pack(gap.end, gap.reason, gap.at_us, gap.size, gap.pages))
+
+
+def decode_gap(first: int, value: bytes) -> Gap:
+    end, reason, at_us, size, pages = _unpack(_GAP, _open(value))
+    return Gap(first, end, DropReason(reason), at_us, size, pages)
+
+
+def encode_due(last: int, size: int) -> bytes:
+    return _seal(_DUE.pack(last, size))
+
+
+def decode_due(value: bytes) -> tuple[int, int]:
+    """Last page number, and bytes."""
+    last, size = _unpack(_DUE, _open(value))
+    return last, size
+
+
+def encode_entry(entry: Entry) -> bytes:
+    fixed = _ENTRY.pack(
+        entry.number,
+        entry.bulk,
+        entry.encoding,
+        entry.count,
+        entry.size,
+        entry.accepted_at_us,
+        entry.age_us,
+        entry.bytes_before,
+        entry.pages_before,
+        len(entry.parts),
+    )
+    parts: list[bytes] = []
+    for index, part in enumerate(entry.parts):
+        trace = part.traceparent.encode() if index < TRACES_MAX else b""
+        parts.append(_PART.pack(part.first - entry.base, part.accepted_at_us, len(trace)) + trace)
+    return _seal(fixed + b"".join(parts))
+
+
+def decode_entry(base: int, value: bytes) -> Entry:
+    content = _open(value)
+    number, bulk, encoding, count, size, accepted, age, bytes_before, pages_before, parts = _unpack(_ENTRY, content)
+    at = _ENTRY.size
+    found: list[Part] = []
+    for _ in range(parts):
+        first, accepted_at, length = _unpack(_PART, content, at)
+        at += _PART.size
+        found.append(Part(base + first, accepted_at, content[at : at + length].decode()))
+        at += length
+    return Entry(
+        base,
+        count,
+        number,
+        bool(bulk),
+        size,
+        encoding,
+        accepted,
+        age,
+        bytes_before,
+        pages_before,
+        tuple(found),
+    )

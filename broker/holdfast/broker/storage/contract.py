@@ -1,0 +1,187 @@
+"""What a store of bytes does, whatever it is made of.
+
+A store keeps sorted keys in four families and knows nothing of sinks, pages or records. It has two
+ways in. ``ingest`` takes bulk and is durable when it returns. ``write`` takes one atomic batch and is
+durable once a later ``sync`` has returned. So a key that names bulk is written after the bulk, and a
+crash between the two leaves bytes without a name, never a name without bytes.
+
+Threads: ``ingest``, ``write`` and ``sync`` are called from one thread, ``compact`` from one other, the
+reads and ``live_bytes`` from any. ``close`` waits for the calls under way.
+
+Every call can raise ``StoreClosed``. The other errors are named by the method, see ``errors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Family(StrEnum):
+    """Keys that live and are laid out alike."""
+
+    BULK = "bulk"
+    """Values that came in by ``ingest``, and nothing else. They are never rewritten unasked.
+
+    They carry their own checksums, as those of ``SMALL`` do: a store gives both back as it finds them.
+    """
+
+    SMALL = "small"
+    """The same sort of value, but too small for a file of its own: it came in by ``write``."""
+
+    INDEX = "index"
+    """Where the values are: many small entries, read in order."""
+
+    META = "meta"
+    """All other state: few small entries, often overwritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Set ``key`` to ``value``, whether or not it was there."""
+
+    family: Family
+    key: bytes
+    value: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse bulk, which would make the compaction of small values rewrite large ones."""
+        if self.family is Family.BULK:
+            raise ValueError("the bulk family is filled by ingest, not by Put")
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove ``key``; nothing happens when it is not there."""
+
+    family: Family
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRange:
+    """Remove every key in ``[first, end)``.
+
+    Its cost does not depend on how many keys there are, but each one outstanding slows reads that
+    cross it. In ``BULK`` every range deleted is compacted before the next one is deleted.
+    """
+
+    family: Family
+    first: bytes
+    end: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse a range that runs backwards; an empty one removes nothing."""
+        check_range(self.first, self.end)
+
+
+Operation: TypeAlias = Put | Delete | DeleteRange
+
+
+class Store(Protocol):
+    """Sorted bytes, durable when it says so."""
+
+    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add ``items`` to ``BULK`` as one file: all of them, durably, or none.
+
+        Keys rise strictly (``ValueError`` otherwise, with nothing done). Keys of one file should stay
+        between those of others: a file that overlaps another, or a deleted range, costs a flush
+        and slower reads until it is compacted. No items, no file.
+
+        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
+        """
+        ...
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        """Apply ``operations`` as one atomic batch; where two touch a key, the later one wins.
+
+        Readers see it at once. A crash of the process keeps it; a crash of the machine may lose it,
+        and then every later batch too, until ``sync`` has returned.
+
+        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
+        """
+        ...
+
+    def sync(self) -> None:
+        """Make every batch written before durable. Other threads run meanwhile.
+
+        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store: what was written since the
+        last sync may or may not be there after a restart.
+        """
+        ...
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of ``keys`` in their order, ``None`` where there is none.
+
+        A damaged value of ``BULK`` or ``SMALL`` comes back damaged, so that one bit costs one value
+        and its space can still be given back. Elsewhere ``StoreCorrupt`` names the first key that
+        cannot be read. Raises ``StoreFailed`` where the reason is not damage.
+        """
+        ...
+
+    def scan(
+        self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Return at most ``limit`` entries of ``[first, end)``: the lowest, or the highest if ``reverse``.
+
+        They come in the order they were met, so falling if ``reverse``. To go on, scan from the last
+        key with a zero byte added, or, in reverse, up to the last key. Other threads may stand still
+        meanwhile: keep ``limit`` near 1,000 and do not scan ``BULK``.
+
+        Raises ``StoreCorrupt`` where a part cannot be read; it never ends early in silence. In
+        reverse that includes what stands just below ``first``. Raises ``StoreFailed`` where the
+        reason is not damage.
+        """
+        ...
+
+    def compact(self, family: Family, first: bytes, end: bytes) -> None:
+        """Give the space of what was deleted in ``[first, end)`` back. Other threads run meanwhile.
+
+        Files outside the range stay as they are. It reads what it drops and can take seconds for a
+        few GiB. Raises ``StoreFailed``; it is refused once fenced. It does not fence, but where it
+        met damage in ``INDEX`` or ``META``, every write fails from then on.
+        """
+        ...
+
+    def highest_keys(self, family: Family) -> list[bytes]:
+        """Return the largest key of each file of ``family``, in any order, without reading values.
+
+        A key may have been deleted since, as files keep their bounds until they are compacted. What
+        is not yet in a file is left out: in ``BULK`` everything is. Meant for the start.
+        """
+        ...
+
+    def live_bytes(self) -> int:
+        """Return the bytes the store takes up, logs and files not yet compacted included."""
+        ...
+
+    def close(self) -> None:
+        """Give up the store; another may open it when this returns. Closing twice does nothing.
+
+        It is not a ``sync``: whatever must be durable is synced before.
+        """
+        ...
+
+
+def check_range(first: bytes, end: bytes) -> None:
+    """Raise ``ValueError`` unless ``[first, end)`` runs forward or is empty."""
+    if first > end:
+        raise ValueError(f"range [{first.hex()}, {end.hex()}) runs backwards")
+
+
+def check_scan(first: bytes, end: bytes, limit: int) -> None:
+    """Raise ``ValueError`` unless the arguments are those of a bounded scan."""
+    check_range(first, end)
+    if limit < 1:
+        raise ValueError(f"limit is {limit}, at least 1 is needed")
+
+
+def check_ingest(items: Sequence[tuple[bytes, bytes]]) -> None:
+    """Raise ``ValueError`` unless the keys rise strictly."""
+    for position in range(1, len(items)):
+        if items[position - 1][0] >= items[position][0]:
+            raise ValueError(f"key {items[position][0].hex()} at position {position} does not rise")

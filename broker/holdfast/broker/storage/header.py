@@ -1,0 +1,87 @@
+"""The header in front of every stored page: what the bytes are, without any key.
+
+    magic "HFPG", layout u8, encoding u8, CRC-32 of the body u32, store id 16 bytes, sink u32, partition u32,
+    page number u64, base offset u64, records u32, CRC-32 of all this u32; then the body.
+
+The index can be rebuilt from headers, and a page that ended up under a wrong key is noticed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.broker.core.pages import Body
+
+_LAYOUT: Final = struct.Struct(">4sBBI16sIIQQI")
+_CRC: Final = struct.Struct(">I")
+_MAGIC: Final = b"HFPG"
+_VERSION: Final = 1
+HEADER_BYTES: Final = _LAYOUT.size + _CRC.size
+
+
+class Damaged(ValueError):
+    """The bytes are not the page that they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a stored page says of itself."""
+
+    store: bytes
+    """The store's id, 16 bytes."""
+
+    sink: int
+    partition: int
+    number: int
+    base: int
+    count: int
+    encoding: int
+    crc32: int
+    """Of the body."""
+
+    def encode(self) -> bytes:
+        fixed = _LAYOUT.pack(
+            _MAGIC,
+            _VERSION,
+            self.encoding,
+            self.crc32,
+            self.store,
+            self.sink,
+            self.partition,
+            self.number,
+            self.base,
+            self.count,
+        )
+        return fixed + _CRC.pack(zlib.crc32(fixed))
+
+
+def decode_header(value: bytes) -> Header:
+    """The header of a stored page; raises ``Damaged``."""
+    if len(value) < HEADER_BYTES:
+        raise Damaged(f"{len(value)} bytes are too few for a page")
+    fixed = value[: _LAYOUT.size]
+    magic, version, encoding, crc32, store, sink, partition, number, base, count = _LAYOUT.unpack(fixed)
+    if magic != _MAGIC or version != _VERSION or zlib.crc32(fixed) != _CRC.unpack_from(value, _LAYOUT.size)[0]:
+        raise Damaged("the header does not check out")
+    return Header(store, sink, partition, number, base, count, encoding, crc32)
+
+
+def body_of(value: bytes, expected: Header) -> Body:
+    """The body of a stored page, checked against its place and CRC; raises ``Damaged``."""
+    found = decode_header(value)
+    if (found.store, found.sink, found.partition, found.number, found.base, found.count) != (
+        expected.store,
+        expected.sink,
+        expected.partition,
+        expected.number,
+        expected.base,
+        expected.count,
+    ):
+        raise Damaged("the page stands in a wrong place")
+    body = value[HEADER_BYTES:]
+    if zlib.crc32(body) != found.crc32:
+        raise Damaged("the checksum of the body does not fit")
+    return Body(found.crc32, body)

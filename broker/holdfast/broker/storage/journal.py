@@ -1,0 +1,275 @@
+"""Writes of the core as keys and bytes: the store as the rest of the broker sees it.
+
+One batch carries everything that was decided together. Bulk pages are ingested before the batch that names them,
+so a crash between the two leaves pages without a name, which the next start puts into the reclaim ledger.
+Calls block; which thread may call what is said by the byte store's contract.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.pages import Body, Entry
+from holdfast.broker.core.writer import Slot
+from holdfast.broker.core.writes import (
+    WHOLE_SINK,
+    DropEntry,
+    DropGap,
+    DropSink,
+    DropWriter,
+    Due,
+    PageWrite,
+    PutAge,
+    PutCursor,
+    PutDue,
+    PutEntry,
+    PutGap,
+    PutHead,
+    PutQuarantine,
+    PutSink,
+    PutSlot,
+    PutTail,
+    PutWriter,
+    Reclaim,
+    Write,
+)
+from holdfast.broker.storage import codec, keys
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store
+from holdfast.broker.storage.errors import StoreCorrupt, StoreError
+from holdfast.broker.storage.header import Damaged, Header, body_of
+
+_log: Final = logging.getLogger(__name__)
+SLICE: Final = 1_000
+"""Keys per scan: a scan holds other threads up."""
+
+
+class Journal:
+    """A store of bytes that speaks of pages, entries and cursors."""
+
+    def __init__(self, store: Store, store_id: bytes) -> None:
+        self.store = store
+        self.store_id = store_id
+
+    # -- writing: the commit thread
+
+    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> None:
+        """Store pages and apply writes, atomically and durably.
+
+        Raises:
+            StoreFenced: it failed; nothing may be acknowledged and nothing is tried again.
+        """
+        operations: list[Operation] = []
+        bulk: dict[tuple[int, int], list[tuple[bytes, bytes]]] = {}
+        highest = 0
+        for page in pages:
+            entry = page.entry
+            key = keys.place(page.sink, page.partition, entry.number)
+            value = self._header(page.sink, page.partition, entry, page.body.crc32).encode() + page.body.data
+            highest = max(highest, entry.number)
+            if entry.bulk:
+                bulk.setdefault((page.sink, page.partition), []).append((key, value))
+            else:
+                operations.append(Put(Family.SMALL, key, value))
+        for write in writes:
+            operations.extend(_operations(write))
+        if highest:
+            operations.append(Put(Family.META, keys.HIGHEST, codec.encode_number(highest)))
+        try:
+            for items in bulk.values():
+                self.store.ingest(items)
+            self.store.write(operations)
+            self.store.sync()
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    def put_number(self, key: bytes, number: int) -> None:
+        """Write one of the store's own numbers, durably."""
+        try:
+            self.store.write([Put(Family.META, key, codec.encode_number(number))])
+            self.store.sync()
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    # -- reclaiming: the reclaim thread, after the commit of a `Reclaim`
+
+    def compact(self, due: Due) -> None:
+        """Give the space of a reclaimed bulk range back; small pages go with their family's own compaction."""
+        first, end = _due_span(due)
+        try:
+            self.store.compact(Family.BULK if due.bulk else Family.SMALL, first, end)
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    # -- reading: any thread
+
+    def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
+        """The bodies of pages, in order: None where one is missing or does not check out, which is logged.
+
+        Raises:
+            StoreFenced: the store could not read, for a reason that is not damage.
+        """
+        found: list[Body | None] = [None] * len(entries)
+        for family in (Family.BULK, Family.SMALL):
+            wanted = [i for i, entry in enumerate(entries) if entry.bulk == (family is Family.BULK)]
+            if not wanted:
+                continue
+            values = self._get(family, [keys.place(sink, partition, entries[i].number) for i in wanted])
+            for i, value in zip(wanted, values, strict=True):
+                found[i] = None if value is None else self._body(value, sink, partition, entries[i])
+        return found
+
+    def _get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
+        try:
+            return self.store.get_many(family, wanted)
+        except StoreCorrupt as error:
+            if len(wanted) == 1:
+                _log.error("page could not be read cause=%s", error)
+                return [None]
+            return [value for key in wanted for value in self._get(family, [key])]
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    def _body(self, value: bytes, sink: int, partition: int, entry: Entry) -> Body | None:
+        try:
+            return body_of(value, self._header(sink, partition, entry, 0))
+        except Damaged as damage:
+            place = (sink, partition, entry.number)
+            _log.error("page was damaged sink=%d partition=%d number=%d cause=%s", *place, damage)
+            return None
+
+    def _header(self, sink: int, partition: int, entry: Entry, crc32: int) -> Header:
+        return Header(self.store_id, sink, partition, entry.number, entry.base, entry.count, entry.encoding, crc32)
+
+    def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
+        """Up to ``limit`` entries with bases in ``[first, end)``, by offset."""
+        low, high = keys.places(sink, partition, first, end)
+        return self._entries(self._scan(Family.INDEX, low, high, min(limit, SLICE)))
+
+    def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
+        """The entry with the highest base in ``[first, end)``."""
+        low, high = keys.places(sink, partition, first, end)
+        found = self._entries(self._scan(Family.INDEX, low, high, 1, reverse=True))
+        return found[0] if found else None
+
+    def _entries(self, found: list[tuple[bytes, bytes]]) -> list[Entry]:
+        entries: list[Entry] = []
+        for key, value in found:
+            _, partition, base = keys.place_of(key)
+            try:
+                entries.append(codec.decode_entry(base, value))
+            except codec.Undecodable as damage:
+                _log.error("index entry was damaged partition=%d offset=%d cause=%s", partition, base, damage)
+        return entries
+
+    def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
+        """The window of a writer's epoch, per partition."""
+        found: dict[int, list[Slot]] = {}
+        first, end = keys.slots(sink, writer_id)
+        for key, value in self.scan_all(Family.META, first, end):
+            try:
+                stored_epoch, slot = codec.decode_slot(value)
+            except codec.Undecodable as damage:
+                _log.error("writer's slot was damaged writer=%s cause=%s", writer_id, damage)
+                continue
+            if stored_epoch == epoch:
+                found.setdefault(keys.slot_partition(key), []).append(slot)
+        return found
+
+    def scan_all(self, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All keys of a range, in slices."""
+        while True:
+            found = self._scan(family, first, end, SLICE)
+            yield from found
+            if len(found) < SLICE:
+                return
+            first = found[-1][0] + b"\0"
+
+    def _scan(
+        self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        try:
+            return self.store.scan(family, first, end, limit, reverse=reverse)
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    def live_bytes(self) -> int:
+        """Bytes that the store takes up on its device."""
+        return self.store.live_bytes()
+
+    def close(self) -> None:
+        """Give the store up."""
+        self.store.close()
+
+
+def _due_span(due: Due) -> keys.Span:
+    if due.partition == WHOLE_SINK:
+        return keys.of_sink(due.sink)
+    return keys.places(due.sink, due.partition, due.first, due.last + 1)
+
+
+def _operations(write: Write) -> list[Operation]:
+    put, meta = _put, Family.META
+    match write:
+        case PutEntry(sink, partition, entry):
+            return [Put(Family.INDEX, keys.place(sink, partition, entry.base), codec.encode_entry(entry))]
+        case DropEntry(sink, partition, base):
+            return [Delete(Family.INDEX, keys.place(sink, partition, base))]
+        case PutTail(sink, partition, tail):
+            return put(keys.partition(keys.TAIL, sink, partition), codec.encode_tail(tail))
+        case PutHead(sink, partition, head):
+            return put(keys.partition(keys.HEAD, sink, partition), codec.encode_head(head))
+        case PutCursor(sink, subscription, partition, cursor):
+            return put(keys.cursor(sink, subscription, partition), codec.encode_cursor(cursor))
+        case PutSlot(sink, writer_id, epoch, partition, slot):
+            return put(keys.slot(sink, writer_id, partition, slot.sequence), codec.encode_slot(epoch, slot))
+        case PutWriter(sink, writer_id, epoch):
+            return [
+                DeleteRange(meta, *keys.slots(sink, writer_id)),
+                *put(keys.writer(sink, writer_id), codec.encode_number(epoch)),
+            ]
+        case DropWriter(sink, writer_id):
+            return [
+                DeleteRange(meta, *keys.slots(sink, writer_id)),
+                Delete(meta, keys.writer(sink, writer_id)),
+            ]
+        case PutGap(sink, partition, gap):
+            return put(keys.gap(sink, partition, gap.first), codec.encode_gap(gap))
+        case DropGap(sink, partition, first):
+            return [Delete(meta, keys.gap(sink, partition, first))]
+        case PutDue(due):
+            key = keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first)
+            return put(key, codec.encode_due(due.last, due.size))
+        case Reclaim(due):
+            return _reclaim(due)
+        case PutAge(age_us, wall_us):
+            return put(keys.AGE, codec.encode_due(age_us, wall_us))
+        case PutQuarantine(sink, partition, entry):
+            return put(keys.quarantine(sink, partition, entry.number), codec.encode_entry(entry))
+        case PutSink(record, fresh):
+            counted = put(keys.NEXT_SINK, codec.encode_number(record.id + 1)) if fresh else []
+            return [*counted, *put(keys.sink(record.id), codec.encode_sink(record))]
+        case DropSink(sink):
+            whole = [Due(sink, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
+            return [
+                DeleteRange(Family.INDEX, *keys.of_sink(sink)),
+                *(DeleteRange(meta, *keys.of_sink(sink, kind)) for kind in (*keys.OF_SINKS, keys.DUE, keys.QUARANTINE)),
+                *(operation for due in whole for operation in _operations(PutDue(due))),
+            ]
+
+
+def _put(key: bytes, value: bytes) -> list[Operation]:
+    return [Put(Family.META, key, value)]
+
+
+def _reclaim(due: Due) -> list[Operation]:
+    ledger = Delete(Family.META, keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first))
+    first, end = _due_span(due)
+    if due.bulk or due.partition == WHOLE_SINK:
+        return [DeleteRange(Family.BULK if due.bulk else Family.SMALL, first, end), ledger]
+    singles = [
+        Delete(Family.SMALL, keys.place(due.sink, due.partition, number)) for number in range(due.first, due.last + 1)
+    ]
+    return [*singles, ledger]

@@ -1,0 +1,151 @@
+"""Every key that is stored: family, layout, order and lifetime. Integers are big-endian, so keys sort as numbers do.
+
+| kind | family | key | lives |
+|---|---|---|---|
+| page | bulk, small | sink u32, partition u32, page number u64 | until reclaimed |
+| entry | index | sink u32, partition u32, base offset u64 | until its page is trimmed or dropped |
+| store | meta 01 | | the store's life |
+| start count | meta 02 | | the store's life; rises with every start |
+| highest page number | meta 03 | | written with every batch that names pages |
+| next sink id | meta 04 | | the store's life |
+| age clock | meta 05 | | the store's life |
+| sink | meta 10 | sink u32 | the sink's life |
+| tail | meta 11 | sink u32, partition u32 | the sink's life |
+| head | meta 12 | sink u32, partition u32 | the sink's life |
+| cursor | meta 13 | sink u32, partition u32, subscription | the subscription's life |
+| writer | meta 14 | sink u32, writer id | until it closes or idles out |
+| slot | meta 15 | sink u32, length of writer id u8, writer id, partition u32, sequence mod 256 u16 | as its writer |
+| gap | meta 16 | sink u32, partition u32, first offset u64 | until merged |
+| due | meta 17 | sink u32, partition u32, bulk u8, first page number u64 | until the bytes are reclaimed |
+| quarantine | meta 18 | sink u32, partition u32, page number u64 | the sink's life |
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from holdfast.broker.core.writer import WINDOW
+
+_U32: Final = struct.Struct(">I")
+_PAIR: Final = struct.Struct(">II")
+_PLACE: Final = struct.Struct(">IIQ")
+_DUE: Final = struct.Struct(">IIBQ")
+_SLOT: Final = struct.Struct(">IH")
+
+STORE: Final = b"\x01"
+START: Final = b"\x02"
+HIGHEST: Final = b"\x03"
+NEXT_SINK: Final = b"\x04"
+AGE: Final = b"\x05"
+SINK: Final = b"\x10"
+TAIL: Final = b"\x11"
+HEAD: Final = b"\x12"
+CURSOR: Final = b"\x13"
+WRITER: Final = b"\x14"
+SLOT: Final = b"\x15"
+GAP: Final = b"\x16"
+DUE: Final = b"\x17"
+QUARANTINE: Final = b"\x18"
+OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP)
+"""Kinds that go with their sink at once."""
+
+Span = tuple[bytes, bytes]
+
+
+def place(sink: int, partition: int, number: int) -> bytes:
+    """Key of a page (``number``) or of an entry (base offset)."""
+    return _PLACE.pack(sink, partition, number)
+
+
+def place_of(key: bytes) -> tuple[int, int, int]:
+    """Sink, partition and number of a page's or entry's key."""
+    sink, partition, number = _PLACE.unpack(key)
+    return sink, partition, number
+
+
+def places(sink: int, partition: int, first: int, end: int) -> Span:
+    """Keys of pages or entries with numbers in ``[first, end)``."""
+    return place(sink, partition, first), place(sink, partition, end)
+
+
+def of_sink(sink: int, kind: bytes = b"") -> Span:
+    """All keys of a sink: of one kind of meta, or in another family."""
+    return kind + _U32.pack(sink), kind + _U32.pack(sink + 1)
+
+
+def of_kind(kind: bytes) -> Span:
+    """All keys of one kind of meta."""
+    return kind, bytes([kind[0] + 1])
+
+
+def sink(number: int) -> bytes:
+    return SINK + _U32.pack(number)
+
+
+def sink_of(key: bytes) -> int:
+    return int(_U32.unpack_from(key, 1)[0])
+
+
+def partition(kind: bytes, sink_id: int, number: int) -> bytes:
+    """Key of a partition's tail or head."""
+    return kind + _PAIR.pack(sink_id, number)
+
+
+def partition_of(key: bytes) -> tuple[int, int]:
+    """Sink and partition of any meta key that begins with them."""
+    sink_id, number = _PAIR.unpack_from(key, 1)
+    return sink_id, number
+
+
+def cursor(sink_id: int, subscription: str, number: int) -> bytes:
+    return CURSOR + _PAIR.pack(sink_id, number) + subscription.encode()
+
+
+def cursor_of(key: bytes) -> tuple[int, str, int]:
+    """Sink, subscription and partition."""
+    sink_id, number = partition_of(key)
+    return sink_id, key[9:].decode(), number
+
+
+def writer(sink_id: int, writer_id: str) -> bytes:
+    return WRITER + _U32.pack(sink_id) + writer_id.encode()
+
+
+def writer_of(key: bytes) -> tuple[int, str]:
+    """Sink and writer id."""
+    return sink_of(key), key[5:].decode()
+
+
+def slots(sink_id: int, writer_id: str) -> Span:
+    """All slots of one writer."""
+    name = writer_id.encode()
+    prefix = SLOT + _U32.pack(sink_id) + bytes([len(name)]) + name
+    return prefix, prefix + b"\xff" * (_SLOT.size + 1)
+
+
+def slot(sink_id: int, writer_id: str, number: int, sequence: int) -> bytes:
+    name = writer_id.encode()
+    return SLOT + _U32.pack(sink_id) + bytes([len(name)]) + name + _SLOT.pack(number, sequence % WINDOW)
+
+
+def slot_partition(key: bytes) -> int:
+    return int(_SLOT.unpack(key[-_SLOT.size :])[0])
+
+
+def gap(sink_id: int, number: int, first: int) -> bytes:
+    return GAP + _PLACE.pack(sink_id, number, first)
+
+
+def due(sink_id: int, number: int, *, bulk: bool, first: int) -> bytes:
+    return DUE + _DUE.pack(sink_id, number, bulk, first)
+
+
+def due_of(key: bytes) -> tuple[int, int, bool, int]:
+    """Sink, partition, whether bulk, and first page number."""
+    sink_id, number, bulk, first = _DUE.unpack_from(key, 1)
+    return sink_id, number, bool(bulk), first
+
+
+def quarantine(sink_id: int, number: int, page: int) -> bytes:
+    return QUARANTINE + _PLACE.pack(sink_id, number, page)

@@ -1,0 +1,295 @@
+"""A store in memory, with the crashes and failures of a real one on demand.
+
+It keeps two images: what readers see, and what a power loss would leave. What was done since the last
+sync stands in a journal between them, so ``crash`` can show every state that a disk could.
+Made for tests, of Holdfast and of what is built on it; it forgets everything when it is dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from holdfast.broker.storage.contract import (
+    Delete,
+    DeleteRange,
+    Family,
+    Operation,
+    Put,
+    check_ingest,
+    check_range,
+    check_scan,
+)
+from holdfast.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Action: TypeAlias = Literal["write", "sync", "ingest"]
+"""What ``fail_next`` can make fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ingested:
+    items: tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    family: Family
+    first: bytes
+    end: bytes
+
+
+_Step: TypeAlias = _Batch | _Ingested | _Compacted
+
+
+@dataclass(slots=True)
+class _Table:
+    """The entries of one family, sorted."""
+
+    keys: list[bytes] = field(default_factory=list)
+    values: dict[bytes, bytes] = field(default_factory=dict)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if key not in self.values:
+            insort(self.keys, key)
+        self.values[key] = value
+
+    def span(self, first: bytes, end: bytes) -> list[bytes]:
+        return self.keys[bisect_left(self.keys, first) : bisect_left(self.keys, end)]
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        """Remove keys that are all there, with none between them."""
+        if keys:
+            position = bisect_left(self.keys, keys[0])
+            del self.keys[position : position + len(keys)]
+        for key in keys:
+            del self.values[key]
+
+    def bytes_held(self) -> int:
+        return sum(len(key) + len(value) for key, value in self.values.items())
+
+    def copy(self) -> _Table:
+        return _Table(list(self.keys), dict(self.values))
+
+
+@dataclass(slots=True)
+class _Image:
+    """All families at one moment, and the bulk files with what was deleted from them."""
+
+    tables: dict[Family, _Table] = field(default_factory=lambda: {family: _Table() for family in Family})
+    files: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """First and last key of each ingested file."""
+    deleted_bytes: dict[bytes, int] = field(default_factory=dict)
+    """Bulk deleted and not yet compacted, by key."""
+
+    def apply(self, step: _Step) -> None:
+        match step:
+            case _Batch(operations):
+                for operation in operations:
+                    self._apply_operation(operation)
+            case _Ingested(items):
+                for key, value in items:
+                    self.tables[Family.BULK].put(key, value)
+                self.files.append((items[0][0], items[-1][0]))
+            case _Compacted(Family.BULK, first, end):
+                self._compact_bulk(first, end)
+            case _Compacted():
+                pass  # what is deleted elsewhere takes no space here
+
+    def copy(self) -> _Image:
+        tables = {family: table.copy() for family, table in self.tables.items()}
+        return _Image(tables, list(self.files), dict(self.deleted_bytes))
+
+    def _apply_operation(self, operation: Operation) -> None:
+        table = self.tables[operation.family]
+        match operation:
+            case Put(_, key, value):
+                table.put(key, value)
+            case Delete(family, key):
+                self._remove(family, [key] if key in table.values else [])
+            case DeleteRange(family, first, end):
+                self._remove(family, table.span(first, end))
+
+    def _remove(self, family: Family, keys: list[bytes]) -> None:
+        table = self.tables[family]
+        if family is Family.BULK:
+            self.deleted_bytes.update({key: len(key) + len(table.values[key]) for key in keys})
+        table.remove(keys)
+
+    def _compact_bulk(self, first: bytes, end: bytes) -> None:
+        for key in [key for key in self.deleted_bytes if first <= key < end]:
+            del self.deleted_bytes[key]
+        keys = self.tables[Family.BULK].keys
+        self.files = [
+            (low, high)
+            for low, high in self.files
+            if high < first or low >= end or bisect_left(keys, low) < bisect_left(keys, high + b"\0")
+        ]
+
+
+class MemoryStore:
+    """A ``Store`` that lasts as long as the process; its thread rules are the contract's."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._seen = _Image()
+        self._durable = _Image()
+        self._journal: list[_Step] = []
+        self._next_failures: dict[Action, StoreFailed] = {}
+        self._damaged: set[tuple[Family, bytes]] = set()
+        self._fenced_by: StoreFailed | None = None
+        self._closed = False
+        self._lock = threading.Lock()  # all of the above; whoever waits, waits for a copy of a slice
+
+    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add ``items`` to ``BULK``, durable at once; see ``Store.ingest``."""
+        check_ingest(items)
+        with self._lock:
+            self._begin_change("ingest")
+            if items:
+                self._do(_Ingested(tuple(items)))
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        """Apply one batch; see ``Store.write``."""
+        with self._lock:
+            self._begin_change("write")
+            if operations:
+                self._do(_Batch(tuple(operations)))
+                self._damaged -= {(each.family, each.key) for each in operations if isinstance(each, Put)}
+
+    def sync(self) -> None:
+        """Make what was written durable; see ``Store.sync``."""
+        with self._lock:
+            self._begin_change("sync")
+            for step in self._journal:
+                self._durable.apply(step)
+            self._journal.clear()
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return values in the order of ``keys``; see ``Store.get_many``."""
+        with self._lock:
+            self._refuse_closed()
+            return [self._read(family, key) for key in keys]
+
+    def scan(
+        self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Return a bounded slice; see ``Store.scan``."""
+        check_scan(first, end, limit)
+        with self._lock:
+            self._refuse_closed()
+            keys = self._seen.tables[family].span(first, end)
+            chosen = keys[: -limit - 1 : -1] if reverse else keys[:limit]
+            return [(key, self._read(family, key) or b"") for key in chosen]
+
+    def compact(self, family: Family, first: bytes, end: bytes) -> None:
+        """Forget what was deleted in the range; see ``Store.compact``."""
+        check_range(first, end)
+        with self._lock:
+            self._refuse_closed()
+            self._refuse_fenced("compact")
+            self._do(_Compacted(family, first, end))
+
+    def highest_keys(self, family: Family) -> list[bytes]:
+        """Return the last key of each ingested file; other families have no files here."""
+        with self._lock:
+            self._refuse_closed()
+            return [last for _, last in self._seen.files] if family is Family.BULK else []
+
+    def live_bytes(self) -> int:
+        """Return the bytes of all keys and values, and of bulk deleted but not compacted."""
+        with self._lock:
+            self._refuse_closed()
+            held = sum(table.bytes_held() for table in self._seen.tables.values())
+            return held + sum(self._seen.deleted_bytes.values())
+
+    def close(self) -> None:
+        """Refuse every later call; ``reopen`` and ``crash`` still work."""
+        with self._lock:
+            self._closed = True
+
+    def reopen(self) -> MemoryStore:
+        """Return the store as the next process finds it after this one ended, however it ended.
+
+        All that was written is there, synced or not. This handle is closed.
+        """
+        with self._lock:
+            self._closed = True
+            successor = MemoryStore()
+            successor._seen = self._seen.copy()
+            successor._durable = self._durable.copy()
+            successor._journal = list(self._journal)
+            successor._damaged = set(self._damaged)
+            return successor
+
+    def crash(self, *, kept_batches: int = 0) -> MemoryStore:
+        """Return the store as it is found after a power loss. This handle is closed.
+
+        What was synced or ingested is there. Of the batches not synced the first ``kept_batches`` are:
+        a disk may have kept any number of them, but never a later one without those before it.
+        """
+        with self._lock:
+            self._closed = True
+            successor = MemoryStore()
+            successor._damaged = set(self._damaged)
+            image = self._durable.copy()
+            kept = 0
+            for step in self._journal:
+                if isinstance(step, _Batch):
+                    kept += 1
+                    if kept > kept_batches:
+                        continue
+                image.apply(step)
+            successor._seen = image
+            successor._durable = image.copy()
+            return successor
+
+    def fail_next(self, action: Action, error: StoreFailed | None = None) -> None:
+        """Make the next ``action`` raise ``error`` and do nothing; the store is fenced by it."""
+        with self._lock:
+            self._next_failures[action] = error or StoreFailed(action, "failure asked for by a test")
+
+    def damage(self, family: Family, key: bytes) -> None:
+        """Damage the value of ``key``, here and after a reopen, until it is put again.
+
+        What a read makes of it is said by ``Store.get_many``.
+        """
+        with self._lock:
+            self._damaged.add((family, key))
+
+    def _do(self, step: _Step) -> None:
+        self._seen.apply(step)
+        self._journal.append(step)
+
+    def _begin_change(self, action: Action) -> None:
+        self._refuse_closed()
+        self._refuse_fenced(action)
+        failure = self._next_failures.pop(action, None)
+        if failure is not None:
+            self._fenced_by = failure
+            raise failure
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreClosed
+
+    def _refuse_fenced(self, action: str) -> None:
+        if self._fenced_by is not None:
+            raise StoreFailed(action, f"fenced: {self._fenced_by}")
+
+    def _read(self, family: Family, key: bytes) -> bytes | None:
+        value = self._seen.tables[family].values.get(key)
+        if not value or (family, key) not in self._damaged:
+            return value
+        if family in {Family.BULK, Family.SMALL}:
+            return value[:-1] + bytes([value[-1] ^ 1])
+        raise StoreCorrupt(family, "damage asked for by a test", key=key)

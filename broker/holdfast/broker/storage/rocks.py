@@ -1,0 +1,306 @@
+"""The store on disk: RocksDB, and the only file that knows of it.
+
+What it relies on, seen with rocksdict 0.3.29 (RocksDB 9.8):
+
+- ``flush_wal(True)`` lets other threads run during the sync, a synced write does not. So batches are
+  written without a sync, and synced after.
+- ``finish`` of a file writer syncs the file, and an ingest syncs the names of its files and the manifest.
+- ``compact_range`` tells of no error. One that meets a wrong checksum makes every later write fail, after
+  each start again. So values that carry a checksum of their own get none from RocksDB: what is damaged can
+  still be dropped.
+- ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps the key alive that it is given.
+- ``live_files`` lists all families alike and does not say which is whose.
+- A database is let go only when every object made from it is gone, closed or not.
+- An ingest takes 1 µs longer for each file there is, so files should be large where there are many.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    ChecksumType,
+    CompactOptions,
+    DBCompressionType,
+    DBRecoveryMode,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    ReadOptions,
+    SstFileWriter,
+    WriteBatch,
+)
+
+from holdfast.broker.storage.contract import (
+    Delete,
+    DeleteRange,
+    Family,
+    Operation,
+    Put,
+    check_ingest,
+    check_range,
+    check_scan,
+)
+from holdfast.broker.storage.directory import StoreDirectory
+from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
+from holdfast.broker.storage.failures import Action, classified
+from holdfast.broker.storage.open_files import ensure_open_files
+from holdfast.broker.storage.settings import RocksSettings
+from holdfast.broker.storage.usage import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MIB: Final = 1024 * 1024
+
+_FILE_IN_LISTING: Final = re.compile(r"^ *(\d+):\d+\[", re.MULTILINE)
+"""The number of a file in the property ``rocksdb.sstables``, whose keys are in hexadecimal."""
+
+
+class RocksStore:
+    """A ``Store`` in a directory that it owns while it is open."""
+
+    def __init__(self, directory: Path, *, settings: RocksSettings | None = None) -> None:
+        """Open the store in ``directory``, creating it where there is none.
+
+        Raises ``StoreLocked``, ``StoreFormatUnsupported``, ``StoreFilesLimited``, ``StoreCorrupt``,
+        ``StoreNoSpace`` or ``StoreFailed``.
+        """
+        settings = settings or RocksSettings()
+        self._usage: Final = Usage()
+        self._fenced_by: BaseException | None = None
+        self._file_numbers = count(1)
+        self._file_options: Final = _family_options(Family.BULK, None)
+        ensure_open_files(settings.open_tables_max + settings.open_files_beside)
+        with classified("open"):
+            self._directory = StoreDirectory(directory)
+        try:
+            with classified("open"):
+                cache = Cache(settings.block_cache_bytes)
+                self._database = Rdict(
+                    str(self._directory.database),
+                    _database_options(settings),
+                    {str(family): _family_options(family, cache) for family in Family},
+                )
+                self._families = {family: self._database.get_column_family(family) for family in Family}
+                self._handles = {family: self._database.get_column_family_handle(family) for family in Family}
+        except BaseException:
+            gc.collect()
+            self._directory.release()
+            raise
+
+    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``.
+
+        Holds other threads up while it copies, about 10 ms for 16 MiB.
+        """
+        check_ingest(items)
+        with self._changing("ingest"):
+            if not items:
+                return
+            path = self._directory.ingest / f"{next(self._file_numbers):012d}.sst"
+            writer = SstFileWriter(self._file_options)
+            writer.open(str(path))
+            for key, value in items:
+                writer[key] = value
+            writer.finish()
+            options = IngestExternalFileOptions()
+            options.set_move_files(True)
+            self._families[Family.BULK].ingest_external_file([str(path)], options)
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        """Apply one batch, durable with the next ``sync``; see ``Store.write``."""
+        with self._changing("write"):
+            if not operations:
+                return
+            batch = WriteBatch(raw_mode=True)
+            handles = self._handles
+            for operation in operations:
+                match operation:
+                    case Put(family, key, value):
+                        batch.put(key, value, handles[family])
+                    case Delete(family, key):
+                        batch.delete(key, handles[family])
+                    case DeleteRange(family, first, end):
+                        batch.delete_range(first, end, handles[family])
+            self._database.write(batch)
+
+    def sync(self) -> None:
+        """Make every batch durable; see ``Store.sync``."""
+        with self._changing("sync"):
+            self._database.flush_wal(True)
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return values in the order of ``keys``; see ``Store.get_many``.
+
+        Holds other threads up only while it copies the values, not while it reads them.
+        """
+        with self._calling("read", family):
+            table = self._families[family]
+            try:
+                with classified("read", family):
+                    return list(table.get(list(keys)) or ())
+            except StoreCorrupt:
+                for key in keys:  # which one is told only when it is asked for alone
+                    with classified("read", family, key=key):
+                        table.get([key])
+                raise
+
+    def scan(
+        self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Return a bounded slice; see ``Store.scan``. Holds other threads up while it runs."""
+        check_scan(first, end, limit)
+        if first == end:
+            return []
+        with self._calling("read", family):
+            options = ReadOptions()
+            options.set_iterate_upper_bound(end)  # the local name keeps it alive, the options do not
+            iterator = self._families[family].iter(options)
+            iterator.seek(first)
+            entries: list[tuple[bytes, bytes]] = []
+            if not reverse:
+                while iterator.valid() and len(entries) < limit:
+                    entries.append((iterator.key(), iterator.value()))
+                    iterator.next()
+            elif iterator.valid():
+                # The lowest key ends it: a step further could cross all that was deleted below.
+                lowest = iterator.key()
+                iterator.seek_to_last()
+                while iterator.valid():
+                    entries.append((iterator.key(), iterator.value()))
+                    if len(entries) == limit or entries[-1][0] <= lowest:
+                        break
+                    iterator.prev()
+            iterator.status()
+            return entries
+
+    def compact(self, family: Family, first: bytes, end: bytes) -> None:
+        """Give deleted space back; see ``Store.compact``."""
+        check_range(first, end)
+        if first == end:
+            return
+        with self._calling("compact", family):
+            self._refuse_fenced("compact")
+            table = self._families[family]
+            failures = self._database.property_int_value("rocksdb.background-errors")
+            options = CompactOptions()
+            options.set_exclusive_manual_compaction(False)
+            table.compact_range(first, end, options)
+            if self._database.property_int_value("rocksdb.background-errors") != failures:
+                raise StoreFailed("compact", "RocksDB counted a background error; its LOG file says which")
+
+    def highest_keys(self, family: Family) -> list[bytes]:
+        """Return the largest key of each file; see ``Store.highest_keys``."""
+        with self._calling("read", family):
+            table = self._families[family]
+            while True:
+                listing = table.property_value("rocksdb.sstables") or ""
+                files = self._database.live_files()
+                if listing == (table.property_value("rocksdb.sstables") or ""):
+                    break  # no file came or went in between
+            numbers = {int(number) for number in _FILE_IN_LISTING.findall(listing)}
+            return [
+                file["end_key"]
+                for file in files
+                if int(Path(file["name"]).stem) in numbers
+                # A file of deletions alone ends where they end, not at a key.
+                and file["num_entries"] > file["num_deletions"]
+            ]
+
+    def live_bytes(self) -> int:
+        """Return the bytes of all files in the directory; see ``Store.live_bytes``."""
+        with self._calling("read"):
+            return self._directory.live_bytes()
+
+    def close(self) -> None:
+        """Write out what is in memory, to start faster next time, and let the directory go."""
+        if not self._usage.end():
+            return
+        self._handles.clear()
+        # After a failure this fails too. Nobody was promised what is lost by that.
+        for family in [*self._families]:
+            with suppress(StoreError), classified("close", family):
+                self._families.pop(family).close()
+        with suppress(StoreError), classified("close"):
+            self._database.close()
+        gc.collect()
+        self._directory.release()
+
+    @contextmanager
+    def _calling(self, action: Action, family: Family | None = None) -> Iterator[None]:
+        """Keep the store open during a call, and give its errors their class."""
+        with self._usage.call(), classified(action, family):
+            yield
+
+    @contextmanager
+    def _changing(self, action: Action) -> Iterator[None]:
+        """Let a change through unless one failed before; the first that fails shuts the door."""
+        with self._calling(action):
+            self._refuse_fenced(action)
+            try:
+                with classified(action):
+                    yield
+            except (KeyError, TypeError, ValueError):
+                raise  # no bytes: a mistake of the caller, met before anything was done
+            except BaseException as error:
+                self._fenced_by = error
+                raise
+
+    def _refuse_fenced(self, action: Action) -> None:
+        if self._fenced_by is not None:
+            raise StoreFailed(action, f"fenced: {self._fenced_by}")
+
+
+def _database_options(settings: RocksSettings) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_max_total_wal_size(settings.log_bytes_max)
+    options.set_db_write_buffer_size(settings.write_buffers_bytes)
+    options.set_max_open_files(settings.open_tables_max)
+    options.set_max_background_jobs(settings.background_jobs)
+    options.set_bytes_per_sync(_MIB)
+    options.set_keep_log_file_num(4)
+    options.set_max_log_file_size(4 * _MIB)
+    options.set_stats_dump_period_sec(0)
+    return options
+
+
+def _family_options(family: Family, cache: Cache | None) -> Options:
+    """The options of a family; of a file to be ingested where there is no ``cache``."""
+    options = Options(raw_mode=True)
+    blocks = BlockBasedOptions()
+    options.set_compression_type(DBCompressionType.none())
+    options.set_max_compaction_bytes(256 * _MIB)
+    if family in {Family.BULK, Family.SMALL}:
+        blocks.set_checksum_type(ChecksumType.no_checksum())
+    if family is Family.BULK:
+        # Files lie side by side on the bottom of two levels. Only the owner knows which range is due:
+        # left alone, RocksDB would join deletions that lie apart and rewrite all that is between them.
+        options.set_num_levels(2)
+        options.set_disable_auto_compactions(True)
+        options.set_target_file_size_base(64 * _MIB)
+        options.set_write_buffer_size(2 * _MIB)
+        blocks.disable_cache()
+    else:
+        options.set_target_file_size_base(32 * _MIB)
+        options.set_write_buffer_size({Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}[family] * _MIB)
+        # Queues delete from their head: a table made mostly of deletions goes soon.
+        options.add_compact_on_deletion_collector_factory(1024, 512, 0.5)
+        blocks.set_block_size(16 * 1024)
+        if cache is not None:
+            blocks.set_block_cache(cache)
+        if family is not Family.SMALL:  # pages may be compressed by who made them
+            options.set_compression_type(DBCompressionType.lz4())
+            blocks.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(blocks)
+    return options

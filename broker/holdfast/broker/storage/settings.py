@@ -1,0 +1,31 @@
+"""What the store on disk may take of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RocksSettings:
+    """Bounds of memory, files and threads. The defaults stay below 200 MiB of memory."""
+
+    block_cache_bytes: int = 64 * _MIB
+    """Memory for blocks read, of all families but bulk, which is left to the system's page cache."""
+
+    write_buffers_bytes: int = 64 * _MIB
+    """Memory for what is written and not yet in a table, all families together."""
+
+    log_bytes_max: int = 128 * _MIB
+    """Log that a start may have to read again; beyond it, tables are written early."""
+
+    open_tables_max: int = 512
+    """Tables held open at once."""
+
+    open_files_beside: int = 512
+    """Files the process must be able to open on top: logs, sockets, what Python needs."""
+
+    background_jobs: int = 2
+    """Threads that write and compact tables."""

@@ -1,0 +1,62 @@
+"""The tree of commands. Nothing here imports what a command needs: the commands do that when they run."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.bench import bench
+from holdfast.cli.deliver import deliver
+from holdfast.cli.demo_command import demo
+from holdfast.cli.info import info
+from holdfast.cli.lag import lag
+from holdfast.cli.peek import peek
+from holdfast.cli.publish import publish
+from holdfast.cli.replay import replay
+from holdfast.cli.serve import serve
+from holdfast.cli.sinks import sink_app
+from holdfast.cli.tail import tail
+
+app = typer.Typer(
+    name="holdfast",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A durable buffer between Spark and systems that are slow, fragile or away.",
+    epilog=(
+        "Exit codes: 0 done, 1 failed or inconsistent, 2 wrong usage, 3 not found, 4 broker unreachable or stopping, "
+        "5 refused by the broker, 6 something is not installed, 130 interrupted."
+    ),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version("holdfast"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+RUN, DATA, LOOK = "Run", "Records", "Look"
+app.command(rich_help_panel=RUN)(serve)
+app.command(rich_help_panel=RUN)(deliver)
+app.command(rich_help_panel=RUN)(demo)
+app.command(rich_help_panel=RUN)(bench)
+app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
+app.command(rich_help_panel=LOOK)(lag)
+app.command(rich_help_panel=LOOK)(info)
+app.command(rich_help_panel=DATA)(publish)
+app.command(rich_help_panel=DATA)(peek)
+app.command(rich_help_panel=DATA)(tail)
+app.command(rich_help_panel=DATA)(replay)

@@ -1,0 +1,88 @@
+"""`holdfast deliver`: runs a deliverer in the foreground until SIGTERM or Ctrl-C.
+
+Both end it in good order: what is being sent is finished and settled, the rest stays in the buffer.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.exits import ExitCode
+from holdfast.cli.extras import needed_for
+from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
+from holdfast.cli.output import Output, say, write_json
+from holdfast.cli.report import CommandFailed
+
+
+def deliver(
+    sink: SinkName,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="TARGET",
+            help="Where to: http, file, console, an address that begins with http:// or https://, "
+            "the name of a registered target, or MODULE:ATTRIBUTE.",
+            show_default=False,
+        ),
+    ],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="NAME=VALUE", help="An option of the target. Repeatable."),
+    ] = None,
+    subscription: Subscription = "default",
+    concurrency: Annotated[int, typer.Option(help="Partitions sent at the same time.", min=1, max=256)] = 8,
+    batch_records: Annotated[int, typer.Option(help="Most records in one request.", min=1)] = 500,
+    batch_bytes: Annotated[int, typer.Option(help="Most bytes in one request.", min=1)] = 1 << 20,
+    credit_records: Annotated[int, typer.Option(help="Most records under way.", min=1)] = 20_000,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Deliver a sink to a remote system, and go on until told to stop.
+
+    A record leaves the buffer when the remote system has taken it. What fails is tried again as the sink
+    says; what the remote system rejects for good stops the sink with the reason.
+    """
+    with needed_for("delivering", "deliver"):
+        from holdfast.deliver import BatchLimits, Deliverer, DelivererSettings, targets
+    name, options = target_of(to, option or [])
+    target = targets.create(name, options)
+    settings = DelivererSettings(
+        subscription=subscription,
+        batch=BatchLimits(records_max=batch_records, bytes_max=batch_bytes),
+        concurrency=concurrency,
+        credit_records=credit_records,
+    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with connect(endpoint) as client:
+        deliverer = Deliverer(client, sink, target, settings=settings)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            deliverer.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        if output is Output.JSON:
+            write_json({"delivering": sink, "subscription": subscription, "to": name})
+        else:
+            say(f"delivering {sink} ({subscription}) to {to}; Ctrl-C stops")
+        deliverer.run()
+
+
+def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
+    """The name of the target and its options. Raises `CommandFailed` for a pair that is not NAME=VALUE."""
+    options = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise CommandFailed(f"the option {pair!r} is not NAME=VALUE", ExitCode.USAGE)
+        options[name] = text
+    if to.startswith(("http://", "https://")):
+        return "http", {"url": to, **options}
+    return to, options

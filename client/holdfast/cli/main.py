@@ -1,0 +1,28 @@
+"""Runs a command line and ends with the right exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from holdfast.cli.extras import needed_for
+from holdfast.cli.report import exit_code, known_errors, sentence
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run ``holdfast`` with ``argv`` (without the program's name) and return its exit code."""
+    try:
+        with needed_for("the command line", "cli"):
+            from holdfast.cli.app import app
+        app(args=list(argv), prog_name="holdfast")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except known_errors() as error:
+        print(sentence(error), file=sys.stderr)
+        return exit_code(error)
+    return 0
+
+
+def main() -> None:
+    """The entry point of the `holdfast` script."""
+    sys.exit(run(sys.argv[1:]))

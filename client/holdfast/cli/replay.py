@@ -1,0 +1,49 @@
+"""`holdfast replay`: reads a partition again and changes nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.exits import ExitCode
+from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
+from holdfast.cli.record_lines import LineForm, LineOutput, write_gap, write_record
+from holdfast.cli.report import CommandFailed
+
+
+def replay(
+    sink: SinkName,
+    partition: Annotated[int, typer.Option("--partition", "-p", help="Partition.", min=0)] = 0,
+    start: Annotated[int | None, typer.Option(help="First offset; else the earliest that is stored.", min=0)] = None,
+    start_time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin with what came at or after this time (ISO 8601).")
+    ] = None,
+    end: Annotated[
+        int | None, typer.Option(help="Stop before this offset; else at the end as it is now.", min=0)
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records at the end.")] = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: LineOutput = LineForm.TEXT,
+) -> None:
+    """Read the records of a partition again. Nobody's position changes."""
+    since = None if start_time is None else _time(start_time)
+    with connect(endpoint) as client:
+        from holdfast.client import Gap
+
+        for item in client.replay(
+            sink, partition=partition, start=start, start_time=since, end=end, follow=follow, on_gap="yield"
+        ):
+            if isinstance(item, Gap):
+                write_gap(item, output)
+            else:
+                write_record(item, output)
+
+
+def _time(text: str) -> datetime:
+    """A time as typed; without a zone it is local. Raises `CommandFailed`."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError as error:
+        raise CommandFailed(f"{text!r} is not a time such as 2026-01-31T12:00:00", ExitCode.USAGE) from error

@@ -1,0 +1,76 @@
+"""`holdfast serve`: runs a broker in the foreground.
+
+Options win over the environment (``HOLDFAST_...``), the environment over the file, the file over the
+defaults. The first line of standard output says where it listens, once it serves.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from holdfast.cli.exits import ExitCode
+from holdfast.cli.extras import needed_for
+from holdfast.cli.options import OutputForm
+from holdfast.cli.output import Output, write_json
+from holdfast.cli.report import CommandFailed
+
+DEFAULT_CONFIG: Final = Path("holdfast.toml")
+"""Read when it is there and no other file is named."""
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A TOML file; else holdfast.toml here, if there is one.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Where the data is; made if missing. Else holdfast-data here.")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one. Else 127.0.0.1:7461."),
+    ] = None,
+    metrics_listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where Prometheus may ask; else nowhere.")
+    ] = None,
+    log_level: Annotated[LogLevel, typer.Option(help="How much is logged, on standard error.")] = LogLevel.INFO,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C. Without any option it keeps its data in ./holdfast-data."""
+    with needed_for("a broker", "broker"):
+        from holdfast.broker.server import serve as run
+        from holdfast.broker.settings import SettingsError, load
+    if config is not None and not config.is_file():
+        raise CommandFailed(f"{config}: there is no such file", ExitCode.NOT_FOUND)
+    if config is None and DEFAULT_CONFIG.is_file():
+        config = DEFAULT_CONFIG
+    try:
+        settings = load(config, data_dir=data_dir, listen=listen, metrics_listen=metrics_listen)
+    except SettingsError as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def ready(endpoint: str) -> None:
+        if output is Output.JSON:
+            write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve()})
+        else:
+            print(f"listening on {endpoint}", flush=True)
+
+    try:
+        code = run(settings, on_ready=ready)
+    except OSError as error:
+        raise CommandFailed(str(error)) from error
+    raise typer.Exit(ExitCode.OK if code == 0 else ExitCode.FAILED)

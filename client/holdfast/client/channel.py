@@ -1,0 +1,125 @@
+"""Connections to brokers, made when they are first needed.
+
+The rule: a channel belongs to the process that made it. After ``fork`` the child finds none and makes its own; what
+it inherited is neither used nor closed, because its threads do not exist there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+import grpc
+
+from holdfast.client.errors import BrokerUnavailable, ClientClosed, HoldfastError, InvalidSetting
+from holdfast.client.retry import RetryState, call_with_retries
+from holdfast.client.routing import endpoint_of
+from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings
+from holdfast.client.status import from_call
+
+T = TypeVar("T")
+
+RECONNECT_MS: Final = (50, 1_000)
+"""Bounds of gRPC's own pauses between connection attempts; ours come on top."""
+
+
+class _Process:
+    """The channels of one process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """Protects the two below; held for as long as making a channel takes, which does not connect."""
+        self.channels: dict[str, grpc.Channel] = {}
+        self.closed = False
+
+
+class Channels:
+    """One channel per endpoint and process. Usable from several threads."""
+
+    def __init__(self, endpoints: Sequence[str], settings: ClientSettings) -> None:
+        if not endpoints or not all(endpoints):
+            raise InvalidSetting("endpoint: at least one HOST:PORT is needed", facts={"field": "endpoint"})
+        self.endpoints = tuple(dict.fromkeys(endpoints))
+        self.settings = settings
+        self._processes: dict[int, _Process] = {os.getpid(): _Process()}
+
+    def of_sink(self, sink: str) -> grpc.Channel:
+        """Return the channel to the broker that holds ``sink``."""
+        return self.of_endpoint(endpoint_of(sink, self.endpoints))
+
+    def of_endpoint(self, endpoint: str) -> grpc.Channel:
+        """Return the channel to ``endpoint``; raises ``ClientClosed`` after ``close``."""
+        process = self._processes.setdefault(os.getpid(), _Process())
+        with process.lock:
+            if process.closed:
+                raise ClientClosed("the client was closed")
+            channel = process.channels.get(endpoint)
+            if channel is None:
+                channel = grpc.insecure_channel(endpoint, options=self._options())
+                process.channels[endpoint] = channel
+            return channel
+
+    def close(self) -> None:
+        """Close this process's channels and all calls on them. Closing twice is fine."""
+        process = self._processes.setdefault(os.getpid(), _Process())
+        with process.lock:
+            process.closed = True
+            channels = list(process.channels.values())
+            process.channels.clear()
+        for channel in channels:
+            channel.close()
+
+    def _options(self) -> list[tuple[str, int]]:
+        return [
+            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.keepalive_time_ms", int(self.settings.keepalive_s * 1000)),
+            ("grpc.keepalive_timeout_ms", int(self.settings.keepalive_timeout_s * 1000)),
+            ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS[0]),
+            ("grpc.min_reconnect_backoff_ms", RECONNECT_MS[0]),
+            ("grpc.max_reconnect_backoff_ms", RECONNECT_MS[1]),
+            # Brokers are told apart by endpoint: a client's channels share no connection with another client's.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+
+
+class Unary:
+    """Makes single calls, with time-out, retries and typed errors."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+
+    def call(
+        self,
+        attempt: Callable[[float], T],
+        *,
+        may_retry: Callable[[HoldfastError], bool] = lambda error: isinstance(error, BrokerUnavailable),
+        extra_s: float = 0.0,
+    ) -> tuple[T, int]:
+        """Return what ``attempt(timeout_s)`` returns, and the number of tries it took.
+
+        ``extra_s`` is added to the time-out of each try, for calls that wait on the broker's side.
+        """
+        settings = self._channels.settings
+        state = RetryState(settings.retry, random.random)
+
+        def once() -> T:
+            try:
+                return attempt(settings.call_timeout_s + extra_s)
+            except grpc.RpcError as failure:
+                raise from_call(failure) from failure
+            except ValueError as failure:  # grpc: the channel was closed by another thread
+                raise ClientClosed("the client was closed during a call") from failure
+
+        response = call_with_retries(once, state=state, clock=time.monotonic, sleep=time.sleep, may_retry=may_retry)
+        return response, state.failures + 1
+
+
+def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the endpoints of a client's first argument: one, several, or several in one string with commas."""
+    several = endpoint.split(",") if isinstance(endpoint, str) else list(endpoint)
+    return tuple(one.strip() for one in several)

@@ -1,0 +1,157 @@
+"""Between protobuf messages and the values of sinks. Translates; decides nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.client.convert import duration, enum, moment, seconds
+from holdfast.client.errors import InvalidSetting
+from holdfast.client.sink_values import (
+    DeliveryState,
+    Overflow,
+    PartitionStats,
+    ReaderMode,
+    Sink,
+    SinkOptions,
+    SinkSettings,
+    SinkStats,
+    SubscriptionPartitionStats,
+    SubscriptionStats,
+)
+from holdfast.client.values import DropReason
+from holdfast.v1 import record_pb2, sink_pb2, sink_service_pb2
+
+PLAIN: Final = (
+    "partitions",
+    "buffer_page_size",
+    "max_disk_cache",
+    "max_total_bytes",
+    "in_flight_bytes_max",
+    "retry_backoff_factor",
+    "realtime",
+)
+DURATIONS: Final = {
+    f"{name}_s": name
+    for name in (
+        "resend_interval",
+        "retry_backoff_min",
+        "retry_backoff_max",
+        "ack_deadline",
+        "writer_ttl",
+    )
+}
+OVERFLOWS: Final = {
+    Overflow.DROP_OLDEST: sink_pb2.OVERFLOW_DROP_OLDEST,
+    Overflow.REJECT: sink_pb2.OVERFLOW_REJECT,
+}
+OPTIONS: Final = frozenset(SinkOptions.__annotations__)
+
+
+def _wrong(name: str, value: object, allowed: str) -> InvalidSetting:
+    facts = {"field": name, "value": str(value), "allowed": allowed}
+    return InvalidSetting(f"{name} = {value}: must be {allowed}", facts=facts)
+
+
+def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[str]]:
+    """Return the wire's form of some settings and the paths of those given; raises ``InvalidSetting``."""
+    message = sink_pb2.SinkSettings()
+    paths = []
+    given: dict[str, object] = dict(options)
+    for name, value in given.items():
+        path = DURATIONS.get(name, name)
+        try:
+            if name in PLAIN:
+                setattr(message, name, value)
+            elif name in DURATIONS and isinstance(value, int | float):
+                getattr(message, path).CopyFrom(duration(value))
+            elif name == "overflow":
+                message.overflow = OVERFLOWS[Overflow(str(value))]
+            elif name in DURATIONS:
+                raise _wrong(name, value, "seconds")
+            else:
+                raise _wrong(name, value, "one of " + ", ".join(sorted(OPTIONS)))
+        except (TypeError, ValueError) as failure:
+            allowed = "DROP_OLDEST or REJECT" if name == "overflow" else "a number in its bounds"
+            raise _wrong(name, value, allowed) from failure
+        paths.append(path)
+    return message, paths
+
+
+def sink(message: sink_pb2.Sink) -> Sink:
+    """Return a sink."""
+    settings = message.settings
+    dropping = settings.overflow == sink_pb2.OVERFLOW_DROP_OLDEST
+    return Sink(
+        name=message.name,
+        incarnation=message.incarnation,
+        settings=SinkSettings(
+            overflow=Overflow.DROP_OLDEST if dropping else Overflow.REJECT,
+            partitions=settings.partitions,
+            buffer_page_size=settings.buffer_page_size,
+            max_disk_cache=settings.max_disk_cache,
+            max_total_bytes=settings.max_total_bytes,
+            in_flight_bytes_max=settings.in_flight_bytes_max,
+            resend_interval_s=seconds(settings.resend_interval),
+            retry_backoff_min_s=seconds(settings.retry_backoff_min),
+            retry_backoff_max_s=seconds(settings.retry_backoff_max),
+            retry_backoff_factor=settings.retry_backoff_factor,
+            ack_deadline_s=seconds(settings.ack_deadline),
+            writer_ttl_s=seconds(settings.writer_ttl),
+            realtime=settings.realtime,
+        ),
+        created_at=moment(message.created_at),
+    )
+
+
+def _partition(message: sink_service_pb2.PartitionStats) -> PartitionStats:
+    return PartitionStats(
+        partition=message.partition,
+        earliest_offset=message.earliest_offset,
+        next_offset=message.next_offset,
+        records=message.records,
+        bytes=message.bytes,
+        pages=message.pages,
+        dropped={
+            enum(DropReason, record_pb2.DropReason, count.reason, "DROP_REASON_"): count.records
+            for count in message.dropped
+        },
+    )
+
+
+def _account(message: sink_service_pb2.SubscriptionPartitionStats) -> SubscriptionPartitionStats:
+    return SubscriptionPartitionStats(
+        partition=message.partition,
+        start_offset=message.start_offset,
+        watermark=message.watermark,
+        acked=message.acked,
+        dead_lettered=message.dead_lettered,
+        dropped=message.dropped,
+        skipped=message.skipped,
+        pending=message.pending,
+        pending_bytes=message.pending_bytes,
+        pending_age_s=seconds(message.pending_age),
+        in_flight=message.in_flight,
+        redelivered=message.redelivered,
+        state=enum(DeliveryState, sink_service_pb2.DeliveryState, message.state, "DELIVERY_STATE_"),
+        retry_at=moment(message.retry_at) if message.HasField("retry_at") else None,
+        reason=message.reason,
+        mode=enum(ReaderMode, sink_service_pb2.ReaderMode, message.mode, "READER_MODE_"),
+        mode_switches=message.mode_switches,
+        identity_ok=message.identity_ok,
+        pages_behind=message.pages_behind,
+    )
+
+
+def stats(message: sink_service_pb2.SinkStats) -> SinkStats:
+    """Return the statistics of a sink."""
+    return SinkStats(
+        name=message.name,
+        incarnation=message.incarnation,
+        partitions=tuple(_partition(one) for one in message.partitions),
+        subscriptions=tuple(
+            SubscriptionStats(one.name, tuple(_account(part) for part in one.partitions), one.consumers)
+            for one in message.subscriptions
+        ),
+        at=moment(message.at),
+        identity_ok=message.identity_ok,
+    )

@@ -1,0 +1,467 @@
+"""Everything that can go wrong for a user of the client, and what to do next.
+
+    HoldfastError
+    ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
+    │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
+    │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
+    │   └── RecordTooLarge, PageCorrupt
+    ├── NotFound              SinkNotFound, SubscriptionNotFound
+    ├── AlreadyExists         SinkExists
+    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced
+    ├── ResourceExhausted     SinkFull, DiskFull, TooManyWaiting, TooManySinks, TooManyStreams
+    ├── OutOfRange            OffsetTrimmed, OffsetAhead
+    ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict
+    ├── DataLoss              PageQuarantined, GapError
+    ├── AccessDenied          no or wrong credentials, or not allowed
+    ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
+    ├── BrokerFault           the broker failed in a way it has no name for
+    │   └── ProtocolViolation the broker said something that the contract does not allow
+    ├── DeadlineExceeded      the answer did not come in time
+    ├── DeliveryTimeout, FlushTimeout, PublishAbandoned    a publisher gave up
+    └── Closed                PublisherClosed, SubscriberClosed, ClientClosed, UsedAfterFork
+
+The broker names an error by ``reason``; the class is found by it, never by text. A reason that this version does not
+know gets the class of its status code. Facts are short strings and never payloads; the text is not API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+
+class HoldfastError(Exception):
+    """Base of all errors of the client."""
+
+    default_reason: ClassVar[str] = ""
+    retryable: ClassVar[bool] = False
+    """The same request may succeed later."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        facts: Mapping[str, str] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason or self.default_reason
+        """What happened, as the broker names it; empty for what has no name."""
+        self.facts = dict(facts or {})
+        """What the broker said about it."""
+        self.retry_after_s = retry_after_s
+        """Seconds after which the broker asks to try again, if it does."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors travel between processes."""
+        state = {"reason": self.reason, "facts": self.facts, "retry_after_s": self.retry_after_s}
+        return (_rebuild, (type(self), str(self), state))
+
+    def fact(self, name: str) -> int:
+        """Return a numeric fact, or -1 where the broker did not give it."""
+        text = self.facts.get(name, "")
+        return int(text) if text.lstrip("-").isdigit() else -1
+
+
+def _rebuild(kind: type[HoldfastError], message: str, state: dict[str, object]) -> HoldfastError:
+    error = kind.__new__(kind, message)
+    error.args = (message,)
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidArgument(HoldfastError):
+    """The request is wrong. Mend it; do not retry it."""
+
+    default_reason = "INVALID_REQUEST"
+
+
+class InvalidName(InvalidArgument):
+    """A sink's name does not have the form that names have."""
+
+    default_reason = "INVALID_SINK_NAME"
+
+
+class InvalidSetting(InvalidArgument):
+    """A setting is unknown, has a wrong value, or is fixed at creation."""
+
+    default_reason = "INVALID_SETTING"
+
+
+class InvalidPartition(InvalidArgument):
+    """The sink has no such partition."""
+
+    default_reason = "INVALID_PARTITION"
+
+
+class InvalidPage(InvalidArgument):
+    """A page or its records contradict themselves or are over a bound."""
+
+    default_reason = "INVALID_PAGE"
+
+
+class InvalidRange(InvalidArgument):
+    """A range of offsets is empty, upside down, outside of what it is about, or one of too many."""
+
+    default_reason = "INVALID_RANGE"
+
+
+class InvalidOpen(InvalidArgument):
+    """The broker did not accept how a stream was opened."""
+
+    default_reason = "INVALID_OPEN"
+
+
+class InvalidCredit(InvalidArgument):
+    """A credit is out of bounds."""
+
+    default_reason = "INVALID_CREDIT"
+
+
+class InvalidNack(InvalidArgument):
+    """A nack asks for something that is out of bounds."""
+
+    default_reason = "INVALID_NACK"
+
+
+class InvalidPull(InvalidArgument):
+    """A pull asks for something that is out of bounds."""
+
+    default_reason = "INVALID_PULL"
+
+
+class InvalidInterval(InvalidArgument):
+    """An interval is out of bounds."""
+
+    default_reason = "INVALID_INTERVAL"
+
+
+class InvalidPageToken(InvalidArgument):
+    """A list was asked to go on from a token that it never gave."""
+
+    default_reason = "INVALID_PAGE_TOKEN"
+
+
+class RecordTooLarge(InvalidArgument):
+    """One record is over a bound that no waiting will change. Split it, or raise the bound."""
+
+    default_reason = "RECORD_TOO_LARGE"
+
+
+class PageCorrupt(InvalidArgument):
+    """A page does not match its checksum: it was damaged on the way. Encode and send it again."""
+
+    default_reason = "PAGE_CORRUPT"
+
+
+class NotFound(HoldfastError):
+    """There is no such thing."""
+
+
+class SinkNotFound(NotFound):
+    """There is no such sink. Create it first."""
+
+    default_reason = "SINK_NOT_FOUND"
+
+
+class SubscriptionNotFound(NotFound):
+    """The sink has no such subscription."""
+
+    default_reason = "SUBSCRIPTION_NOT_FOUND"
+
+
+class AlreadyExists(HoldfastError):
+    """It exists, and is not the same."""
+
+
+class SinkExists(AlreadyExists):
+    """The sink exists. Pass ``exist_ok=True``, use its settings, or update it."""
+
+    default_reason = "SINK_EXISTS"
+
+
+class FailedPrecondition(HoldfastError):
+    """The state of things does not allow it now."""
+
+
+class SinkNotEmpty(FailedPrecondition):
+    """Unsettled records are left. Wait until they are delivered, or delete with ``force=True``."""
+
+    default_reason = "SINK_NOT_EMPTY"
+
+
+class SinkReplaced(FailedPrecondition):
+    """The sink was deleted and made again while it was being read. Start over: offsets mean other records now."""
+
+    default_reason = "SINK_REPLACED"
+
+
+class ResourceExhausted(HoldfastError):
+    """No room now. Try again after ``retry_after_s``."""
+
+    retryable = True
+
+
+class SinkFull(ResourceExhausted):
+    """A limit of the sink is reached and its policy is to reject. Wait for deliveries, or raise the limit."""
+
+    default_reason = "SINK_FULL"
+
+
+class DiskFull(ResourceExhausted):
+    """The broker's disk is full up to its reserve. Free some; appends come back by themselves."""
+
+    default_reason = "DISK_FULL"
+
+
+class TooManyWaiting(ResourceExhausted):
+    """The broker has as much waiting for its sync as it holds. Try again in a moment."""
+
+    default_reason = "TOO_MANY_WAITING"
+
+
+class TooManySinks(ResourceExhausted):
+    """The broker has as many sinks or partitions as it may. Delete one, or raise its bound."""
+
+    default_reason = "TOO_MANY_SINKS"
+    retryable = False
+
+
+class TooManyStreams(ResourceExhausted):
+    """The broker serves as many streams as it may. Close one, or try again later."""
+
+    default_reason = "TOO_MANY_STREAMS"
+
+
+class OutOfRange(HoldfastError):
+    """The position does not exist."""
+
+    @property
+    def requested(self) -> int:
+        """The offset that was asked for."""
+        return self.fact("requested")
+
+    @property
+    def earliest(self) -> int:
+        """The lowest offset that is stored."""
+        return self.fact("earliest")
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self.fact("next")
+
+
+class OffsetTrimmed(OutOfRange):
+    """The position is gone. Start again at ``earliest``, or accept the loss."""
+
+    default_reason = "OFFSET_TRIMMED"
+
+
+class OffsetAhead(OutOfRange):
+    """The position is beyond ``next_offset``. Nothing is there yet."""
+
+    default_reason = "OFFSET_AHEAD"
+
+
+class Superseded(HoldfastError):
+    """Somebody newer has taken over, or the numbering is broken."""
+
+
+class WriterFenced(Superseded):
+    """A newer epoch of this writer was opened, or the broker has forgotten it. Stop, or open a new publisher."""
+
+    default_reason = "WRITER_FENCED"
+
+
+class StaleOwner(Superseded):
+    """The partition belongs to another consumer now. The records come again, there or here."""
+
+    default_reason = "STALE_OWNER"
+
+
+class ConsumerReplaced(Superseded):
+    """Another subscriber opened with the same ``consumer_id``. Give each one its own."""
+
+    default_reason = "CONSUMER_REPLACED"
+
+
+class SequenceGap(Superseded):
+    """An earlier page of this writer is missing. The publisher handles it; a user does not see it."""
+
+    default_reason = "SEQUENCE_GAP"
+
+
+class SequenceConflict(Superseded):
+    """A number was used for other data: two publishers share a ``writer_id``. Give each one its own."""
+
+    default_reason = "SEQUENCE_CONFLICT"
+
+
+class DataLoss(HoldfastError):
+    """Records that were stored are not there any more."""
+
+
+class PageQuarantined(DataLoss):
+    """A stored page fails its checksum; the broker keeps its bytes aside."""
+
+    default_reason = "PAGE_QUARANTINED"
+
+
+class GapError(DataLoss):
+    """A replay met offsets without records. Go on at ``resume_offset``, or read with ``on_gap="yield"``."""
+
+    default_reason = "GAP"
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+        return self.fact("partition")
+
+    @property
+    def first_offset(self) -> int:
+        """The first missing offset."""
+        return self.fact("first_offset")
+
+    @property
+    def last_offset(self) -> int:
+        """The last missing offset."""
+        return self.fact("last_offset")
+
+    @property
+    def resume_offset(self) -> int:
+        """The first offset behind the gap."""
+        return self.last_offset + 1
+
+
+class AccessDenied(HoldfastError):
+    """No or wrong credentials, or not allowed."""
+
+
+class BrokerUnavailable(HoldfastError):
+    """The broker cannot be reached or is going away. Check the endpoint; come back after ``retry_after_s``."""
+
+    default_reason = "UNREACHABLE"
+    retryable = True
+
+
+class BrokerDraining(BrokerUnavailable):
+    """The broker is stopping. Come back to its successor. Nothing of the request was done."""
+
+    default_reason = "DRAINING"
+
+
+class StoreFenced(BrokerUnavailable):
+    """The broker's disk failed. Nothing is accepted until it was restarted."""
+
+    default_reason = "STORE_FENCED"
+
+
+class BrokerFault(HoldfastError):
+    """The broker, or something on the way to it, failed in a way that has no name. See the broker's log."""
+
+    retryable = True
+
+
+class ProtocolViolation(BrokerFault):
+    """The broker said something that the contract does not allow: versions that do not go together."""
+
+    default_reason = "PROTOCOL_VIOLATION"
+    retryable = False
+
+
+class DeadlineExceeded(HoldfastError):
+    """The answer did not come in time; whether the request was done is not known."""
+
+    default_reason = "DEADLINE_EXCEEDED"
+    retryable = True
+
+
+class DeliveryTimeout(HoldfastError):
+    """Records were not durable within ``delivery_timeout_s``. Sent again, they may be stored twice."""
+
+    default_reason = "DELIVERY_TIMEOUT"
+
+
+class FlushTimeout(HoldfastError):
+    """``flush`` ran out of time. The records are still being sent; flush again, or close."""
+
+    default_reason = "FLUSH_TIMEOUT"
+
+
+class PublishAbandoned(HoldfastError):
+    """The publisher was closed before the records were durable. They may be stored or not."""
+
+    default_reason = "PUBLISH_ABANDONED"
+
+
+class Closed(HoldfastError):
+    """The object cannot be used any more. Open a new one."""
+
+
+class PublisherClosed(Closed):
+    """The publisher was closed."""
+
+    default_reason = "PUBLISHER_CLOSED"
+
+
+class SubscriberClosed(Closed):
+    """The subscriber was closed."""
+
+    default_reason = "SUBSCRIBER_CLOSED"
+
+
+class ClientClosed(Closed):
+    """The client was closed."""
+
+    default_reason = "CLIENT_CLOSED"
+
+
+class UsedAfterFork(Closed):
+    """A publisher, subscriber or replay was opened before ``fork`` and used in the child. Open one in the child."""
+
+    default_reason = "USED_AFTER_FORK"
+
+
+def _walk(kind: type[HoldfastError]) -> list[type[HoldfastError]]:
+    return [kind, *(below for child in kind.__subclasses__() for below in _walk(child))]
+
+
+BY_REASON: Final[Mapping[str, type[HoldfastError]]] = {
+    kind.default_reason: kind for kind in _walk(HoldfastError) if kind.default_reason
+}
+"""The class of each reason."""
+
+BY_CODE: Final[Mapping[int, type[HoldfastError]]] = {
+    1: BrokerUnavailable,  # CANCELLED: by the broker or a proxy; our own cancellations are never shown
+    2: BrokerFault,
+    3: InvalidArgument,
+    4: DeadlineExceeded,
+    5: NotFound,
+    6: AlreadyExists,
+    7: AccessDenied,
+    8: ResourceExhausted,
+    9: FailedPrecondition,
+    10: Superseded,
+    11: OutOfRange,
+    12: ProtocolViolation,  # UNIMPLEMENTED
+    13: BrokerFault,
+    14: BrokerUnavailable,
+    15: DataLoss,
+    16: AccessDenied,
+}
+"""The class of each gRPC status code, for reasons that this version does not know."""
+
+
+def error_for(
+    code: int,
+    reason: str,
+    message: str,
+    *,
+    facts: Mapping[str, str] | None = None,
+    retry_after_s: float | None = None,
+) -> HoldfastError:
+    """Return the error for a status: by its reason, else by its code."""
+    kind = BY_REASON.get(reason) or BY_CODE.get(code, BrokerFault)
+    return kind(message, reason=reason, facts=facts, retry_after_s=retry_after_s)

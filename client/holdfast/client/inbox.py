@@ -1,0 +1,150 @@
+"""What a subscriber was sent and its user has not settled.
+
+Decides which records are void. Three things make records void: the broker's `revoked`, the user's own nack (at once,
+without waiting for the broker to say so), and the loss of the partition or of the whole stream. What is void and
+queued is never handed out; what is void and taken already ends early. Not safe for threads: the subscriber owns it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.client.delivery import Delivery
+
+EXTENDS_PER_DEADLINE: Final = 3
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition that this consumer owns."""
+
+    owner_epoch: int
+    revision: int = 0
+    given_back: tuple[int, int] | None = None
+    """(revision, offset): the user nacked; what comes under this revision or an older one, from there on, is void."""
+
+    taken: list[Delivery] = field(default_factory=list)
+    """Handed out and not settled. Bounded by the credit, because it counts as in flight."""
+
+    extended_at: float = 0.0
+    """When more time was last asked for, or the first delivery came after a pause."""
+
+
+class Inbox:
+    """The queue of a subscriber."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Delivery] = deque()
+        self._lanes: dict[int, _Lane] = {}
+
+    def __len__(self) -> int:
+        """Return how many deliveries are queued."""
+        return len(self._queue)
+
+    def assigned(self, owners: dict[int, tuple[int, int]]) -> list[Delivery]:
+        """Take over partition → (owner epoch, revision); return what was taken and is void now."""
+        void: list[Delivery] = []
+        for partition, lane in list(self._lanes.items()):
+            if owners.get(partition, (-1, 0))[0] != lane.owner_epoch:
+                void += self._void(partition, lane, 0)
+                del self._lanes[partition]
+        for partition, (owner_epoch, revision) in owners.items():
+            lane = self._lanes.setdefault(partition, _Lane(owner_epoch))
+            lane.revision = max(lane.revision, revision)
+        return void
+
+    def arrived(self, delivery: Delivery, now: float) -> bool:
+        """Queue what came; ``False`` when all of it is void already."""
+        lane = self._lanes.get(delivery.partition)
+        if delivery.gap is None and (lane is None or lane.owner_epoch < delivery.owner_epoch):
+            lane = self._lanes[delivery.partition] = _Lane(delivery.owner_epoch)
+        if lane is not None:
+            if delivery.gap is None:
+                if delivery.owner_epoch < lane.owner_epoch or delivery.revision < lane.revision:
+                    return False
+                lane.revision = delivery.revision
+            given_back = lane.given_back
+            if given_back is not None and (delivery.gap is not None or delivery.revision <= given_back[0]):
+                kept = delivery.cut(given_back[1])
+                if kept is None:
+                    return False
+                delivery = kept
+            if not lane.taken and not any(one.partition == delivery.partition for one in self._queue):
+                lane.extended_at = now
+        self._queue.append(delivery)
+        return True
+
+    def revoked(self, partition: int, from_offset: int, revision: int) -> list[Delivery]:
+        """The broker takes back what it sent; return what was taken and is void now."""
+        lane = self._lanes.get(partition)
+        if lane is None:
+            return []
+        lane.revision = max(lane.revision, revision)
+        if lane.given_back is not None and lane.given_back[0] < revision:
+            lane.given_back = None
+        return self._void(partition, lane, from_offset)
+
+    def gave_back(self, delivery: Delivery, from_offset: int) -> list[Delivery]:
+        """The user nacked ``delivery`` from an offset on; return what was taken and is void now."""
+        lane = self._lanes.get(delivery.partition)
+        if lane is None or lane.owner_epoch != delivery.owner_epoch or lane.revision > delivery.revision:
+            return []
+        lowest = from_offset if lane.given_back is None else min(from_offset, lane.given_back[1])
+        lane.given_back = (delivery.revision, lowest)
+        return self._void(delivery.partition, lane, from_offset)
+
+    def broke(self) -> list[Delivery]:
+        """The stream has ended; return what was taken and is void now."""
+        return self.assigned({})
+
+    def take(self) -> Delivery | None:
+        """Hand out the oldest delivery."""
+        if not self._queue:
+            return None
+        delivery = self._queue.popleft()
+        lane = self._lanes.get(delivery.partition)
+        if lane is not None and delivery.gap is None:
+            lane.taken.append(delivery)
+        return delivery
+
+    def settled(self, delivery: Delivery) -> None:
+        """All of a delivery was answered."""
+        lane = self._lanes.get(delivery.partition)
+        if lane is not None and delivery in lane.taken:
+            lane.taken.remove(delivery)
+
+    def is_current(self, delivery: Delivery) -> bool:
+        """Return whether answers to a delivery can still count."""
+        lane = self._lanes.get(delivery.partition)
+        return lane is not None and lane.owner_epoch == delivery.owner_epoch
+
+    def to_extend(self, worked_on: int | None, deadline_s: float, now: float) -> Iterable[tuple[int, int]]:
+        """Return (partition, owner epoch) for which more time is due, because the user is at work.
+
+        That is the partition ``worked_on``, and those whose records only wait in the queue. A partition whose oldest
+        records were taken and left lying is not among them, so that they expire.
+        """
+        due: list[tuple[int, int]] = []
+        queued = {delivery.partition for delivery in self._queue}
+        for partition, lane in self._lanes.items():
+            in_hand = partition == worked_on or (partition in queued and not lane.taken)
+            if in_hand and now - lane.extended_at >= deadline_s / EXTENDS_PER_DEADLINE:
+                lane.extended_at = now
+                due.append((partition, lane.owner_epoch))
+        return due
+
+    def _void(self, partition: int, lane: _Lane, from_offset: int) -> list[Delivery]:
+        kept: deque[Delivery] = deque()
+        for delivery in self._queue:
+            left = delivery.cut(from_offset) if delivery.partition == partition else delivery
+            if left is not None:
+                kept.append(left)
+        self._queue = kept
+        void = [delivery for delivery in lane.taken if delivery.last_offset >= from_offset]
+        for delivery in void:
+            delivery.void(from_offset)
+        lane.taken = [delivery for delivery in lane.taken if delivery.left]
+        return [delivery for delivery in void if not delivery.left]

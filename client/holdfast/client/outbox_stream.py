@@ -1,0 +1,201 @@
+"""The stream's side of an outbox: takes pages out, brings answers back, ends what is over.
+
+Called by three threads: the sender (``take``), the reader of answers (``opened``, ``answered``) and the stream's own
+thread (``await_change``, ``broke``, ``end_all``). Futures are completed outside the lock, so that a callback may
+publish.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.client import convert
+from holdfast.client.batching import Batch
+from holdfast.client.errors import HoldfastError, SequenceGap
+from holdfast.client.outbox import Outbox
+from holdfast.client.status import from_status
+from holdfast.client.values import Receipt
+from holdfast.client.window import Failed
+from holdfast.v1 import buffer_service_pb2 as pb
+
+DEFAULT_HOLD_S: Final = 0.25
+"""Pause after a refusal for now that names none."""
+
+
+class Session:
+    """One stream's life, as far as the threads tell each other about it. Protected by the outbox's lock."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        """`opened` came."""
+        self.is_over = False
+        """Nothing more is sent or read."""
+        self.error: HoldfastError | None = None
+        """What broke it, if anything did."""
+
+
+class OutboxStream:
+    """Feeds one stream after the other from an outbox."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def take(self, session: Session) -> tuple[Batch, int] | None:
+        """Return the next page and its number, waiting for one; ``None`` when this stream has nothing more."""
+        outbox = self._outbox
+        with outbox.lock:
+            while not session.is_over:
+                now = outbox.clock()
+                due_at = self._seal_due(now)
+                page = outbox.window.next_to_send(now)
+                if page is not None and page.sequence is not None:
+                    return page.content, page.sequence
+                if outbox.window.may_renew() or (outbox.closing and not outbox.unfinished):
+                    return None
+                wakes_at = outbox.window.wakes_at(now)
+                times = [at for at in (due_at, wakes_at) if at is not None]
+                outbox.work.wait(max(0.0, min(times) - now) if times else None)
+        return None
+
+    def opened(self, session: Session, message: pb.PublishOpened, *, resumed: bool) -> None:
+        """The broker has opened the stream."""
+        outbox = self._outbox
+        with outbox.lock:
+            session.is_open = True
+            if resumed:
+                outbox.window.opened_again(message.next_sequences)
+            else:
+                outbox.window.opened_new()
+            bounds = outbox.settings
+            outbox.window.pages_max = min(bounds.window_pages, message.unanswered_max or bounds.window_pages)
+            outbox.batches.limit(message.page_bytes_max)
+            outbox.record_bytes_max = message.record_bytes_max
+            outbox.partitions = message.partitions
+            outbox.wake_all()
+
+    def answered(self, answer: pb.PublishAnswer, sink: str) -> None:
+        """The broker has answered a page."""
+        outbox = self._outbox
+        window = outbox.window
+        partition, sequence = answer.partition, answer.sequence
+        if answer.WhichOneof("answer") == "receipt":
+            with outbox.lock:
+                page = window.stored(partition, sequence)
+                outbox.work.notify()
+            if page is not None:
+                self._end(page.content, convert.receipt(answer.receipt), None)
+            return
+        error = from_status(answer.refusal)
+        failed: Failed[Batch] | None = None
+        with outbox.lock:
+            if isinstance(error, SequenceGap):
+                window.refused_as_gap(partition, sequence)
+            elif error.retryable:
+                hold_s = DEFAULT_HOLD_S if error.retry_after_s is None else error.retry_after_s
+                window.refused_for_now(partition, sequence, outbox.clock() + hold_s)
+            else:
+                failed = window.refused_for_good(partition, sequence, error)
+            outbox.work.notify()
+        if failed is not None:
+            self._end(failed.page.content, None, failed.error)
+
+    def broke(self, session: Session) -> None:
+        """The stream has ended."""
+        with self._outbox.lock:
+            session.is_over = True
+            self._outbox.window.broke()
+            self._outbox.wake_all()
+
+    def over(self, session: Session, error: HoldfastError | None) -> None:
+        """The reader has seen the end of the stream."""
+        with self._outbox.lock:
+            session.is_over = True
+            session.error = error
+            self._outbox.wake_all()
+
+    def may_renew(self) -> bool:
+        """Return whether the next stream needs, and may take, a new epoch."""
+        with self._outbox.lock:
+            return self._outbox.window.may_renew()
+
+    def is_done(self) -> bool:
+        """Return whether the publisher is closed and nothing is left."""
+        with self._outbox.lock:
+            return self._outbox.closing and not self._outbox.unfinished
+
+    def await_change(self, session: Session | None, until: float | None) -> None:
+        """Give up what is late, until the session is over, ``until`` has come, or the publisher is done."""
+        outbox = self._outbox
+        while True:
+            with outbox.lock:
+                if session is not None and session.is_over:
+                    return
+                now = outbox.clock()
+                if until is not None and now >= until:
+                    return
+                if session is None and outbox.closing and not outbox.unfinished:
+                    return
+                failed = self._expire(now)
+                if not failed:
+                    times = [at for at in (until, self._expires_at()) if at is not None]
+                    outbox.change.wait(max(0.0, min(times) - now) if times else None)
+            for one in failed:
+                self._end(one.page.content, None, one.error)
+
+    def end_all(self, error: HoldfastError) -> None:
+        """Fail all that is left, and let the outbox take no more."""
+        outbox = self._outbox
+        with outbox.lock:
+            outbox.fatal = outbox.fatal or error
+            for batch in outbox.batches:
+                outbox.seal(batch.partition)
+            left = [page.content for page in outbox.window.give_up_all()]
+            outbox.wake_all()
+        for batch in left:
+            self._end(batch, None, error)
+
+    def _seal_due(self, now: float) -> float | None:
+        """Seal what has lingered and could be sent now; return when the next batch is due."""
+        outbox = self._outbox
+        due_at: float | None = None
+        for batch in outbox.batches:
+            due = outbox.batches.due_at(batch)
+            if due > now and not outbox.waiting and not outbox.closing:
+                due_at = due if due_at is None else min(due_at, due)
+            elif outbox.window.is_free(batch.partition, now):
+                outbox.seal(batch.partition)
+        return due_at
+
+    def _expire(self, now: float) -> list[Failed[Batch]]:
+        outbox = self._outbox
+        for batch in outbox.batches:
+            if batch.opened_at + outbox.settings.delivery_timeout_s <= now:
+                outbox.seal(batch.partition)
+        failed = outbox.window.expire(now)
+        if failed:
+            outbox.work.notify()
+        return failed
+
+    def _expires_at(self) -> float | None:
+        outbox = self._outbox
+        times = [batch.opened_at + outbox.settings.delivery_timeout_s for batch in outbox.batches]
+        first = outbox.window.expires_at()
+        return min(times if first is None else [*times, first], default=None)
+
+    def _end(self, batch: Batch, receipt: Receipt | None, error: HoldfastError | None) -> None:
+        """Complete the futures of a page, then let go of its bytes."""
+        outbox = self._outbox
+        if batch.span is not None:
+            outbox.telemetry.sent(batch.span, batch.count, "" if error is None else error.reason)
+        for claim in batch.claims:
+            if receipt is not None:
+                claim.settle(receipt)
+            elif error is not None:
+                claim.fail(error)
+        with outbox.lock:
+            outbox.bytes -= outbox.unfinished.pop(batch.ticket)
+            if error is not None:
+                outbox.failures.add(error)
+            outbox.room.notify_all()
+            if outbox.closing and not outbox.unfinished:
+                outbox.wake_all()

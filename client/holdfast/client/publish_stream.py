@@ -1,0 +1,160 @@
+"""Keeps one publish stream open: opens, sends, reads answers, comes back when it breaks.
+
+Threads: this one (``holdfast-publisher-SINK``) opens streams and gives up late pages; one per stream reads answers
+(``holdfast-answers-SINK``); grpc's own thread asks the outbox for pages. All end with ``close``.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import grpc
+
+from holdfast.client.channel import Channels
+from holdfast.client.errors import BrokerUnavailable, ClientClosed, HoldfastError, ProtocolViolation, PublishAbandoned
+from holdfast.client.outbox import Outbox
+from holdfast.client.outbox_stream import OutboxStream, Session
+from holdfast.client.pages import frame_publish_page
+from holdfast.client.retry import RetryState
+from holdfast.client.status import from_call
+from holdfast.v1 import buffer_service_pb2 as pb
+
+METHOD: Final = "/holdfast.v1.BufferService/Publish"
+log = logging.getLogger(__name__)
+
+
+def _as_it_is(frame: bytes) -> bytes:
+    """Pages are serialised by the sender already."""
+    return frame
+
+
+class PublishStream:
+    """The threads of one publisher."""
+
+    def __init__(self, channels: Channels, sink: str, writer_id: str, outbox: Outbox) -> None:
+        self._channels = channels
+        self._sink = sink
+        self._writer_id = writer_id
+        self._outbox = outbox
+        self._stream = OutboxStream(outbox)
+        self._epoch: int | None = None
+        self._encoding = threading.Lock()
+        """A page is encoded once: the sender of a broken stream may still be at it when the next one begins."""
+        self._abandoned = False
+        self._call: grpc.Call | None = None
+        self.last_error: HoldfastError | None = None
+        """Why the last stream broke."""
+        self._thread = threading.Thread(target=self._run, name=f"holdfast-publisher-{sink}", daemon=True)
+
+    def start(self) -> None:
+        """Start to connect."""
+        self._thread.start()
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Wait for the end; ``False`` when it did not come in time. The outbox has to be closed."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def abandon(self) -> None:
+        """End at once; what is not durable fails with ``PublishAbandoned``."""
+        with self._outbox.lock:
+            self._abandoned = True
+            call = self._call
+            self._outbox.wake_all()
+        if call is not None:
+            call.cancel()
+        self._stream.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
+
+    def _run(self) -> None:
+        pause = RetryState(self._channels.settings.reconnect, random.random)
+        while not self._stream.is_done():
+            session = Session()
+            error = self._one_stream(session)
+            self.last_error = error or self.last_error
+            if session.is_open:
+                pause.succeeded()
+            if error is None:
+                continue
+            clock = self._outbox.clock
+            delay_s = pause.failed(clock(), error.retry_after_s) if error.retryable else None
+            if delay_s is None:
+                self._stream.end_all(error)
+                self._outbox.close()
+                break
+            log.info(
+                "publish stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
+                self._sink,
+                error.reason,
+                pause.failures,
+                delay_s,
+            )
+            self._stream.await_change(None, clock() + delay_s)
+
+    def _one_stream(self, session: Session) -> HoldfastError | None:
+        """Run one stream to its end; return what broke it, ``None`` when it ended as it should."""
+        resumed = self._epoch is not None and not self._stream.may_renew()
+        try:
+            channel = self._channels.of_sink(self._sink)
+            publish = channel.stream_stream(METHOD, _as_it_is, pb.PublishResponse.FromString)
+            call = publish(self._requests(session, self._epoch if resumed else None))
+        except ValueError as failure:  # grpc: the channel was closed
+            return ClientClosed(str(failure))
+        except HoldfastError as error:
+            return error
+        with self._outbox.lock:
+            self._call = call
+            abandoned = self._abandoned
+        if abandoned:
+            call.cancel()
+        reader = threading.Thread(
+            target=self._read,
+            args=(call, session, resumed),
+            name=f"holdfast-answers-{self._sink}",
+            daemon=True,
+        )
+        reader.start()
+        self._stream.await_change(session, None)
+        call.cancel()
+        reader.join()
+        expected = self._stream.is_done() or self._stream.may_renew()
+        self._stream.broke(session)
+        if session.error is None and not expected:
+            return BrokerUnavailable("the broker ended the stream")
+        return session.error
+
+    def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
+        """Yield what is sent, serialised. Runs on grpc's thread."""
+        opening = pb.PublishOpen(sink=self._sink, writer_id=self._writer_id, writer_epoch=epoch)
+        yield pb.PublishRequest(open=opening).SerializeToString()
+        telemetry = self._outbox.telemetry
+        while (taken := self._stream.take(session)) is not None:
+            batch, sequence = taken
+            with self._encoding:
+                encoded = batch.encode()
+                if batch.span is None:
+                    batch.span = telemetry.send(batch.partition, encoded.record_count, batch.context)
+            yield frame_publish_page(batch.partition, sequence, encoded, batch.span.traceparent)
+        if self._stream.is_done():
+            yield pb.PublishRequest(close=pb.PublishClose()).SerializeToString()
+
+    def _read(self, call: Iterable[pb.PublishResponse], session: Session, resumed: bool) -> None:
+        """Read answers until the stream ends. Runs on a thread of its own."""
+        error: HoldfastError | None = None
+        try:
+            for response in call:
+                if response.WhichOneof("response") == "answer":
+                    self._stream.answered(response.answer, self._sink)
+                elif session.is_open:
+                    raise ProtocolViolation("a second `opened` on one stream")
+                else:
+                    self._epoch = response.opened.writer_epoch
+                    self._stream.opened(session, response.opened, resumed=resumed)
+        except grpc.RpcError as failure:
+            error = from_call(failure)
+        except HoldfastError as failure:
+            error = failure
+        self._stream.over(session, error)

@@ -1,0 +1,90 @@
+"""Deliveries without a stream: one call per step, for small consumers and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.client import convert
+from holdfast.client.answers import Answer, Verb
+from holdfast.client.channel import Channels, Unary
+from holdfast.client.convert import duration
+from holdfast.client.errors import BrokerDraining
+from holdfast.client.ranges import merge
+from holdfast.client.values import DeliveredRecord, PeekedRecord, SettleResult
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+
+class Pulling:
+    """Makes the single calls of the data path. Usable from several threads."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> BufferServiceStub:
+        return BufferServiceStub(self._channels.of_sink(sink))
+
+    def pull(
+        self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float
+    ) -> list[DeliveredRecord]:
+        """Take records; not repeated after a lost answer, because they would be in flight twice over."""
+        request = pb.PullRequest(
+            sink=sink,
+            subscription=subscription,
+            consumer_id=consumer_id,
+            max_records=max_records,
+            wait=duration(wait_s),
+        )
+        response, _ = self._unary.call(
+            lambda t: self._stub(sink).Pull(request, timeout=t),
+            may_retry=lambda error: isinstance(error, BrokerDraining),
+            extra_s=wait_s,
+        )
+        return [convert.delivered_record(record) for record in response.records]
+
+    def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
+        """Settle records."""
+        acks = [answer.message().ack for answer in _answers(records, Verb.ACK)]
+        if not acks:
+            return []
+        request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks)
+        response, _ = self._unary.call(lambda t: self._stub(sink).Ack(request, timeout=t))
+        return [convert.settle_result(result) for result in response.results]
+
+    def nack(
+        self,
+        sink: str,
+        records: Iterable[DeliveredRecord],
+        *,
+        subscription: str,
+        delay_s: float | None,
+        reason: str,
+    ) -> list[SettleResult]:
+        """Give records back."""
+        answers = _answers(records, Verb.NACK, delay_s=delay_s, reason=reason)
+        nacks = [answer.message().nack for answer in answers]
+        if not nacks:
+            return []
+        request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks)
+        response, _ = self._unary.call(lambda t: self._stub(sink).Nack(request, timeout=t))
+        return [convert.settle_result(result) for result in response.results]
+
+    def peek(self, sink: str, *, partition: int, offset: int | None, max_records: int) -> list[PeekedRecord]:
+        """Look at a few records."""
+        request = pb.PeekRequest(sink=sink, partition=partition, offset=offset, max_records=max_records)
+        response, _ = self._unary.call(lambda t: self._stub(sink).Peek(request, timeout=t))
+        return [convert.peeked_record(record) for record in response.records]
+
+
+def _answers(
+    records: Iterable[DeliveredRecord], verb: Verb, *, delay_s: float | None = None, reason: str = ""
+) -> list[Answer]:
+    """Return one answer per partition, owner epoch and revision."""
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for record in records:
+        groups.setdefault((record.partition, record.owner_epoch, record.revision), []).append(record.offset)
+    return [
+        Answer(verb, *group, merge((offset, offset) for offset in offsets), delay_s, reason)
+        for group, offsets in groups.items()
+    ]

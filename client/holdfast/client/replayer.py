@@ -1,0 +1,243 @@
+"""Reads a partition again, and changes nothing by it.
+
+An iterator that survives a broken stream: it re-attaches behind the last page that it returned, to the same end. What
+is missing is said, never skipped: a gap raises ``GapError``, or is yielded where the caller asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from types import TracebackType
+from typing import Literal, Self
+
+import grpc
+
+from holdfast.client import convert
+from holdfast.client.channel import Channels
+from holdfast.client.columns import check_crc, decode_records
+from holdfast.client.errors import (
+    BrokerUnavailable,
+    GapError,
+    HoldfastError,
+    InvalidRange,
+    PageCorrupt,
+    SinkReplaced,
+    UsedAfterFork,
+)
+from holdfast.client.retry import RetryState
+from holdfast.client.settings import RetryPolicy
+from holdfast.client.status import from_call
+from holdfast.client.values import Gap, ReplayedRecord, StoredPage
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import record_pb2
+from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+OnGap = Literal["raise", "yield"]
+
+
+class PageReplay:
+    """Iterator of :class:`StoredPage`, cut to what was asked for, and of :class:`Gap` with ``on_gap="yield"``.
+
+    Usable from one thread at a time; ``close`` from any. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,
+    ``SinkNotFound``, ``InvalidPartition``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` once the broker
+    was away for longer than ``reattach_timeout_s``.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        *,
+        partition: int,
+        start: int | None = None,
+        start_time: datetime | None = None,
+        end: int | None = None,
+        follow: bool = False,
+        on_gap: OnGap = "raise",
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if start is not None and start_time is not None:
+            raise InvalidRange("start and start_time: give one of them")
+        self._channels = channels
+        self._sink = sink
+        self._partition = partition
+        self._next = start
+        self._start_time = start_time
+        self._end = end
+        self._follow = follow
+        self._on_gap = on_gap
+        self._clock = clock
+        self._sleep = sleep
+        self._pid = os.getpid()
+        self._incarnation = ""
+        self._call: grpc.Call | None = None
+        self._closing = threading.Event()
+        timeout_s = channels.settings.reattach_timeout_s
+        reconnect = channels.settings.reconnect
+        self._retry = RetryState(
+            RetryPolicy(
+                tries_max=reconnect.tries_max,
+                delay_min_s=reconnect.delay_min_s,
+                delay_max_s=reconnect.delay_max_s,
+                delay_factor=reconnect.delay_factor,
+                budget_s=timeout_s,
+            ),
+            random.random,
+        )
+        self._steps = self._read()
+
+    def __iter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> StoredPage | Gap:
+        """Return the next page or gap; ends at the end, or when it is closed."""
+        if self._pid != os.getpid():
+            raise UsedAfterFork("this replay was opened before fork; open one in this process")
+        return next(self._steps)
+
+    def close(self) -> None:
+        """End the iteration. Closing twice is fine."""
+        self._closing.set()
+        if self._call is not None and self._pid == os.getpid():
+            self._call.cancel()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _read(self) -> Iterator[StoredPage | Gap]:
+        while not self._closing.is_set():
+            try:
+                yield from self._one_stream()
+                return
+            except HoldfastError as error:
+                if self._closing.is_set():
+                    return
+                if not error.retryable and not isinstance(error, PageCorrupt):
+                    raise
+                delay_s = self._retry.failed(self._clock(), error.retry_after_s)
+                if delay_s is None:
+                    raise
+            self._sleep(delay_s)
+
+    def _request(self) -> pb.ReplayRequest:
+        request = pb.ReplayRequest(
+            sink=self._sink, partition=self._partition, end_offset=self._end, follow=self._follow
+        )
+        if self._next is not None:
+            request.start_offset = self._next
+        elif self._start_time is not None:
+            request.start_time.CopyFrom(convert.stamp(self._start_time))
+        return request
+
+    def _one_stream(self) -> Iterator[StoredPage | Gap]:
+        if self._next is not None and self._end is not None and self._next >= self._end and self._incarnation:
+            return
+        try:
+            self._call = call = BufferServiceStub(self._channels.of_sink(self._sink)).Replay(self._request())
+        except ValueError as failure:  # grpc: the channel was closed
+            raise BrokerUnavailable(str(failure)) from failure
+        try:
+            for response in call:
+                kind = response.WhichOneof("response")
+                if kind == "pages":
+                    for message in response.pages.pages:
+                        check_crc(message)
+                        page = self._cut(message)
+                        if page is not None:
+                            self._next = page.last_offset + 1
+                            self._retry.succeeded()
+                            yield page
+                elif kind == "gap":
+                    gap = convert.gap(response.gap)
+                    self._next = gap.last_offset + 1
+                    if self._on_gap == "raise":
+                        raise _gap_error(gap)
+                    self._retry.succeeded()
+                    yield gap
+                elif kind == "opened":
+                    self._opened(response.opened)
+        except grpc.RpcError as failure:
+            raise from_call(failure) from failure
+        finally:
+            call.cancel()
+
+    def _opened(self, message: pb.ReplayOpened) -> None:
+        if self._incarnation and message.incarnation != self._incarnation:
+            raise SinkReplaced(f"sink {self._sink!r} was deleted and made again while it was read")
+        self._incarnation = message.incarnation
+        if self._next is None:
+            self._next = message.start_offset
+        if self._end is None and message.HasField("end_offset"):
+            self._end = message.end_offset
+
+    def _cut(self, message: record_pb2.StoredPage) -> StoredPage | None:
+        """Return the wanted part of a page, ``None`` when there is none."""
+        first = message.base_offset if self._next is None else max(message.base_offset, self._next)
+        last = message.base_offset + message.record_count - 1
+        if self._end is not None:
+            last = min(last, self._end - 1)
+        return convert.stored_page(message, self._partition, first, last) if first <= last else None
+
+
+class RecordReplay:
+    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See :class:`PageReplay`."""
+
+    def __init__(self, pages: PageReplay) -> None:
+        self._pages = pages
+        self._records = self._read()
+
+    def _read(self) -> Iterator[ReplayedRecord | Gap]:
+        for page in self._pages:
+            if isinstance(page, Gap):
+                yield page
+            else:
+                yield from decode_records(page)
+
+    def __iter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> ReplayedRecord | Gap:
+        """Return the next record or gap."""
+        return next(self._records)
+
+    def close(self) -> None:
+        """End the iteration. Closing twice is fine."""
+        self._pages.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def _gap_error(gap: Gap) -> GapError:
+    facts = {
+        "partition": str(gap.partition),
+        "first_offset": str(gap.first_offset),
+        "last_offset": str(gap.last_offset),
+        "drop_reason": gap.reason.value,
+    }
+    return GapError(
+        f"offsets {gap.first_offset} to {gap.last_offset} of partition {gap.partition} are gone ({gap.reason})",
+        facts=facts,
+    )

@@ -1,0 +1,203 @@
+"""A sink, its settings and its statistics, as values. Durations are seconds; everything else is as on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypedDict
+
+from holdfast.client.values import DropReason
+
+
+class Overflow(StrEnum):
+    """What happens to an append that does not fit a limit."""
+
+    DROP_OLDEST = "DROP_OLDEST"
+    """The oldest pages that are not in flight are dropped, counted and marked by a gap."""
+
+    REJECT = "REJECT"
+    """The append is refused; the publisher waits and tries again."""
+
+
+class DeliveryState(StrEnum):
+    """State of the resend machine of a partition."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    FLOWING = "FLOWING"
+    BACKING_OFF = "BACKING_OFF"
+    PROBING = "PROBING"
+    RESENDING = "RESENDING"
+    PAUSED = "PAUSED"
+
+
+class ReaderMode(StrEnum):
+    """Where a reader's pages come from."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    """No reader is connected."""
+
+    REALTIME = "REALTIME"
+    CATCH_UP = "CATCH_UP"
+
+
+class SinkOptions(TypedDict, total=False):
+    """Settings as keywords of ``create`` and ``update``; see :class:`SinkSettings`."""
+
+    partitions: int
+    buffer_page_size: int
+    max_disk_cache: int
+    max_total_bytes: int
+    overflow: Overflow | str
+    in_flight_bytes_max: int
+    resend_interval_s: float
+    retry_backoff_min_s: float
+    retry_backoff_max_s: float
+    retry_backoff_factor: float
+    ack_deadline_s: float
+    writer_ttl_s: float
+    realtime: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """All settings of a sink, defaults filled in by the broker."""
+
+    partitions: int
+    """1 to 1024; fixed at creation."""
+
+    buffer_page_size: int
+    """Bound in records for a page that joins small publishes."""
+
+    max_disk_cache: int
+    """Most records kept; 0 is no bound by count."""
+
+    max_total_bytes: int
+    """Most bytes of stored pages kept."""
+
+    overflow: Overflow
+    in_flight_bytes_max: int
+    """Most bytes in flight to one consumer, whatever credit it offers."""
+
+    resend_interval_s: float
+    """Pause between two resends after an outage."""
+
+    retry_backoff_min_s: float
+    retry_backoff_max_s: float
+    retry_backoff_factor: float
+    ack_deadline_s: float
+    """How long a delivery may stay unanswered."""
+
+    writer_ttl_s: float
+    """How long the broker remembers an idle writer."""
+
+    realtime: bool
+    """Serve readers at the head from memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A named buffer."""
+
+    name: str
+    incarnation: str
+    """Random, from its creation: a sink deleted and made again is another one."""
+
+    settings: SinkSettings
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats:
+    """What a partition holds."""
+
+    partition: int
+    earliest_offset: int
+    """Lowest offset that is stored, or ``next_offset`` when nothing is."""
+
+    next_offset: int
+    """Offset that the next record will get."""
+
+    records: int
+    bytes: int
+    pages: int
+    dropped: Mapping[DropReason, int]
+    """Records dropped in the sink's life, by reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPartitionStats:
+    """The account of a subscription on a partition."""
+
+    partition: int
+    start_offset: int
+    """Where the account was opened."""
+
+    watermark: int
+    """Lowest offset that is not settled."""
+
+    acked: int
+    dead_lettered: int
+    dropped: int
+    skipped: int
+    pending: int
+    """Records not settled: the lag in records."""
+
+    pending_bytes: int
+    pending_age_s: float
+    """Age of the oldest unsettled record."""
+
+    in_flight: int
+    redelivered: int
+    state: DeliveryState
+    retry_at: datetime | None
+    """When the next try is due, while backing off."""
+
+    reason: str
+    """Why it is paused, or what the last failure was."""
+
+    mode: ReaderMode
+    mode_switches: int
+    identity_ok: bool
+    """``next_offset - start_offset = acked + dead_lettered + dropped + skipped + pending``."""
+
+    pages_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStats:
+    """State of a subscription."""
+
+    name: str
+    partitions: tuple[SubscriptionPartitionStats, ...]
+    consumers: int
+    """Consumers connected now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStats:
+    """State of a sink."""
+
+    name: str
+    incarnation: str
+    partitions: tuple[PartitionStats, ...]
+    subscriptions: tuple[SubscriptionStats, ...]
+    at: datetime
+    identity_ok: bool
+    """Every account balances."""
+
+    @property
+    def records(self) -> int:
+        """Records stored now, over all partitions."""
+        return sum(partition.records for partition in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of pages stored now, over all partitions."""
+        return sum(partition.bytes for partition in self.partitions)
+
+    def pending(self, subscription: str = "default") -> int:
+        """Return the lag of a subscription in records; 0 for one that does not exist."""
+        found = (one for one in self.subscriptions if one.name == subscription)
+        return sum(partition.pending for one in found for partition in one.partitions)

@@ -1,0 +1,119 @@
+"""Makes, changes, deletes and observes sinks. Durable before it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Unpack
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from holdfast.client.channel import Channels, Unary
+from holdfast.client.convert import duration
+from holdfast.client.convert_sinks import settings_message, sink, stats
+from holdfast.client.errors import SinkExists, SinkNotFound
+from holdfast.client.sink_values import Sink, SinkOptions, SinkStats
+from holdfast.client.status import from_call
+from holdfast.v1 import sink_service_pb2 as pb
+from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+
+
+class Sinks:
+    """The sinks of a client's brokers. Usable from several threads."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, name: str) -> SinkServiceStub:
+        return SinkServiceStub(self._channels.of_sink(name))
+
+    def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
+        """Make a sink and return it; what is not set takes the broker's default.
+
+        With ``exist_ok`` a sink that exists with the same settings is returned.
+        Raises ``InvalidName``, ``InvalidSetting``, ``SinkExists``, ``TooManySinks``.
+        """
+        request = pb.CreateSinkRequest(name=name, settings=settings_message(settings)[0])
+        response, tries = self._unary.call(lambda t: self._stub(name).CreateSink(request, timeout=t))
+        # After a lost answer it may well be this very call that made it.
+        if not response.created and not exist_ok and tries == 1:
+            raise SinkExists(f"sink {name!r} exists", facts={"sink": name})
+        return sink(response.sink)
+
+    def get(self, name: str) -> Sink:
+        """Return a sink; raises ``SinkNotFound``."""
+        request = pb.GetSinkRequest(name=name)
+        response, _ = self._unary.call(lambda t: self._stub(name).GetSink(request, timeout=t))
+        return sink(response.sink)
+
+    def list(self) -> list[Sink]:
+        """Return all sinks of all brokers, by name."""
+        found: list[Sink] = []
+        for endpoint in self._channels.endpoints:
+            token = ""
+            while True:
+                request = pb.ListSinksRequest(page_size=1000, page_token=token)
+                stub = SinkServiceStub(self._channels.of_endpoint(endpoint))
+                response = self._unary.call(
+                    lambda t, stub=stub, request=request: stub.ListSinks(request, timeout=t)  # type: ignore[misc]
+                )[0]
+                found.extend(sink(one) for one in response.sinks)
+                token = response.next_page_token
+                if not token:
+                    break
+        return sorted(found, key=lambda one: one.name)
+
+    def update(self, name: str, **settings: Unpack[SinkOptions]) -> Sink:
+        """Change the settings that are named; the rest stays. Raises ``InvalidSetting``, ``SinkNotFound``."""
+        message, paths = settings_message(settings)
+        request = pb.UpdateSinkRequest(name=name, settings=message, update_mask=FieldMask(paths=paths))
+        response, _ = self._unary.call(lambda t: self._stub(name).UpdateSink(request, timeout=t))
+        return sink(response.sink)
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a sink and all that it holds; raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``."""
+        tries = 0
+
+        def attempt(timeout_s: float) -> object:
+            nonlocal tries
+            tries += 1
+            return self._stub(name).DeleteSink(pb.DeleteSinkRequest(name=name, force=force), timeout=timeout_s)
+
+        try:
+            self._unary.call(attempt)
+        except SinkNotFound:
+            # The first try did it and its answer was lost.
+            if tries == 1:
+                raise
+
+    def pause(self, name: str, reason: str = "") -> None:
+        """Stop deliveries; appends go on. ``reason`` is shown in the stats."""
+        request = pb.PauseSinkRequest(name=name, reason=reason)
+        self._unary.call(lambda t: self._stub(name).PauseSink(request, timeout=t))
+
+    def resume(self, name: str) -> None:
+        """Let deliveries go on where they were."""
+        request = pb.ResumeSinkRequest(name=name)
+        self._unary.call(lambda t: self._stub(name).ResumeSink(request, timeout=t))
+
+    def stats(self, name: str) -> SinkStats:
+        """Return counters, account and lag."""
+        request = pb.GetSinkStatsRequest(name=name)
+        response, _ = self._unary.call(lambda t: self._stub(name).GetSinkStats(request, timeout=t))
+        return stats(response.stats)
+
+    def watch(self, name: str, *, interval_s: float = 1.0) -> Iterator[SinkStats]:
+        """Yield the stats at once and then at every interval, until the iterator is closed.
+
+        Ends with the error that broke the stream; ``SinkNotFound`` when the sink was deleted.
+        """
+        request = pb.WatchSinkStatsRequest(name=name, interval=duration(interval_s))
+        call = self._stub(name).WatchSinkStats(request)
+        try:
+            for response in call:
+                yield stats(response.stats)
+        except grpc.RpcError as failure:
+            raise from_call(failure) from failure
+        finally:
+            call.cancel()

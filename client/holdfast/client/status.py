@@ -1,0 +1,52 @@
+"""From a gRPC status to an error of ours.
+
+The status of a call and the refusal inside a stream are the same ``google.rpc.Status``; both end here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+from holdfast.client.errors import HoldfastError, error_for
+
+DETAILS_KEY: Final = "grpc-status-details-bin"
+
+
+def from_status(status: status_pb2.Status) -> HoldfastError:
+    """Return the error that a ``google.rpc.Status`` stands for."""
+    reason = ""
+    facts: dict[str, str] = {}
+    retry_after_s: float | None = None
+    for detail in status.details:
+        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            info = error_details_pb2.ErrorInfo.FromString(detail.value)
+            reason = info.reason
+            facts.update(info.metadata)
+        elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
+            delay = error_details_pb2.RetryInfo.FromString(detail.value).retry_delay
+            retry_after_s = delay.seconds + delay.nanos / 1e9
+        elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+            for violation in error_details_pb2.BadRequest.FromString(detail.value).field_violations:
+                facts.setdefault("field", violation.field)
+    return error_for(status.code, reason, status.message, facts=facts, retry_after_s=retry_after_s)
+
+
+def from_call(failure: grpc.RpcError) -> HoldfastError:
+    """Return the error that ended a call. ``failure`` is what grpc raised: it is also the call."""
+    if not hasattr(failure, "trailing_metadata"):
+        return error_for(2, "", str(failure))
+    call = cast("grpc.Call", failure)
+    code = call.code()
+    for key, value in call.trailing_metadata() or ():
+        if key != DETAILS_KEY:
+            continue
+        try:
+            status = status_pb2.Status.FromString(value if isinstance(value, bytes) else value.encode())
+        except DecodeError:
+            break
+        return from_status(status)
+    return error_for(code.value[0], "", call.details() or code.name)

@@ -1,0 +1,126 @@
+"""Takes deliveries from a sink and settles them; comes back by itself when the connection breaks.
+
+    for delivery in client.subscriber("orders"):
+        for record in delivery:
+            ...
+        delivery.ack()
+
+What was taken and not acked stays in flight and counts against the credit. After a broken connection the deliveries
+of the old one are stale: their records come again, in new deliveries.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from holdfast.client.channel import Channels
+from holdfast.client.delivery import Delivery
+from holdfast.client.errors import SubscriberClosed, UsedAfterFork
+from holdfast.client.settings import SubscriberSettings
+from holdfast.client.subscribe_stream import SubscribeStream
+from holdfast.client.subscription_state import SubscriptionState
+from holdfast.client.telemetry import Telemetry
+from holdfast.v1 import buffer_service_pb2 as pb
+
+GOODBYE_S: Final = 5.0
+"""How long ``close`` waits for the results of what was answered."""
+
+
+class Subscriber:
+    """One consumer of a subscription: an iterator of deliveries.
+
+    It connects when the first delivery is asked for. Usable from several threads; not across ``fork``.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        *,
+        subscription: str = "default",
+        consumer_id: str | None = None,
+        settings: SubscriberSettings,
+        clock: Callable[[], float] = time.monotonic,
+        on_close: Callable[[Subscriber], None] = lambda subscriber: None,
+    ) -> None:
+        self.sink: Final = sink
+        self.subscription: Final = subscription
+        self.consumer_id: Final = consumer_id or uuid.uuid4().hex
+        self._pid = os.getpid()
+        self._on_close = on_close
+        self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
+        self._state = SubscriptionState(Telemetry(sink, subscription), clock)
+        self._stream = SubscribeStream(channels, self._opening, settings, self._state)
+        self._start = threading.Lock()
+        """Protects the start of the thread against two first users."""
+        self._started = False
+
+    def _opening(self) -> pb.DeliverOpen:
+        return pb.DeliverOpen(
+            sink=self.sink,
+            subscription=self.subscription,
+            consumer_id=self.consumer_id,
+            credit=self._credit,
+        )
+
+    def take(self, timeout_s: float | None = None) -> Delivery | None:
+        """Return the next delivery; ``None`` when the subscriber was closed, or none came within ``timeout_s``.
+
+        Raises what ended the subscriber for good: ``SinkNotFound``, ``SubscriptionNotFound``, ``ConsumerReplaced``,
+        ``InvalidOpen``, ...; any broken connection with ``reconnect=False``.
+        """
+        self._check()
+        with self._start:
+            if not self._started and not self._state.is_closed:
+                self._started = True
+                self._stream.start()
+        return self._state.take(timeout_s)
+
+    def __iter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> Delivery:
+        """Return the next delivery, waiting for it; ends when the subscriber is closed. Raises as ``take`` does."""
+        delivery = self.take()
+        if delivery is None:
+            raise StopIteration
+        return delivery
+
+    def set_credit(self, *, records: int, bytes_: int) -> None:
+        """Change how much may be in flight; 0 stops deliveries. Takes effect at once, also after a reconnect."""
+        self._check()
+        if self._state.is_closed:
+            raise SubscriberClosed("the subscriber was closed")
+        self._credit = pb.Credit(records=records, bytes=bytes_)
+        self._state.set_credit(self._credit)
+
+    def close(self) -> None:
+        """End the iteration, from any thread; what was acked is confirmed first, what was not comes again."""
+        if self._pid != os.getpid():
+            return
+        self._state.close(GOODBYE_S)
+        with self._start:
+            if self._started:
+                self._stream.stop()
+        self._on_close(self)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise UsedAfterFork("this subscriber was opened before fork; open one in this process")

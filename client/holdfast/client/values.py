@@ -1,0 +1,249 @@
+"""What users hold: records, receipts, gaps and the small vocabularies around them.
+
+Values never change after they were made, and none of them knows gRPC or protobuf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+HeadersLike = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str]]
+"""Headers as a caller may give them; text becomes UTF-8."""
+
+Headers = tuple[tuple[str, bytes], ...]
+"""Headers as they are stored: names may repeat, the order is kept."""
+
+NO_EVENT_TIME: Final = -(2**63)
+"""Stands for "none" in a column of event times."""
+
+
+class Durability(StrEnum):
+    """How safe records are."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    MEMORY = "MEMORY"
+    """In the broker's memory."""
+    PROCESS = "PROCESS"
+    """Survives a kill of the broker."""
+    DISK = "DISK"
+    """Survives a power loss."""
+
+
+class Encoding(StrEnum):
+    """How the body of a page is encoded."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    RECORDS = "RECORDS"
+    """A serialised ``RecordPage``."""
+
+
+class DropReason(StrEnum):
+    """Why records left a buffer without being settled."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    OVERFLOW = "OVERFLOW"
+    CORRUPT = "CORRUPT"
+
+
+class SettleOutcome(StrEnum):
+    """What became of an answered range."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    OK = "OK"
+    """Done, and survives a kill of the broker."""
+    ALREADY_SETTLED = "ALREADY_SETTLED"
+    STALE = "STALE"
+    """The records come, or came, again: this answer does not count."""
+    UNKNOWN = "UNKNOWN"
+    """Was never delivered to this consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to publish."""
+
+    value: bytes
+    """The payload; may be empty."""
+
+    key: bytes | None = None
+    """Records with equal keys go to one partition, in order. ``None`` is not the same as empty."""
+
+    headers: HeadersLike = ()
+    """Up to 64 names with values."""
+
+    event_time: datetime | int | None = None
+    """When the thing happened: an aware ``datetime``, or microseconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where records went, and how safe they are."""
+
+    sink: str
+    partition: int
+
+    first_offset: int | None
+    """Offset of the first record. ``None`` for a duplicate so old that its offsets are no longer known."""
+
+    last_offset: int | None
+    """Offset of the last record; ``None`` together with ``first_offset``."""
+
+    durability: Durability
+    """What was reached by the time of the answer."""
+
+    duplicate: bool
+    """The page had been stored before, nothing was appended now: an answer was lost and the page sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets that hold no records any more."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    reason: DropReason
+    at: datetime
+    """When the (last) drop happened."""
+
+    def __len__(self) -> int:
+        """Return how many offsets are missing."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class SettleResult:
+    """What became of one range of an ack or nack."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    outcome: SettleOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """What one publish brought to a stored page."""
+
+    first_offset: int
+    accepted_at: datetime
+    traceparent: str
+    """W3C trace context of the publisher, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page as it is stored, its checksum compared, and the part of it that is wanted."""
+
+    partition: int
+    base_offset: int
+    """Offset of the first record in the body."""
+
+    record_count: int
+    """Records in the body."""
+
+    encoding: Encoding
+    body: bytes
+    parts: tuple[PagePart, ...]
+    """By rising offset, at least one."""
+
+    first_offset: int
+    """First wanted offset, at or above ``base_offset``."""
+
+    last_offset: int
+    """Last wanted offset."""
+
+    def __len__(self) -> int:
+        """Return how many records are wanted."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedRecord:
+    """A record read again; nothing changed by reading it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    headers: Headers
+    event_time: datetime | None
+    accepted_at: datetime
+    """When the broker accepted it; never goes back within a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredRecord:
+    """A record to process and to settle."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    headers: Headers
+    event_time: datetime | None
+    accepted_at: datetime
+    attempt: int
+    """Tries that failed before this one."""
+
+    resend: bool
+    """It was delivered before."""
+
+    owner_epoch: int
+    """Goes back with the answer."""
+
+    revision: int
+    """Goes back with the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedRecord:
+    """A record as text, for people."""
+
+    offset: int
+    accepted_at: datetime
+    key: str
+    value: str
+    """JSON or text where it is UTF-8, else base64; cut at 4,096 characters."""
+
+    format: str
+    """``json``, ``text`` or ``base64``."""
+
+    value_bytes: int
+    """Length of the whole value."""
+
+    headers: Mapping[str, str]
+    event_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """What a broker says about itself."""
+
+    version: str
+    store_id: str
+    format: int
+    """Number of the on-disk format."""
+
+    start_count: int
+    started_at: datetime
+    state: str
+    """``SERVING``, ``DRAINING`` or ``FENCED``."""
+
+    state_reason: str
+    sinks: int
+    sinks_max: int
+    record_bytes_max: int
+    page_bytes_max: int
+    tail_bytes: int
+    tail_bytes_max: int
+    waiting_bytes: int
+    data_dir: str
+    """Empty for a broker that keeps everything in memory."""
+
+    groups: int
+    """Groups committed by this process."""

@@ -1,0 +1,50 @@
+"""Prints records to standard output, one line each, in the form of `holdfast.deliver.encode`.
+
+What was printed is acked: for looking at a sink without consuming it there is ``holdfast peek`` and
+``holdfast tail``.
+"""
+
+from __future__ import annotations
+
+import sys
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
+
+from holdfast.deliver import encode
+from holdfast.deliver.errors import TargetGone
+from holdfast.deliver.outcome import Delivered, Outcome
+
+if TYPE_CHECKING:
+    from holdfast.deliver.batch import Batch, BatchLimits
+    from holdfast.deliver.target import TargetContext
+
+
+class ConsoleTarget:
+    """A `holdfast.deliver.Target` that prints."""
+
+    def __init__(self, stream: BinaryIO | None = None) -> None:
+        """Print to ``stream``, by default standard output."""
+        self._stream = stream or sys.stdout.buffer
+        self._whole_batches = Lock()
+
+    def open(self, context: TargetContext) -> BatchLimits | None:
+        """Do nothing."""
+
+    def send(self, batch: Batch) -> Outcome:
+        """Print a batch whole. `TargetGone` once nobody reads any more."""
+        text = b"".join(line + b"\n" for line in encode.envelopes(batch))
+        with self._whole_batches:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except BrokenPipeError as error:
+                raise TargetGone("nobody reads the output any more") from error
+        return Delivered()
+
+    def close(self) -> None:
+        """Leave the stream open: it is not ours."""
+
+
+def console_target() -> ConsoleTarget:
+    """Build the target; it has no options."""
+    return ConsoleTarget()

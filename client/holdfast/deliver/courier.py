@@ -1,0 +1,123 @@
+"""Takes one delivery to the target and settles it, strictly in order.
+
+What the target took is acked before anything else is tried. Where it fails, the rest goes back from
+exactly that record on; where it rejects, the record at fault is found by halving. A delivery that was
+revoked is not sent any further.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, assert_never
+
+from holdfast.deliver import classify
+from holdfast.deliver.batch import cut
+from holdfast.deliver.errors import TargetGone
+from holdfast.deliver.outcome import Delivered, Outcome, Reject, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.deliver.batch import Batch, BatchLimits
+    from holdfast.deliver.source import SourceDelivery
+    from holdfast.deliver.target import Target
+    from holdfast.deliver.telemetry import Instruments
+
+_log = logging.getLogger("holdfast.deliver")
+
+
+class Courier:
+    """Delivers one sink's records to one target. Called by many threads, for a partition by one at a time."""
+
+    def __init__(
+        self,
+        sink: str,
+        target: Target,
+        limits: BatchLimits,
+        *,
+        retry_delay_max_s: float,
+        instruments: Instruments,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._sink = sink
+        self._target = target
+        self._limits = limits
+        self._retry_delay_max_s = retry_delay_max_s
+        self._instruments = instruments
+        self._stopping = stopping
+
+    def deliver(self, delivery: SourceDelivery) -> None:
+        """Send and settle a delivery, until it is done, revoked, failed, or the deliverer stops.
+
+        Raises `TargetGone` if the target does; then the record it was raised for is not settled.
+        """
+        if delivery.gap is not None:
+            self._instruments.gap(delivery.partition)
+            _log.warning("gap met sink=%s partition=%d gap=%s", self._sink, delivery.partition, delivery.gap)
+            return
+        for batch in cut(self._sink, delivery, self._limits):
+            if not self._settle(delivery, batch):
+                return
+
+    def _settle(self, delivery: SourceDelivery, batch: Batch) -> bool:
+        """Send a batch, in parts if it must be, and return whether what follows it may be sent."""
+        parts = deque([batch])
+        while parts:
+            part = parts.popleft().below(delivery.void_from)
+            if part is None or self._stopping():
+                return False
+            delivery.extend()
+            outcome = self._ask(delivery, part)
+            match outcome:
+                case Delivered():
+                    delivery.ack(part.first_offset, part.last_offset)
+                case Retry():
+                    self._give_back(delivery, self._ack_front(delivery, part, outcome.delivered), outcome)
+                    return False
+                case Reject():
+                    rest = self._ack_front(delivery, part, outcome.delivered)
+                    if outcome.exact or len(rest) == 1:
+                        self._give_up(delivery, rest, outcome)
+                        return False
+                    parts.extendleft(reversed(rest.halves()))
+                case _:
+                    assert_never(outcome)
+        return True
+
+    def _ask(self, delivery: SourceDelivery, batch: Batch) -> Outcome:
+        with self._instruments.sending(delivery, batch) as note:
+            try:
+                outcome = classify.answer(self._target.send(batch), len(batch))
+            except TargetGone:
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code: all it raises is retried
+                outcome = classify.foreign(error)
+            note(outcome)
+        return outcome
+
+    @staticmethod
+    def _ack_front(delivery: SourceDelivery, batch: Batch, count: int) -> Batch:
+        """Ack the first ``count`` records and return the others."""
+        if count == 0:
+            return batch
+        delivery.ack(batch.first_offset, batch.records[count - 1].offset)
+        return batch.after(count)
+
+    def _give_back(self, delivery: SourceDelivery, batch: Batch, outcome: Retry) -> None:
+        delay_s = None if outcome.delay_s is None else min(max(outcome.delay_s, 0.0), self._retry_delay_max_s)
+        reason = classify.shorten(outcome.reason)
+        _log.info(
+            "records given back sink=%s partition=%d from=%d delay_s=%s reason=%r",
+            *(self._sink, batch.partition, batch.first_offset, delay_s, reason),
+        )
+        delivery.nack_from(batch.first_offset, delay_s=delay_s, reason=reason)
+
+    def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> None:
+        reason = classify.shorten(outcome.reason)
+        _log.error(
+            "record rejected sink=%s partition=%d offset=%d reason=%r",
+            *(self._sink, batch.partition, batch.first_offset, reason),
+        )
+        self._instruments.rejected(batch.partition)
+        delivery.dead_letter(reason, offset=batch.first_offset)

@@ -1,0 +1,130 @@
+"""Runs a deliverer: reads a subscription, hands deliveries to the lanes, stops in good order.
+
+Three parties meet in `run`: a thread that reads the subscription, the lanes that send, and whoever calls
+`stop`. They speak through one queue, which may be written to from a signal handler. Nothing is acked that
+the target has not taken, so whatever is left at a stop comes again at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Event
+from typing import TYPE_CHECKING
+
+from holdfast.deliver.courier import Courier
+from holdfast.deliver.lanes import Lanes
+from holdfast.deliver.settings import DelivererSettings
+from holdfast.deliver.target import TargetContext
+from holdfast.deliver.telemetry import Instruments
+
+if TYPE_CHECKING:
+    from holdfast.deliver.source import Source, SourceClient
+    from holdfast.deliver.target import Target
+
+_log = logging.getLogger("holdfast.deliver")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """Somebody asked for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """The subscription ended, or something failed."""
+
+    error: BaseException | None
+
+
+class Deliverer:
+    """Delivers one subscription of a sink to one target, until told to stop."""
+
+    def __init__(
+        self,
+        client: SourceClient,
+        sink: str,
+        target: Target,
+        *,
+        settings: DelivererSettings | None = None,
+        instruments: Instruments | None = None,
+    ) -> None:
+        self._client = client
+        self._sink = sink
+        self._target = target
+        self._settings = settings or DelivererSettings()
+        self._instruments = instruments or Instruments(sink, self._settings.subscription)
+        self._events: SimpleQueue[_Stop | _Ended] = SimpleQueue()
+        self._stopping = False
+        self._stopped = Event()
+
+    def run(self) -> None:
+        """Deliver until `stop` is called; blocks, and may be called once.
+
+        An unreachable broker or target is waited for. Raises what ends it all the same: a `HoldfastError`
+        that no waiting mends (such as a sink that does not exist), what the target's ``open`` raised, or
+        `TargetGone`.
+        """
+        settings = self._settings
+        try:
+            tighter = self._target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
+            try:
+                courier = Courier(
+                    self._sink,
+                    self._target,
+                    settings.batch.within(tighter) if tighter else settings.batch,
+                    retry_delay_max_s=settings.retry_delay_max_s,
+                    instruments=self._instruments,
+                    stopping=lambda: self._stopping,
+                )
+                self._run(courier)
+            finally:
+                self._target.close()
+        finally:
+            self._stopped.set()
+
+    def stop(self, *, wait_s: float | None = 0.0) -> bool:
+        """Ask `run` to end once the sends under way are settled, and return whether it has.
+
+        From any thread or signal handler, any number of times. Waits up to ``wait_s`` seconds, ``None``
+        without bound; never wait in the thread that runs it.
+        """
+        self._events.put(_Stop())
+        return self._stopped.wait(wait_s) if wait_s != 0.0 else False
+
+    def _run(self, courier: Courier) -> None:
+        settings = self._settings
+        source = self._client.subscriber(
+            self._sink,
+            subscription=settings.subscription,
+            consumer_id=settings.consumer_id,
+            credit_records=settings.credit_records,
+            credit_bytes=settings.credit_bytes,
+        )
+        lanes = Lanes(
+            courier.deliver,
+            threads=settings.concurrency,
+            on_failure=lambda error: self._events.put(_Ended(error)),
+        )
+        reader = ThreadPoolExecutor(1, thread_name_prefix="holdfast-deliver-read")
+        reading = reader.submit(self._read, source, lanes)
+        reading.add_done_callback(lambda ended: self._events.put(_Ended(ended.exception())))
+        _log.info("deliverer started sink=%s subscription=%s", self._sink, settings.subscription)
+        try:
+            event = self._events.get()
+        finally:
+            self._stopping = True
+            finished = lanes.drain(settings.stop_grace_s)
+            source.close()
+            lanes.close()
+            reader.shutdown()
+            _log.info("deliverer stopped sink=%s finished=%s", self._sink, finished)
+        if isinstance(event, _Ended) and event.error is not None:
+            raise event.error
+
+    @staticmethod
+    def _read(source: Source, lanes: Lanes) -> None:
+        for delivery in source:
+            lanes.put(delivery)

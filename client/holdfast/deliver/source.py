@@ -1,0 +1,107 @@
+"""What the deliverer needs of the client library, and nothing more.
+
+`holdfast.client.Client` has all of this. Stated as protocols, the core of the deliverer runs in tests
+without a broker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from opentelemetry.trace import Span
+
+
+class SourceRecord(Protocol):
+    """One record as it was delivered."""
+
+    @property
+    def offset(self) -> int:
+        """Its place in the partition."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key; absent is not the same as empty."""
+
+    @property
+    def value(self) -> bytes:
+        """Its payload."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Its headers, in the writer's order."""
+
+    @property
+    def event_time(self) -> datetime | None:
+        """When the thing happened that it speaks of, as its writer said."""
+
+
+class SourceDelivery(Protocol):
+    """Records of one partition in rising order, each to be settled.
+
+    After `nack_from` or `dead_letter` the records of the partition from there on are void, in this delivery and
+    in all that were handed out before: they come again, or wait. Answers to void records count for nothing.
+    """
+
+    @property
+    def partition(self) -> int:
+        """Partition, from 0."""
+
+    @property
+    def incarnation(self) -> str:
+        """Which sink of this name it is."""
+
+    @property
+    def gap(self) -> object | None:
+        """Offsets that will never come; a delivery with a gap has no records and is not settled."""
+
+    @property
+    def void_from(self) -> int | None:
+        """Records from this offset on are void: sent now, they would be sent out of order, or twice."""
+
+    @property
+    def span(self) -> Span | None:
+        """The span of processing it, linked to the spans that published its records."""
+
+    def __iter__(self) -> Iterator[SourceRecord]:
+        """Yield the records that are not void; taking one asks for more time when it is due."""
+
+    def extend(self) -> None:
+        """Ask for more time when it is due."""
+
+    def ack(self, first: int | None = None, last: int | None = None) -> object:
+        """Settle the offsets ``first`` to ``last``, both included."""
+
+    def nack_from(self, offset: int, *, delay_s: float | None = None, reason: str = "") -> object:
+        """Give back ``offset`` and all after it, not to come again before ``delay_s``."""
+
+    def dead_letter(self, reason: str, *, offset: int | None = None) -> object:
+        """Say that the target will never take ``offset``."""
+
+
+class Source(Protocol):
+    """An open subscription."""
+
+    def __iter__(self) -> Iterator[SourceDelivery]:
+        """Yield deliveries until `close`; survives a broken connection."""
+
+    def close(self) -> None:
+        """End the iteration. From any thread, and more than once."""
+
+
+class SourceClient(Protocol):
+    """Opens subscriptions."""
+
+    def subscriber(
+        self,
+        sink: str,
+        *,
+        subscription: str = ...,
+        consumer_id: str | None = ...,
+        credit_records: int = ...,
+        credit_bytes: int = ...,
+    ) -> Source:
+        """Subscribe to a sink; ``credit_*`` bound what is handed out and not yet settled."""

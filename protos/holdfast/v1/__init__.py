@@ -1,0 +1,1 @@
+"""The wire contract, generated from the `.proto` files beside it."""

@@ -1,0 +1,61 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class BrokerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BROKER_STATE_UNSPECIFIED: _ClassVar[BrokerState]
+    BROKER_STATE_SERVING: _ClassVar[BrokerState]
+    BROKER_STATE_DRAINING: _ClassVar[BrokerState]
+    BROKER_STATE_FENCED: _ClassVar[BrokerState]
+BROKER_STATE_UNSPECIFIED: BrokerState
+BROKER_STATE_SERVING: BrokerState
+BROKER_STATE_DRAINING: BrokerState
+BROKER_STATE_FENCED: BrokerState
+
+class GetBrokerInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetBrokerInfoResponse(_message.Message):
+    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    START_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATE_REASON_FIELD_NUMBER: _ClassVar[int]
+    SINKS_FIELD_NUMBER: _ClassVar[int]
+    SINKS_MAX_FIELD_NUMBER: _ClassVar[int]
+    RECORD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    PAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    TAIL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TAIL_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    WAITING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DATA_DIR_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    store_id: str
+    format: int
+    start_count: int
+    started_at: _timestamp_pb2.Timestamp
+    state: BrokerState
+    state_reason: str
+    sinks: int
+    sinks_max: int
+    record_bytes_max: int
+    page_bytes_max: int
+    tail_bytes: int
+    tail_bytes_max: int
+    waiting_bytes: int
+    data_dir: str
+    groups: int
+    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,62 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Overflow(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OVERFLOW_UNSPECIFIED: _ClassVar[Overflow]
+    OVERFLOW_DROP_OLDEST: _ClassVar[Overflow]
+    OVERFLOW_REJECT: _ClassVar[Overflow]
+OVERFLOW_UNSPECIFIED: Overflow
+OVERFLOW_DROP_OLDEST: Overflow
+OVERFLOW_REJECT: Overflow
+
+class SinkSettings(_message.Message):
+    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_DISK_CACHE_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    RESEND_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_BACKOFF_MIN_FIELD_NUMBER: _ClassVar[int]
+    RETRY_BACKOFF_MAX_FIELD_NUMBER: _ClassVar[int]
+    RETRY_BACKOFF_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    ACK_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    WRITER_TTL_FIELD_NUMBER: _ClassVar[int]
+    REALTIME_FIELD_NUMBER: _ClassVar[int]
+    partitions: int
+    buffer_page_size: int
+    max_disk_cache: int
+    max_total_bytes: int
+    overflow: Overflow
+    in_flight_bytes_max: int
+    resend_interval: _duration_pb2.Duration
+    retry_backoff_min: _duration_pb2.Duration
+    retry_backoff_max: _duration_pb2.Duration
+    retry_backoff_factor: float
+    ack_deadline: _duration_pb2.Duration
+    writer_ttl: _duration_pb2.Duration
+    realtime: bool
+    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ...) -> None: ...
+
+class Sink(_message.Message):
+    __slots__ = ("name", "incarnation", "settings", "created_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    incarnation: str
+    settings: SinkSettings
+    created_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., settings: _Optional[_Union[SinkSettings, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

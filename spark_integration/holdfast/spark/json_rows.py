@@ -1,0 +1,214 @@
+"""Rows of any schema as JSON: one object per row, built column by column without a Python loop over rows.
+
+Every row has every column, in the order of the schema, as UTF-8 without spaces. What stands for what:
+
+| Spark | JSON |
+|---|---|
+| null | ``null`` |
+| boolean, integers | ``true``, ``42`` |
+| float, double | the shortest number that reads back the same, always with a point or an exponent: ``1.0``, ``1e+20`` |
+| NaN, infinities | the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, as Spark's own ``to_json`` has them |
+| decimal | a number with all its digits and its scale: ``1.50`` |
+| string, char, varchar | a string, escaped where JSON demands it and nowhere else |
+| binary | a string, base64 |
+| date | ``"2026-01-31"`` |
+| timestamp | ``"2026-01-31T23:59:59.123456Z"``: always UTC, always six digits, whatever the session's zone |
+| timestamp without zone | ``"2026-01-31T23:59:59.123456"`` |
+| time | ``"23:59:59.123456"`` |
+| day-time interval | ``"PT93784.000005S"``: seconds, ISO 8601 |
+| array, struct | an array, an object |
+| map | an object; keys that are not strings are written as above and then as a string |
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NULL: Final = "null"
+_MICROSECONDS: Final = 1_000_000
+_LOWEST_PRINTABLE: Final = 0x20
+_SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
+
+
+def json_rows(batch: pa.RecordBatch) -> pa.Array:
+    """Return one JSON object per row, as a binary array without nulls.
+
+    ``batch`` must be small enough for its text to stay below 2 GiB; callers slice.
+    """
+    if batch.num_columns == 0:
+        return pa.array([b"{}"] * batch.num_rows, pa.binary())
+    return _object(batch.schema.names, batch.columns).cast(pa.binary())
+
+
+def json_text(array: pa.Array) -> pa.Array:
+    """Return the JSON text of every element, as a string array of the same length without nulls."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return _constant(NULL, len(array))
+    if pa.types.is_dictionary(kind):
+        return json_text(array.dictionary_decode())
+    text = _text_of(kind, array)
+    if array.null_count:
+        return pc.if_else(array.is_valid(), text, NULL)
+    return text
+
+
+def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
+    """Return the text of every element; what stands at a null does not matter."""
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return array.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _number(array)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _escaped(array.cast(pa.string()))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _quoted(_base64(array))
+    if pa.types.is_date(kind):
+        return _quoted(array.cast(pa.string()))
+    if pa.types.is_timestamp(kind):
+        return _quoted(_timestamp(kind, array))
+    if pa.types.is_time(kind):
+        return _quoted(array.cast(pa.time64("us"), safe=False).cast(pa.string()))
+    if pa.types.is_duration(kind):
+        return _quoted(_duration(array))
+    if pa.types.is_struct(kind):
+        return _object([field.name for field in kind], array.flatten(), length=len(array))
+    if pa.types.is_map(kind):
+        return _map(kind, array)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _enclosed("[", _joined(array, json_text(array.flatten())), "]")
+    raise TypeError(f"no JSON form is defined for the Arrow type {kind}")
+
+
+def _object(names: list[str], columns: list[pa.Array], *, length: int | None = None) -> pa.Array:
+    """Return ``{"name":text,...}`` for every row."""
+    if not names:
+        return _constant("{}", length or 0)
+    parts: list[pa.Array | str] = []
+    before = "{"
+    for name, column in zip(names, columns, strict=True):
+        parts += [f"{before}{json.dumps(name, ensure_ascii=False)}:", json_text(column)]
+        before = ","
+    return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def _map(kind: pa.MapType, array: pa.Array) -> pa.Array:
+    """Return ``{"key":text,...}`` for every map."""
+    entries_type = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+    lists = array.cast(pa.list_(entries_type))
+    keys, values = lists.flatten().flatten()
+    texts = json_text(keys)
+    if not _is_quoted(kind.key_type):
+        # A number that is not one ("NaN") is quoted already, other numbers are not.
+        bare = texts if _is_nested(kind.key_type) else pc.utf8_trim(texts, characters='"')
+        texts = _escaped(bare)
+    pairs = pc.binary_join_element_wise(texts, json_text(values), ":")
+    return _enclosed("{", _joined(lists, pairs), "}")
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind))
+
+
+def _is_quoted(kind: pa.DataType) -> bool:
+    """Say whether every element of this type is written as a JSON string."""
+    return not (
+        _is_nested(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _joined(lists: pa.Array, texts: pa.Array) -> pa.Array:
+    """Return the texts of each list's elements with commas between them."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    offsets = np.zeros(len(lists) + 1, dtype=np.int32)
+    np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+
+
+def _number(array: pa.Array) -> pa.Array:
+    """Return floats as numbers that keep a point or an exponent, so that a reader keeps them floats."""
+    text = array.cast(pa.string())
+    whole = pc.match_substring_regex(text, r"^-?[0-9]+$")
+    if pc.any(whole).as_py():
+        text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
+    finite = pc.is_finite(array)
+    if pc.all(finite).as_py() is False:
+        infinity = pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
+        text = pc.if_else(finite, text, pc.if_else(pc.is_nan(array), '"NaN"', infinity))
+    return text
+
+
+def _timestamp(kind: pa.TimestampType, array: pa.Array) -> pa.Array:
+    """Return ISO 8601 with six digits, ``Z`` at the end where the type has a zone.
+
+    The instant is taken for a UTC wall time first: formatting a type with a zone looks the zone up for every row.
+    """
+    wall = array.cast(pa.timestamp("us", kind.tz), safe=False).view(pa.timestamp("us"))
+    text = pc.replace_substring(wall.cast(pa.string()), " ", "T", max_replacements=1)
+    return _enclosed("", text, "Z") if kind.tz else text
+
+
+def _duration(array: pa.Array) -> pa.Array:
+    """Return ISO 8601 seconds: the day is no fixed number of hours everywhere, the second is one."""
+    return pa.array(
+        [_iso_seconds(value) for value in array.cast(pa.duration("us")).cast(pa.int64()).to_pylist()],
+        pa.string(),
+    )
+
+
+def _iso_seconds(microseconds: int | None) -> str | None:
+    if microseconds is None:
+        return None
+    seconds, rest = divmod(abs(microseconds), _MICROSECONDS)
+    sign = "-" if microseconds < 0 else ""
+    return f"PT{sign}{seconds}.{rest:06d}S"
+
+
+def _base64(array: pa.Array) -> pa.Array:
+    return pa.array(
+        [None if value is None else base64.b64encode(value) for value in array.to_pylist()], pa.binary()
+    ).cast(pa.string())
+
+
+def _escaped(text: pa.Array) -> pa.Array:
+    """Return JSON strings. Looks at the bytes first and replaces only what is there."""
+    used = _bytes_of(text)
+    if (used == ord("\\")).any():
+        text = pc.replace_substring(text, "\\", "\\\\")
+    if (used == ord('"')).any():
+        text = pc.replace_substring(text, '"', '\\"')
+    for code in np.unique(used[used < _LOWEST_PRINTABLE]).tolist():
+        text = pc.replace_substring(text, chr(code), _SHORT_ESCAPES.get(code, f"\\u{code:04x}"))
+    return _quoted(text)
+
+
+def _bytes_of(text: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Return the bytes of all texts, one after the other, without copying them."""
+    _, offsets, data = text.buffers()
+    if data is None or len(text) == 0:
+        return np.empty(0, dtype=np.uint8)
+    ends = np.frombuffer(offsets, dtype=np.int32)
+    return np.frombuffer(data, dtype=np.uint8)[ends[text.offset] : ends[text.offset + len(text)]]
+
+
+def _quoted(text: pa.Array) -> pa.Array:
+    return _enclosed('"', text, '"')
+
+
+def _enclosed(before: str, text: pa.Array, after: str) -> pa.Array:
+    return pc.binary_join_element_wise(before, text, after, "")
+
+
+def _constant(text: str, length: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), length)

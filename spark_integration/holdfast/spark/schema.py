@@ -1,0 +1,190 @@
+"""Which of a DataFrame's columns make which part of a record: decided once, in the driver, from Spark's schema.
+
+The driver has the last word because only it sees Spark's own types: a VARIANT reaches a task as a plain struct of two
+binaries, and would silently become base64 that nobody can read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    CalendarIntervalType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    UserDefinedType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import Rows
+
+RECORD_COLUMNS: Final = ("value", "key", "headers", "partition", "event_time")
+READ_SCHEMA: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("accepted_at", TimestampType(), nullable=False),
+        StructField("event_time", TimestampType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType(), nullable=False),
+        StructField(
+            "headers",
+            ArrayType(
+                StructType(
+                    [
+                        StructField("key", StringType(), nullable=False),
+                        StructField("value", BinaryType(), nullable=False),
+                    ]
+                ),
+                containsNull=False,
+            ),
+        ),
+    ]
+)
+"""The columns of a read. A record without headers has null there, as without key and event time."""
+
+_JSON_REMEDY: Final = 'or write whole rows as JSON with .option("rows", "json").'
+_UNWRITABLE: Final[dict[type[DataType], str]] = {
+    VariantType: "to_json(column) or a cast to string",
+    GeometryType: "st_asbinary(column)",
+    GeographyType: "st_asbinary(column)",
+    CalendarIntervalType: "a cast to string",
+    YearMonthIntervalType: "a cast to string",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What a row becomes: a record of its own columns, or one JSON object."""
+
+    kind: Rows
+    """`RECORD` or `JSON`."""
+
+    columns: tuple[str, ...]
+    """The columns, in the order of the schema."""
+
+    def has(self, name: str) -> bool:
+        """Say whether rows are records and have this column."""
+        return self.kind is Rows.RECORD and name in self.columns
+
+
+def plan_rows(schema: StructType, rows: Rows) -> RowPlan:
+    """Decide what rows of a schema become. Raises `HoldfastSparkError` where that is not clear or not possible."""
+    names = tuple(schema.fieldNames())
+    kind = rows
+    if rows is Rows.AUTO:
+        kind = Rows.RECORD if _looks_like_records(schema) else Rows.JSON
+    if kind is Rows.RECORD:
+        _check_records(schema)
+    else:
+        _check_json(schema)
+    return RowPlan(kind, names)
+
+
+def _looks_like_records(schema: StructType) -> bool:
+    """A string or binary ``value``, and beside it only names that a record has."""
+    names = schema.fieldNames()
+    return (
+        set(names) <= set(RECORD_COLUMNS)
+        and "value" in names
+        and isinstance(schema["value"].dataType, StringType | BinaryType)
+    )
+
+
+def _check_records(schema: StructType) -> None:
+    names = schema.fieldNames()
+    _check_once(names)
+    for name in names:
+        if name not in RECORD_COLUMNS:
+            raise HoldfastSparkError(
+                f"Column {name} has no place in a record.",
+                f"Select only {', '.join(RECORD_COLUMNS)}, {_JSON_REMEDY}",
+            )
+    if "value" not in names:
+        raise HoldfastSparkError(
+            "Rows are written as records, but there is no column value.",
+            f"Name the payload: select(... .alias('value')), {_JSON_REMEDY}",
+        )
+    for field in schema.fields:
+        if not _fits(field.name, field.dataType):
+            raise HoldfastSparkError(
+                f"Column {field.name} is {field.dataType.simpleString()}, a record needs {_NEEDED[field.name]}.",
+                f"Cast it, {_JSON_REMEDY}",
+            )
+
+
+_NEEDED: Final = {
+    "value": "string or binary",
+    "key": "string or binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "partition": "int",
+    "event_time": "timestamp",
+}
+
+
+def _fits(name: str, kind: DataType) -> bool:
+    if name in {"value", "key"}:
+        return isinstance(kind, StringType | BinaryType)
+    if name == "partition":
+        return isinstance(kind, IntegerType | ShortType | ByteType)
+    if name == "event_time":
+        return isinstance(kind, TimestampType)
+    entry = kind.elementType if isinstance(kind, ArrayType) else None
+    return (
+        isinstance(entry, StructType)
+        and entry.fieldNames() == ["key", "value"]
+        and isinstance(entry["key"].dataType, StringType)
+        and isinstance(entry["value"].dataType, StringType | BinaryType)
+    )
+
+
+def _check_json(schema: StructType) -> None:
+    names = schema.fieldNames()
+    if not names:
+        raise HoldfastSparkError("The rows have no columns.", "Select at least one column.")
+    _check_once(names)
+    for field in schema.fields:
+        _check_writable(field.name, field.dataType)
+
+
+def _check_once(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise HoldfastSparkError(
+            f"The column name {twice[0]} occurs more than once.", "Rename columns until every name is unique."
+        )
+
+
+def _check_writable(path: str, kind: DataType) -> None:
+    for unwritable, instead in _UNWRITABLE.items():
+        if isinstance(kind, unwritable):
+            raise HoldfastSparkError(
+                f"Column {path} is {kind.simpleString()}, which has no JSON form here.",
+                f"Replace it by {instead}.",
+            )
+    if isinstance(kind, UserDefinedType):
+        _check_writable(path, kind.sqlType())
+    elif isinstance(kind, StructType):
+        _check_once(kind.fieldNames())
+        for field in kind.fields:
+            _check_writable(f"{path}.{field.name}", field.dataType)
+    elif isinstance(kind, ArrayType):
+        _check_writable(f"{path}[]", kind.elementType)
+    elif isinstance(kind, MapType):
+        _check_writable(f"{path} (keys)", kind.keyType)
+        _check_writable(f"{path} (values)", kind.valueType)

@@ -1,0 +1,69 @@
+"""The data source behind ``format("holdfast")``.
+
+It lives in the driver, where everything that can be wrong about options, schema, sink and broker is found before a task
+starts. Spark imports this module in sessions that never use Holdfast, so what is heavy is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import read_options, write_options
+from holdfast.spark.schema import READ_SCHEMA, plan_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from holdfast.spark.options import WriteOptions
+    from holdfast.spark.reader import HoldfastReader
+    from holdfast.spark.writer import HoldfastStreamWriter, HoldfastWriter
+
+
+class HoldfastDataSource(DataSource):
+    """Writes batches and streams to a sink of Holdfast, and reads a range of one."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that ``format`` takes."""
+        return "holdfast"
+
+    def schema(self) -> StructType:
+        """Return the columns of a read."""
+        return READ_SCHEMA
+
+    def writer(self, schema: StructType, overwrite: bool) -> HoldfastWriter:
+        """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
+        options = self._write_options(overwrite=overwrite)
+        from holdfast.spark.broker import look_up  # noqa: PLC0415 - imports grpc
+        from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
+
+        plan = plan_rows(schema, options.rows)
+        return HoldfastWriter(WriteJob(options, plan, look_up(options)))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
+        """Return the writer of a micro-batch; a broker that was found before may be away now."""
+        options = self._write_options(overwrite=overwrite)
+        from holdfast.spark.broker import SINKS_SEEN  # noqa: PLC0415 - imports grpc
+        from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
+
+        plan = plan_rows(schema, options.rows)
+        return HoldfastStreamWriter(WriteJob(options, plan, SINKS_SEEN.look_up(options)))
+
+    def reader(self, schema: StructType) -> HoldfastReader:
+        """Return the reader of a range. Raises `HoldfastSparkError`."""
+        options = read_options(self.options, os.environ)
+        from holdfast.spark.reader import HoldfastReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+        return HoldfastReader(options, schema)
+
+    def _write_options(self, *, overwrite: bool) -> WriteOptions:
+        if overwrite:
+            raise HoldfastSparkError(
+                "A sink cannot be overwritten: what is in it waits for its target.",
+                'Use mode("append"), and in streams outputMode("append") or "update".',
+            )
+        return write_options(self.options, os.environ)

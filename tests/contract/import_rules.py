@@ -1,0 +1,207 @@
+"""Who may import whom, as one table, and the reader of source code that holds the code to it.
+
+    spark -> client -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
+    deliver -> client        cli -> all of them        broker.server builds everything
+
+Imports are read from the syntax tree, never executed; those under ``TYPE_CHECKING`` and inside functions
+count too, and so does ``importlib.import_module`` with a literal name.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ANY: Final = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one package may import. Prefixes are dotted names and cover everything below them."""
+
+    holdfast: frozenset[str]
+    """Parts of Holdfast that may be imported; the package itself always may."""
+
+    lazily: frozenset[str] = frozenset()
+    """Parts that may be imported inside a function only."""
+
+    third_party: frozenset[str] | None = frozenset()
+    """Distributions that may be imported, or ANY."""
+
+    never: frozenset[str] = frozenset()
+    """What may not be imported although the lines above would let it."""
+
+    calls_never: frozenset[str] = frozenset()
+    """Calls that may not be written, as they read in the source."""
+
+
+WIRE: Final = frozenset({"grpc", "holdfast.v1"})
+CLOCKS_AND_CHANCE: Final = frozenset({"time", "random", "secrets", "uuid", "sched"})
+INPUT_AND_OUTPUT: Final = frozenset(
+    {
+        "io",
+        "logging",
+        "os",
+        "pathlib",
+        "shutil",
+        "signal",
+        "socket",
+        "sqlite3",
+        "subprocess",
+        "tempfile",
+        "urllib",
+    }
+)
+IMPORTING_CALLS: Final = frozenset({"importlib.import_module", "import_module", "__import__"})
+CONCURRENCY: Final = frozenset(
+    {"_thread", "asyncio", "concurrent", "contextvars", "multiprocessing", "queue", "selectors", "threading"}
+)
+
+RULES: Final[dict[str, Rule]] = {
+    "holdfast.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
+    "holdfast.broker.core": Rule(
+        frozenset(),
+        never=CLOCKS_AND_CHANCE | INPUT_AND_OUTPUT | CONCURRENCY,
+        calls_never=frozenset(
+            {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+        ),
+    ),
+    "holdfast.broker.storage": Rule(frozenset({"holdfast.broker.core"})),
+    "holdfast.broker.storage.rocks": Rule(
+        frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    ),
+    "holdfast.broker.runtime": Rule(
+        frozenset({"holdfast.broker.core"}),
+        third_party=frozenset({"opentelemetry"}),
+        never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
+    ),
+    "holdfast.broker.rpc": Rule(
+        frozenset({"holdfast.broker.core", "holdfast.broker.runtime", "holdfast.v1"}),
+        third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "opentelemetry"}),
+        never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
+    ),
+    # The composition root, and the only other place with grpc.
+    "holdfast.broker.server": Rule(
+        frozenset({"holdfast.broker", "holdfast.v1"}), third_party=ANY, never=frozenset({"rocksdict"})
+    ),
+    # settings.py, telemetry.py and whatever else stands beside them.
+    "holdfast.broker": Rule(
+        frozenset(),
+        third_party=ANY,
+        never=WIRE | {"rocksdict", "holdfast.broker.server"},
+    ),
+    "holdfast.client": Rule(
+        frozenset({"holdfast.v1"}),
+        third_party=frozenset({"google", "grpc", "opentelemetry"}),
+        never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
+    ),
+    # The in-process broker for users' tests: needs the broker only when it is called.
+    "holdfast.client.testing": Rule(
+        frozenset({"holdfast.client", "holdfast.v1"}),
+        lazily=frozenset({"holdfast.broker.server", "holdfast.broker.settings"}),
+        third_party=frozenset({"google", "grpc", "opentelemetry"}),
+    ),
+    "holdfast.deliver": Rule(frozenset({"holdfast.client"}), third_party=ANY, never=WIRE | {"pyspark", "rocksdict"}),
+    "holdfast.spark": Rule(
+        frozenset({"holdfast.client"}),
+        third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),
+        never=frozenset({"holdfast.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
+    ),
+    "pyspark_holdfast": Rule(frozenset({"holdfast.spark"}), third_party=frozenset({"pyspark"})),
+    "holdfast.cli": Rule(frozenset({"holdfast"}), third_party=ANY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name: a module, or a name inside one."""
+
+    name: str
+    line: int
+    lazy: bool
+
+
+def covers(prefixes: frozenset[str], name: str) -> bool:
+    """Return whether ``name`` is one of ``prefixes`` or below one."""
+    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def rule_of(module: str) -> tuple[str, Rule]:
+    """Return the package whose rule holds for ``module``: the longest that covers it."""
+    packages = [package for package in RULES if covers(frozenset({package}), module)]
+    if not packages:
+        raise LookupError(f"no import rule covers {module}; add a line to RULES")
+    package = max(packages, key=len)
+    return package, RULES[package]
+
+
+def imports(tree: ast.AST, module: str, *, is_package: bool, lazy: bool = False) -> Iterator[Import]:
+    """Yield every import below ``tree``, relative ones resolved against ``module``."""
+    for node in ast.iter_child_nodes(tree):
+        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, lazy)
+        elif isinstance(node, ast.ImportFrom):
+            parts = module.split(".")
+            base = parts[: len(parts) - node.level + is_package] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield Import(f"{source}.{alias.name}", node.lineno, lazy)
+        elif isinstance(node, ast.Call) and called(node) in IMPORTING_CALLS:
+            match node.args:
+                case [ast.Constant(value=str(name)), *_]:
+                    yield Import(name, node.lineno, lazy)
+        yield from imports(node, module, is_package=is_package, lazy=inside)
+
+
+def called(call: ast.Call) -> str:
+    """Return the called name as it reads in the source."""
+    return ast.unparse(call.func)
+
+
+def is_among(calls: frozenset[str], name: str) -> bool:
+    """Return whether ``name`` is one of ``calls``; a dotted one is also found behind its module's name."""
+    return name in calls or any("." in call and name.endswith(f".{call}") for call in calls)
+
+
+def violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
+    """Return one line per import or call in ``source`` that the rule of ``module`` forbids."""
+    package, rule = rule_of(module)
+    tree = ast.parse(source, filename=module)
+    found = []
+    for item in imports(tree, module, is_package=is_package):
+        problem = problem_of(item, package, rule)
+        if problem is not None:
+            found.append(f"{module}:{item.line}: {package} may not import {item.name}{problem}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and is_among(rule.calls_never, called(node)):
+            found.append(f"{module}:{node.lineno}: {package} may not call {called(node)}")
+    return found
+
+
+def problem_of(item: Import, package: str, rule: Rule) -> str | None:
+    """Return what is wrong with ``item``, ready to follow its name, or None."""
+    top = item.name.split(".")[0]
+    if covers(rule.never, item.name):
+        return ""
+    if covers(rule.lazily, item.name):
+        return None if item.lazy else " outside a function"
+    if top in {"holdfast", "pyspark_holdfast"}:
+        return None if covers(rule.holdfast | {package}, item.name) else ""
+    if top in sys.stdlib_module_names or rule.third_party is ANY:
+        return None
+    return None if top in rule.third_party else ""
+
+
+def modules(root: Path) -> Iterator[tuple[str, bool, Path]]:
+    """Yield the dotted name of every module below a source root, whether it is a package, and its file."""
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[0] in {"holdfast", "pyspark_holdfast"}:
+            is_package = parts[-1] == "__init__"
+            yield ".".join(parts[:-1] if is_package else parts), is_package, path

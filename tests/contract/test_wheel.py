@@ -1,0 +1,74 @@
+"""The wheel that users install has every part, and its base is the client alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from email.parser import Parser
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> list[str]:
+    with ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "holdfast/v1",
+        "holdfast/broker",
+        "holdfast/client",
+        "holdfast/deliver",
+        "holdfast/cli",
+        "holdfast/spark",
+        "pyspark_holdfast",
+    ],
+)
+def test_the_wheel_has_each_part(names: list[str], part: str) -> None:
+    assert f"{part}/__init__.py" in names
+
+
+def test_the_wheel_adds_two_names_and_owns_no_namespace(names: list[str]) -> None:
+    top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+
+    assert top == {"holdfast", "pyspark_holdfast"}
+    assert "holdfast/__init__.py" not in names
+
+
+def test_the_wheel_carries_the_schema_and_its_types(names: list[str]) -> None:
+    assert "holdfast/v1/descriptors.binpb" in names
+    for part in ("v1", "broker", "client", "deliver", "spark"):
+        assert f"holdfast/{part}/py.typed" in names
+
+
+def test_the_base_needs_neither_a_storage_engine_nor_spark(wheel: Path, names: list[str]) -> None:
+    [path] = [name for name in names if name.endswith(".dist-info/METADATA")]
+    with ZipFile(wheel) as archive:
+        metadata = Parser().parsestr(archive.read(path).decode())
+
+    base = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+
+    assert sorted(re.split(r"[^\w-]", line)[0] for line in base) == [
+        "googleapis-common-protos",
+        "grpcio",
+        "opentelemetry-api",
+        "protobuf",
+    ]

@@ -1,0 +1,153 @@
+"""Random work on both stores: they agree with each other, through reopens and power losses."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.rocks import RocksStore
+
+KEYS = st.binary(max_size=3).map(lambda key: bytes(byte % 4 for byte in key))
+VALUES = st.binary(max_size=8)
+FAMILIES = st.sampled_from(Family)
+RANGES = st.tuples(KEYS, KEYS).map(sorted)
+OPERATIONS = st.one_of(
+    st.builds(Put, st.sampled_from([Family.SMALL, Family.INDEX, Family.META]), KEYS, VALUES),
+    st.builds(Delete, FAMILIES, KEYS),
+    st.builds(lambda family, pair: DeleteRange(family, *pair), FAMILIES, RANGES),
+)
+END = b"\xff"
+
+
+class BothStores(RuleBasedStateMachine):
+    """Does everything to a store on disk and to one in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.disk = RocksStore(self.directory / "store")
+        self.memory = MemoryStore()
+
+    def teardown(self) -> None:
+        self.disk.close()
+        shutil.rmtree(self.directory)
+
+    @rule(operations=st.lists(OPERATIONS, max_size=6))
+    def write(self, operations: list[Operation]) -> None:
+        self.disk.write(operations)
+        self.memory.write(operations)
+
+    @rule(items=st.dictionaries(KEYS, VALUES, max_size=4))
+    def ingest(self, items: dict[bytes, bytes]) -> None:
+        self.disk.ingest(sorted(items.items()))
+        self.memory.ingest(sorted(items.items()))
+
+    @rule()
+    def sync(self) -> None:
+        self.disk.sync()
+        self.memory.sync()
+
+    @rule(family=FAMILIES, pair=RANGES)
+    def compact(self, family: Family, pair: list[bytes]) -> None:
+        self.disk.compact(family, *pair)
+        self.memory.compact(family, *pair)
+
+    @rule()
+    def reopen(self) -> None:
+        self.disk.close()
+        self.disk = RocksStore(self.directory / "store")
+        self.memory = self.memory.reopen()
+
+    @rule(family=FAMILIES, pair=RANGES, limit=st.integers(1, 5), reverse=st.booleans())
+    def scan(self, family: Family, pair: list[bytes], limit: int, reverse: bool) -> None:
+        first, end = pair
+        found = self.disk.scan(family, first, end, limit, reverse=reverse)
+        assert found == self.memory.scan(family, first, end, limit, reverse=reverse)
+
+    @rule(family=FAMILIES, keys=st.lists(KEYS, max_size=5))
+    def get_many(self, family: Family, keys: list[bytes]) -> None:
+        assert self.disk.get_many(family, keys) == self.memory.get_many(family, keys)
+
+    @rule()
+    def name_every_file_that_holds_bulk(self) -> None:
+        held = [key for key, _ in self.memory.scan(Family.BULK, b"", END, 1_000, reverse=True)]
+        for store in (self.disk, self.memory):
+            assert not held or max(store.highest_keys(Family.BULK)) >= held[0]
+
+    @invariant()
+    def all_entries_agree(self) -> None:
+        for family in Family:
+            assert self.disk.scan(family, b"", END, 1_000) == self.memory.scan(family, b"", END, 1_000)
+
+
+BothStores.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestBothStores = BothStores.TestCase
+
+
+class PowerLosses(RuleBasedStateMachine):
+    """Compares a ``MemoryStore`` with the list of everything done to it since the last sync."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = MemoryStore()
+        self.done: list[tuple[str, list[Operation] | list[tuple[bytes, bytes]]]] = []
+        self.unsynced_from = 0
+
+    @rule(operations=st.lists(OPERATIONS, min_size=1, max_size=6))
+    def write(self, operations: list[Operation]) -> None:
+        self.store.write(operations)
+        self.done.append(("write", operations))
+
+    @rule(items=st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
+    def ingest(self, items: dict[bytes, bytes]) -> None:
+        self.store.ingest(sorted(items.items()))
+        self.done.append(("ingest", sorted(items.items())))
+
+    @rule()
+    def sync(self) -> None:
+        self.store.sync()
+        self.unsynced_from = len(self.done)
+
+    @rule()
+    def reopen(self) -> None:
+        self.store = self.store.reopen()
+
+    @rule(kept=st.integers(0, 3))
+    def lose_power(self, kept: int) -> None:
+        batches = 0
+        left = self.done[: self.unsynced_from]
+        for step in self.done[self.unsynced_from :]:
+            batches += step[0] == "write"
+            if step[0] == "ingest" or batches <= kept:
+                left.append(step)
+        self.done, self.unsynced_from = left, len(left)
+        self.store = self.store.crash(kept_batches=kept)
+
+    @invariant()
+    def the_store_is_what_was_done(self) -> None:
+        expected: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
+        for _, step in self.done:
+            for each in step:
+                match each:
+                    case Put(family, key, value):
+                        expected[family][key] = value
+                    case Delete(family, key):
+                        expected[family].pop(key, None)
+                    case DeleteRange(family, first, end):
+                        for key in [key for key in expected[family] if first <= key < end]:
+                            del expected[family][key]
+                    case (key, value):
+                        expected[Family.BULK][key] = value
+        for family in Family:
+            assert self.store.scan(family, b"", END, 1_000) == sorted(expected[family].items())
+
+
+PowerLosses.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPowerLosses = PowerLosses.TestCase

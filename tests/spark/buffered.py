@@ -1,0 +1,22 @@
+"""What a sink holds, for assertions."""
+
+from __future__ import annotations
+
+from holdfast.client import Client, ReplayedRecord
+
+
+def records(endpoint: str, sink: str = "orders") -> list[ReplayedRecord]:
+    """Return all records of a sink, by partition and offset."""
+    with Client(endpoint) as client:
+        partitions = client.sinks.get(sink).settings.partitions
+        return [
+            record
+            for partition in range(partitions)
+            for record in client.replay(sink, partition=partition)
+            if isinstance(record, ReplayedRecord)
+        ]
+
+
+def values(endpoint: str, sink: str = "orders") -> list[bytes]:
+    """Return all values of a sink, sorted."""
+    return sorted(record.value for record in records(endpoint, sink))

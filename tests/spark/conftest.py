@@ -1,0 +1,48 @@
+"""One real Spark for all tests of this folder, and a broker for each of them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.client import testing
+from holdfast.client.testing import TestBroker
+from holdfast.spark.session import local_session
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder: it starts Spark, and the first one waits for it."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark on two cores; a task is tried twice."""
+    folder = tmp_path_factory.mktemp("spark")
+    before = dict(os.environ)
+    with warnings.catch_warnings():
+        # PySpark says that it does not know the pandas that is installed; nothing here uses pandas.
+        warnings.simplefilter("ignore", FutureWarning)
+        session = local_session("tests", tries=2, conf={"spark.sql.warehouse.dir": str(folder)})
+    yield session
+    session.stop()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def broker() -> Iterator[TestBroker]:
+    """Run a broker in this process, with the sink ``orders`` of three partitions."""
+    with testing.broker() as running:
+        with running.client() as client:
+            client.sinks.create("orders", partitions=3)
+        yield running

@@ -1,0 +1,56 @@
+"""Texts become classes here, so every text met in practice stands here."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreNoSpace
+from holdfast.broker.storage.failures import Action, classified
+
+
+@pytest.mark.parametrize(
+    ("action", "text", "expected"),
+    [
+        ("write", "IO error: No space left on device: While appending to file: db/000004.log", StoreNoSpace),
+        ("sync", "IO error: Disk quota exceeded: While fdatasync: db/000004.log", StoreNoSpace),
+        ("open", "IO error: No space left on device: While open a file for appending", StoreNoSpace),
+        ("sync", "IO error: While fdatasync: db/000004.log: Input/output error", StoreFailed),
+        ("write", "Corruption: block checksum mismatch", StoreFailed),
+        ("read", "Corruption: block checksum mismatch: stored = 1, computed = 2", StoreCorrupt),
+        ("read", "IO error: No such file or directory: While open a file for random read", StoreCorrupt),
+        ("read", "IO error: While pread offset 0 len 4096: Input/output error", StoreCorrupt),
+        (
+            "read",
+            "IO error: While open a file for random read: db/000009.sst: Too many open files",
+            StoreFailed,
+        ),
+        ("read", "IO error: No space left on device: While open a file", StoreNoSpace),
+        ("open", "Corruption: CURRENT file does not end with newline", StoreCorrupt),
+        ("open", "IO error: lock hold by current process: db/LOCK: No locks available", StoreFailed),
+    ],
+)
+def test_the_text_of_rocksdb_decides(action: Action, text: str, expected: type[StoreError]) -> None:
+    with pytest.raises(StoreError) as caught, classified(action, Family.INDEX):
+        raise Exception(text)
+
+    assert type(caught.value) is expected
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(errno.ENOSPC, StoreNoSpace), (errno.EDQUOT, StoreNoSpace), (errno.EACCES, StoreFailed)],
+)
+def test_the_number_of_the_system_decides(code: int, expected: type[StoreError]) -> None:
+    with pytest.raises(StoreError) as caught, classified("open"):
+        raise OSError(code, "text")
+
+    assert type(caught.value) is expected
+
+
+def test_mistakes_of_the_caller_pass() -> None:
+    with pytest.raises(TypeError), classified("write"):
+        raise TypeError

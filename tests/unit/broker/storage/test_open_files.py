@@ -1,0 +1,35 @@
+"""The limit of open files, in processes of their own: a hard limit never goes up again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+ASK = """
+import resource, sys
+from pathlib import Path
+from holdfast.broker.storage.errors import StoreFilesLimited
+from holdfast.broker.storage.open_files import ensure_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
+try:
+    print("allowed", ensure_open_files(1_024), *resource.getrlimit(resource.RLIMIT_NOFILE))
+except StoreFilesLimited as error:
+    print("refused", error.needed, error.allowed)
+"""
+
+
+def ask(soft: int, hard: int) -> str:
+    done = subprocess.run([sys.executable, "-c", ASK, str(soft), str(hard)], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_limit_that_is_high_enough_stays() -> None:
+    assert ask(1_024, 2_048) == "allowed 1024 1024 2048"
+
+
+def test_a_low_soft_limit_is_raised_to_the_hard_one() -> None:
+    assert ask(256, 2_048) == "allowed 2048 2048 2048"
+
+
+def test_a_low_hard_limit_is_refused() -> None:
+    assert ask(256, 512) == "refused 1024 512"

@@ -1,0 +1,145 @@
+"""A subscription without a broker: partitions of records in memory, settled as a STRICT sink settles them.
+
+What is given back comes again at once, from that record on; a dead letter stops its partition. Every answer is written
+down, so that tests can compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from threading import RLock
+
+from opentelemetry.trace import Span
+
+INCARNATION = "1f2e-3d"
+EVENT_TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """One record."""
+
+    offset: int
+    value: bytes
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+    event_time: datetime | None = None
+
+
+def records(count: int, *, first: int = 0, size: int = 4) -> list[MemoryRecord]:
+    """Return records whose values are their offsets, padded."""
+    return [MemoryRecord(offset, b"%0*d" % (size, offset)) for offset in range(first, first + count)]
+
+
+@dataclass(slots=True, eq=False)
+class MemoryDelivery:
+    """A delivery of a `MemorySource`, or of none."""
+
+    records: Sequence[MemoryRecord]
+    partition: int = 0
+    incarnation: str = INCARNATION
+    gap: object | None = None
+    void_from: int | None = None
+    span: Span | None = None
+    source: MemorySource | None = None
+    acked: list[tuple[int, int]] = field(default_factory=list)
+    given_back: list[tuple[int, float | None, str]] = field(default_factory=list)
+    dead: list[tuple[int, str]] = field(default_factory=list)
+    extended: int = 0
+
+    def __iter__(self) -> Iterator[MemoryRecord]:
+        for record in self.records:
+            if self.void_from is not None and record.offset >= self.void_from:
+                return
+            yield record
+
+    def extend(self) -> None:
+        self.extended += 1
+
+    def ack(self, first: int | None = None, last: int | None = None) -> None:
+        assert first is not None
+        assert last is not None
+        assert self.void_from is None or last < self.void_from
+        self.acked.append((first, last))
+        if self.source is not None:
+            self.source.settled(self.partition, first, last)
+
+    def nack_from(self, offset: int, *, delay_s: float | None = None, reason: str = "") -> None:
+        self.void_from = offset
+        self.given_back.append((offset, delay_s, reason))
+        if self.source is not None:
+            self.source.again(self.partition, offset)
+
+    def dead_letter(self, reason: str, *, offset: int | None = None) -> None:
+        assert offset is not None
+        self.void_from = offset
+        self.dead.append((offset, reason))
+        if self.source is not None:
+            self.source.stop_partition(self.partition, offset)
+
+
+class MemorySource:
+    """Opens one subscription over records in memory. Thread-safe."""
+
+    def __init__(self, partitions: Sequence[Sequence[MemoryRecord]], *, per_delivery: int) -> None:
+        self._lock = RLock()
+        self._partitions = [list(partition) for partition in partitions]
+        self._per_delivery = per_delivery
+        self._queue: SimpleQueue[MemoryDelivery | None] = SimpleQueue()
+        self._handed_out: list[MemoryDelivery] = []
+        self.settled_offsets: list[set[int]] = [set() for _ in partitions]
+        self.some_settled: SimpleQueue[bool] = SimpleQueue()
+        self.all_settled: SimpleQueue[bool] = SimpleQueue()
+        self.opened_with: dict[str, object] = {}
+
+    def subscriber(
+        self,
+        sink: str,
+        *,
+        subscription: str = "default",
+        consumer_id: str | None = None,
+        credit_records: int = 1,
+        credit_bytes: int = 1,
+    ) -> MemorySource:
+        self.opened_with = {"sink": sink, "subscription": subscription, "consumer_id": consumer_id}
+        for partition in range(len(self._partitions)):
+            self.again(partition, 0)
+        return self
+
+    def __iter__(self) -> Iterator[MemoryDelivery]:
+        while (delivery := self._queue.get()) is not None:
+            yield delivery
+
+    def close(self) -> None:
+        self._queue.put(None)
+
+    def put(self, delivery: MemoryDelivery) -> None:
+        """Hand out a delivery of the test's own."""
+        self._queue.put(delivery)
+
+    def settled(self, partition: int, first: int, last: int) -> None:
+        with self._lock:
+            self.settled_offsets[partition].update(range(first, last + 1))
+            self.some_settled.put(True)
+            counts = zip(self.settled_offsets, self._partitions, strict=True)
+            if all(len(settled) == len(kept) for settled, kept in counts):
+                self.all_settled.put(True)
+
+    def stop_partition(self, partition: int, offset: int) -> None:
+        with self._lock:
+            for delivery in self._handed_out:
+                if delivery.partition == partition:
+                    old = delivery.void_from
+                    delivery.void_from = offset if old is None else min(old, offset)
+
+    def again(self, partition: int, offset: int) -> None:
+        with self._lock:
+            self.stop_partition(partition, offset)
+            left = [record for record in self._partitions[partition] if record.offset >= offset]
+            for start in range(0, len(left), self._per_delivery):
+                delivery = MemoryDelivery(left[start : start + self._per_delivery], partition=partition, source=self)
+                self._handed_out.append(delivery)
+                self._queue.put(delivery)

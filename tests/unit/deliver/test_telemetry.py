@@ -1,0 +1,91 @@
+"""Spans and counters of a deliverer."""
+
+from __future__ import annotations
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from holdfast.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
+from holdfast.deliver.courier import Courier
+from holdfast.deliver.telemetry import Instruments
+from tests.unit.deliver.memory_source import MemoryDelivery, records
+from tests.unit.deliver.recording_target import RecordingTarget, Rule
+
+
+class Observed:
+    """A courier whose telemetry is kept in memory."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._reader = InMemoryMetricReader()
+        self._exporter = InMemorySpanExporter()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self._meters = MeterProvider([self._reader])
+        instruments = Instruments("orders", "default", tracers=self.tracers, meters=self._meters)
+        self.courier = Courier(
+            "orders",
+            RecordingTarget(rule),
+            BatchLimits(records_max=4),
+            retry_delay_max_s=1.0,
+            instruments=instruments,
+            stopping=lambda: False,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return the sum, or for a histogram the count, of each metric."""
+        found: dict[str, float] = {}
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.data.data_points:
+                value = getattr(point, "value", None)
+                found[metric.name] = found.get(metric.name, 0) + (point.count if value is None else value)  # type: ignore[union-attr]
+        self._meters.shutdown()
+        return found
+
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """Return the spans that ended."""
+        return self._exporter.get_finished_spans()
+
+
+def test_records_retries_rejects_and_gaps_are_counted() -> None:
+    answers: list[Outcome] = [Delivered(), Retry("away", delivered=1), Reject("no", delivered=2, exact=True)]
+    observed = Observed(lambda _: answers.pop(0))
+
+    observed.courier.deliver(MemoryDelivery(records(8)))
+    observed.courier.deliver(MemoryDelivery(records(4)))
+    observed.courier.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
+
+    assert observed.metrics() == {
+        "holdfast.deliver.duration": 3,
+        "holdfast.deliver.records": 4 + 1 + 2,
+        "holdfast.deliver.retries": 1,
+        "holdfast.deliver.rejects": 1,
+        "holdfast.deliver.gaps": 1,
+    }
+
+
+def test_a_send_is_a_child_of_its_delivery_and_is_current_while_the_target_works() -> None:
+    def rule(batch: Batch) -> Outcome:
+        return Retry("HTTP 503")
+
+    observed = Observed(rule)
+    delivery = MemoryDelivery(records(2), partition=3)
+    parent = observed.tracers.get_tracer("test").start_span("deliver orders")
+    delivery.span = parent
+
+    observed.courier.deliver(delivery)
+    parent.end()
+
+    send, _ = observed.spans()
+    assert send.name == "process orders"
+    assert send.parent is not None
+    assert send.attributes is not None
+    assert send.parent.span_id == parent.get_span_context().span_id
+    assert send.status.description == "HTTP 503"
+    assert send.attributes["error.type"] == "retry"
+    assert send.attributes["messaging.destination.partition.id"] == "3"
+    assert send.attributes["messaging.batch.message_count"] == 2

@@ -1,0 +1,17 @@
+"""A broker in this process for the tests of the Spark parts that talk to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.client import testing
+from holdfast.client.testing import TestBroker
+
+
+@pytest.fixture
+def broker() -> Iterator[TestBroker]:
+    """Run a broker for one test."""
+    with testing.broker() as running:
+        yield running

@@ -1,0 +1,68 @@
+"""A query that has found its sink goes on while the broker is away; one that has not is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client import testing
+from holdfast.client.testing import TestBroker
+from holdfast.spark.broker import FRESH_S, SinkDirectory
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import WriteOptions, write_options
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def options(broker: TestBroker, sink: str = "orders") -> WriteOptions:
+    return write_options({"endpoint": broker.endpoint, "sink": sink, "connect_timeout_s": "0.3"}, {})
+
+
+def test_what_was_just_asked_is_not_asked_again() -> None:
+    directory = SinkDirectory(Clock())
+    with testing.broker() as broker:
+        with broker.client() as client:
+            client.sinks.create("orders", partitions=5)
+        wanted = options(broker)
+        facts = directory.look_up(wanted)
+
+    assert facts.partitions == 5
+    assert directory.look_up(wanted) is facts
+
+
+def test_an_older_answer_is_used_while_the_broker_is_away() -> None:
+    clock = Clock()
+    directory = SinkDirectory(clock)
+    with testing.broker() as broker:
+        with broker.client() as client:
+            client.sinks.create("orders")
+        wanted = options(broker)
+        facts = directory.look_up(wanted)
+    clock.now_s += FRESH_S
+
+    assert directory.look_up(wanted) is facts
+
+
+def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:
+    clock = Clock()
+    directory = SinkDirectory(clock)
+    with broker.client() as client:
+        client.sinks.create("orders")
+        directory.look_up(options(broker))
+        client.sinks.delete("orders")
+    clock.now_s += FRESH_S
+
+    with pytest.raises(HoldfastSparkError, match="SinkNotFound"):
+        directory.look_up(options(broker))
+
+
+def test_a_broker_that_was_never_seen_is_an_error() -> None:
+    with testing.broker() as broker:
+        wanted = options(broker)
+
+    with pytest.raises(HoldfastSparkError, match="holdfast serve"):
+        SinkDirectory(Clock()).look_up(wanted)

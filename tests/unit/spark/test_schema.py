@@ -1,0 +1,109 @@
+"""The driver decides what rows become, and refuses what no task could write."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import Rows
+from holdfast.spark.schema import plan_rows
+
+STRING, BINARY, LONG = StringType(), BinaryType(), LongType()
+HEADERS = ArrayType(StructType([StructField("key", STRING), StructField("value", BINARY)]))
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+@pytest.mark.parametrize("kind", [STRING, BINARY])
+def test_a_value_alone_is_a_record(kind: DataType) -> None:
+    assert plan_rows(schema(value=kind), Rows.AUTO).kind is Rows.RECORD
+
+
+def test_all_columns_of_a_record_in_any_order_are_a_record() -> None:
+    plan = plan_rows(
+        schema(event_time=TimestampType(), headers=HEADERS, value=BINARY, partition=IntegerType(), key=STRING),
+        Rows.AUTO,
+    )
+
+    assert plan.kind is Rows.RECORD
+    assert plan.has("headers")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"value": LONG}, {"value": STRING, "station": STRING}, {"a": IntegerType()}, {"key": STRING}],
+    ids=str,
+)
+def test_any_other_schema_is_json(columns: dict[str, DataType]) -> None:
+    assert plan_rows(schema(**columns), Rows.AUTO).kind is Rows.JSON
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"value": STRING, "partition": LONG}, "partition is bigint, a record needs int"),
+        ({"value": STRING, "event_time": TimestampNTZType()}, "event_time is timestamp_ntz, a record needs timestamp"),
+        ({"value": STRING, "key": LONG}, "key is bigint"),
+        ({"value": STRING, "headers": STRING}, "headers is string, a record needs array<struct<key:string"),
+    ],
+    ids=str,
+)
+def test_a_record_with_a_wrong_type_is_not_taken_for_json(columns: dict[str, DataType], message: str) -> None:
+    with pytest.raises(HoldfastSparkError, match=message) as error:
+        plan_rows(schema(**columns), Rows.AUTO)
+
+    assert '.option("rows", "json")' in error.value.remedy
+    assert plan_rows(schema(**columns), Rows.JSON).kind is Rows.JSON
+
+
+def test_records_that_are_demanded_must_be_records() -> None:
+    with pytest.raises(HoldfastSparkError, match="Column station has no place"):
+        plan_rows(schema(value=STRING, station=STRING), Rows.RECORD)
+    with pytest.raises(HoldfastSparkError, match="there is no column value"):
+        plan_rows(schema(key=STRING), Rows.RECORD)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        VariantType(),
+        ArrayType(VariantType()),
+        MapType(STRING, VariantType()),
+        StructType([StructField("x", VariantType())]),
+    ],
+    ids=str,
+)
+def test_a_type_that_would_arrive_in_disguise_is_refused_wherever_it_stands(kind: DataType) -> None:
+    with pytest.raises(HoldfastSparkError, match=r"Column a.* is variant") as error:
+        plan_rows(schema(a=kind), Rows.AUTO)
+
+    assert "to_json" in error.value.remedy
+
+
+def test_year_month_intervals_are_refused() -> None:
+    with pytest.raises(HoldfastSparkError, match="no JSON form"):
+        plan_rows(StructType().add("a", YearMonthIntervalType()), Rows.AUTO)
+
+
+def test_column_names_must_be_unique_and_there_must_be_some() -> None:
+    with pytest.raises(HoldfastSparkError, match="occurs more than once"):
+        plan_rows(StructType().add("a", LONG).add("a", LONG), Rows.AUTO)
+    with pytest.raises(HoldfastSparkError, match="no columns"):
+        plan_rows(StructType(), Rows.AUTO)

@@ -1,0 +1,117 @@
+"""A task ends when its rows are durable, and nothing of gRPC travels with the writer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from holdfast.client import errors
+from holdfast.client import ReplayedRecord
+from holdfast.client.testing import TestBroker
+from holdfast.spark import HoldfastDataSource, HoldfastSparkError
+from holdfast.spark.writer import HoldfastWriter, WrittenTask, write_rows
+
+ROWS = StructType([StructField("value", BinaryType())])
+
+
+def writer(broker: TestBroker, partitions: int = 1, **options: str) -> HoldfastWriter:
+    with broker.client() as client:
+        client.sinks.create("orders", partitions=partitions)
+    source = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "orders", **options})
+    return source.writer(ROWS, False)
+
+
+def batches(*sizes: int) -> Iterator[pa.RecordBatch]:
+    number = 0
+    for size in sizes:
+        yield pa.record_batch({"value": pa.array([b"%d" % (number + n) for n in range(size)], pa.binary())})
+        number += size
+
+
+def values(broker: TestBroker, partitions: int = 1) -> list[bytes]:
+    with broker.client() as client:
+        return [
+            record.value
+            for partition in range(partitions)
+            for record in client.replay("orders", partition=partition)
+            if isinstance(record, ReplayedRecord)
+        ]
+
+
+def test_a_task_writes_its_rows_in_order(broker: TestBroker) -> None:
+    message = writer(broker).write(batches(10, 0, 20_000))
+
+    assert message == WrittenTask(records=20_010, pages=1, duplicates=0)
+    assert values(broker) == [b"%d" % n for n in range(20_010)]
+
+
+def test_a_task_without_rows_writes_nothing(broker: TestBroker) -> None:
+    assert writer(broker).write(iter([])) == WrittenTask(records=0, pages=0, duplicates=0)
+    assert values(broker) == []
+
+
+def test_tasks_begin_with_partitions_of_their_own(broker: TestBroker) -> None:
+    job = writer(broker, partitions=3).job
+
+    for task in (1, 2, 4):
+        write_rows(job, batches(1), task_partition=task, clock=time.monotonic)
+
+    with broker.client() as client:
+        assert [one.records for one in client.sinks.stats("orders").partitions] == [0, 2, 1]
+
+
+def test_the_writer_can_be_pickled_before_and_after_it_has_written(broker: TestBroker) -> None:
+    original = writer(broker)
+    copy = cloudpickle.loads(cloudpickle.dumps(original))
+
+    message = copy.write(batches(3))
+    again = cloudpickle.dumps(copy)
+
+    assert cloudpickle.loads(cloudpickle.dumps(message)) == message
+    assert cloudpickle.dumps(original) == again
+    assert b"grpc" not in again
+
+
+def test_rows_that_cannot_be_written_fail_the_task(broker: TestBroker) -> None:
+    rows = [pa.record_batch({"value": pa.array([b"x", None], pa.binary())})]
+
+    with pytest.raises(HoldfastSparkError, match="null in row 1"):
+        writer(broker).write(iter(rows))
+
+
+def test_a_record_that_is_too_large_fails_the_task_with_advice(broker: TestBroker) -> None:
+    rows = [pa.record_batch({"value": pa.array([b"x" * (9 << 20)], pa.binary())})]
+
+    with pytest.raises(HoldfastSparkError, match="RecordTooLarge") as error:
+        writer(broker).write(iter(rows))
+
+    assert "Split such rows" in error.value.remedy
+    assert isinstance(error.value.__cause__, errors.RecordTooLarge)
+
+
+def test_a_sink_that_went_away_fails_the_task(broker: TestBroker) -> None:
+    original = writer(broker)
+    with broker.client() as client:
+        client.sinks.delete("orders")
+
+    with pytest.raises(HoldfastSparkError, match="SinkNotFound"):
+        original.write(batches(1))
+
+
+def test_a_full_sink_fails_the_task_when_it_stays_full(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("small", max_disk_cache=10)
+    options = {"endpoint": broker.endpoint, "sink": "small", "delivery_timeout_s": "0.5"}
+    original = HoldfastDataSource(options).writer(ROWS, False)
+
+    with pytest.raises(HoldfastSparkError) as error:
+        original.write(batches(50))
+
+    assert "'small'" in error.value.problem
+
+    assert "delivery_timeout_s" in error.value.remedy
