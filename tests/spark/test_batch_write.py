@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from holdfast.client import Client
 from holdfast.client.testing import TestBroker
 from holdfast.spark import HoldfastDataSource
 from tests.spark.buffered import records, values
@@ -115,21 +116,25 @@ def test_a_sink_is_made_on_the_way_and_named_by_the_path(spark: SparkSession, br
 
 
 def test_a_task_that_fails_is_tried_again_and_every_row_is_there(spark: SparkSession, broker: TestBroker) -> None:
+    endpoint = broker.endpoint
+
     def stumble(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         yield from batches
         context = TaskContext.get()
         if context is not None and context.attemptNumber() == 0:
-            raise RuntimeError("the first attempt fails when it has written already")
+            with Client(endpoint) as client:
+                next(stats for stats in client.sinks.watch("orders", interval_s=0.1) if stats.records)
+            raise RuntimeError("the first attempt fails when some of its rows are written")
 
-    rows = spark.range(2000).select(f.col("id").cast("string").alias("value"))
+    rows = spark.range(0, 40_000, 1, 1).select(f.rpad(f.col("id").cast("string"), 100, ".").alias("value"))
 
-    write(rows.mapInArrow(stumble, "value string"), broker, page_bytes="1024")
+    write(rows.mapInArrow(stumble, "value string"), broker, page_bytes="65536")
 
     found = values(broker.endpoint)
-    assert set(found) == {str(n).encode() for n in range(2000)}
-    assert 2000 < len(found) <= 4000  # at least once: the pages of the first attempt stay
+    assert set(found) == {str(n).ljust(100, ".").encode() for n in range(40_000)}
+    assert len(found) > 40_000  # at least once: what the first attempt wrote stays
 
 
 def test_it_can_be_registered_too(spark: SparkSession, broker: TestBroker) -> None:

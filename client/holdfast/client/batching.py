@@ -119,7 +119,7 @@ class Batch:
 
     def claim_many(self, bulk: Bulk, count: int) -> None:
         """Let ``bulk`` wait for the ``count`` records added last."""
-        self.claims.append(bulk.claim(len(self.values) - count, count))
+        self.claims.append(bulk.claim(self.count - count, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +142,15 @@ class PageBounds:
         """Return whether no useful record fits any more."""
         return len(batch.values) >= self.records or batch.body_bytes >= self.body_bytes
 
-    def how_many(self, batch: Batch, ends: Sequence[int], first: int, *, is_rich: bool) -> int:
+    def how_many(self, batch: Batch | None, ends: Sequence[int], first: int, *, is_rich: bool) -> int:
         """Return how many records from ``first`` on fit into ``batch``; ``ends`` are the summed content bytes.
 
         ``ends[i]`` is the size of the records before ``i``. An empty batch takes at least one.
         """
-        count = len(batch.values)
-        per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or batch.is_rich else 0)
-        room = self.body_bytes - FRAMING_BYTES - batch.content_bytes - count * per_record
+        count = 0 if batch is None else len(batch.values)
+        per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or (batch is not None and batch.is_rich) else 0)
+        used = FRAMING_BYTES + count * per_record + (0 if batch is None else batch.content_bytes)
+        room = self.body_bytes - used
         limit = ends[first] + first * per_record + room
         candidates = range(first, min(len(ends) - 1, first + self.records - count) + 1)
         fitting = bisect_right(candidates, limit, key=lambda end: ends[end] + end * per_record) - 1

@@ -77,41 +77,46 @@ class Outbox:
         values: Sequence[bytes],
         keys: Sequence[bytes | None] | None,
         ends: Sequence[int],
+        encode: Callable[[int, int], EncodedPage],
         claim: Callable[[Batch, int], None],
     ) -> None:
-        """Add many records, cut into pages; ``ends`` are their summed sizes, one entry more than records."""
+        """Add many records, cut into pages; ``ends`` are their summed sizes, one entry more than records.
+
+        Whole pages are encoded at once, by ``encode(first, end)`` and without the lock; the rest goes into the open
+        batch.
+        """
         first = 0
         is_rich = keys is not None
         while first < len(values):
+            end = first + self.batches.bounds.how_many(None, ends, first, is_rich=is_rich)
+            page = encode(first, end) if end < len(values) and not self._is_begun(partition) else None
             with self.lock:
                 self._check_open()
-                batch = self._batch(partition)
-                count = self.batches.bounds.how_many(batch, ends, first, is_rich=is_rich)
-                end = first + count
+                batch = None if page is not None else self._batch(partition)
+                if batch is not None:
+                    end = first + self.batches.bounds.how_many(batch, ends, first, is_rich=is_rich)
                 size = ends[end] - ends[first]
-                if not count:
-                    self.seal(batch.partition)
-                elif self._has_room(size):
-                    batch.extend(values[first:end], None if keys is None else keys[first:end], size)
-                    claim(batch, count)
-                    self._grow(batch, size)
-                    if end < len(values):
-                        self.seal(batch.partition)
-                    first = end
-                else:
+                if not self._has_room(size):
                     self._await_room(size)
+                    if page is None:
+                        continue  # the batch may have been sealed meanwhile
+                if page is not None:
+                    batch = self._add_page(partition, page, size)
+                    claim(batch, end - first)
+                elif batch is not None and end > first:
+                    batch.extend(values[first:end], None if keys is None else keys[first:end], size)
+                    claim(batch, end - first)
+                    self._grow(batch, size)
+                if batch is not None and end < len(values):
+                    self.seal(batch.partition)
+                first = end
 
     def put_page(self, partition: int, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
         """Add a page that is ready; blocks while the buffer is full."""
         size = len(page.body)
         with self.lock:
             self._admit(size)
-            self.seal(partition)
-            batch = self._new_batch(partition)
-            batch.encoded = page
-            claim(batch)
-            self._grow(batch, size)
-            self._queue(batch)
+            claim(self._add_page(partition, page, size))
 
     def flush(self, timeout_s: float | None) -> None:
         """Return when all that was put before is over; raise what failed since the last flush."""
@@ -188,6 +193,22 @@ class Outbox:
             batch = self._new_batch(target)
             self.batches.open(batch)
             self.work.notify()
+        return batch
+
+    def _is_begun(self, partition: int | None) -> bool:
+        """Return whether the next records would go into a page that has some. Right for the moment only."""
+        batch = self.batches.get(self._unkeyed if partition is None else partition)
+        return batch is not None and bool(batch.values)
+
+    def _add_page(self, partition: int | None, page: EncodedPage, size: int) -> Batch:
+        target = self._unkeyed if partition is None else partition
+        self.seal(target)
+        batch = self._new_batch(target)
+        batch.encoded = page
+        self._grow(batch, size)
+        self._queue(batch)
+        if partition is None:
+            self._unkeyed = (target + 1) % max(1, self.partitions)
         return batch
 
     def _new_batch(self, partition: int) -> Batch:

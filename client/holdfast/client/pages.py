@@ -71,10 +71,16 @@ def _u32(numbers: Sequence[int] | Buffer) -> Buffer:
     """Return little-endian 32-bit numbers; bytes are taken as being that already."""
     if isinstance(numbers, bytes | bytearray | memoryview):
         return numbers
-    column = array("I", numbers)
+    column = numbers if isinstance(numbers, array) and numbers.typecode == "I" else array("I", numbers)
     if sys.byteorder == "big":
+        column = column[:]
         column.byteswap()
     return column.tobytes()
+
+
+def lengths_of(values: Sequence[bytes]) -> array[int]:
+    """Return the length of each value."""
+    return array("I", map(len, values))
 
 
 def _i64(numbers: Sequence[int]) -> bytes:
@@ -103,8 +109,15 @@ class _Run:
         self._size += len(tag) + len(length) + size
 
     def page(self, record_count: int) -> EncodedPage:
-        """Return the page with this one run."""
-        return EncodedPage(b"".join((b"\x0a", varint(self._size), *self._chunks)), record_count)
+        """Return the page with this one run; raises ``InvalidPage`` for content that is not bytes."""
+        head = b"\x0a" + varint(self._size)
+        try:
+            body = b"".join((head, *self._chunks))
+        except TypeError as failure:
+            raise InvalidPage(f"keys and values must be bytes: {failure}") from failure
+        if len(body) != len(head) + self._size:
+            raise InvalidPage("the columns are not as long as they say")
+        return EncodedPage(body, record_count)
 
 
 def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> EncodedPage:
@@ -129,17 +142,20 @@ def encode_columns(
     keys: Sequence[bytes | None] | None = None,
     event_times_us: Sequence[int | None] | None = None,
     headers: Sequence[HeadersLike | None] | None = None,
+    *,
+    value_lengths: array[int] | None = None,
 ) -> EncodedPage:
     """Return a page of records given as columns of equal length; raises ``InvalidPage`` when they are not.
 
     ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without.
+    ``value_lengths``: the lengths of the values, from ``lengths_of``, where they are known already.
     """
     count = len(values)
     for name, column in (("keys", keys), ("event_times_us", event_times_us), ("headers", headers)):
         if column is not None and len(column) != count:
             raise InvalidPage(f"{name} has {len(column)} entries for {count} values")
     run = _Run()
-    lengths = list(map(len, values))
+    lengths = lengths_of(values) if value_lengths is None else value_lengths
     run.add(b"\x0a", 4 * count, _u32(lengths))
     values_size = sum(lengths)
     if values_size:

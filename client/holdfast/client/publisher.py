@@ -11,10 +11,12 @@ then, so sending it again may store it twice. Everything else is stored exactly 
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 import uuid
 import zlib
+from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
@@ -35,7 +37,7 @@ from holdfast.client.errors import (
     UsedAfterFork,
 )
 from holdfast.client.outbox import Outbox
-from holdfast.client.pages import EncodedPage, event_time_us
+from holdfast.client.pages import EncodedPage, encode_columns, event_time_us, lengths_of
 from holdfast.client.publish_stream import PublishStream
 from holdfast.client.settings import PAGE_BYTES_MAX, PublisherSettings
 from holdfast.client.telemetry import Telemetry
@@ -138,21 +140,22 @@ class Publisher:
         a record is refused by this call.
         """
         self._check(partition)
-        if any(kind is not bytes for kind in set(map(type, values))):
-            raise InvalidPage("values must be bytes")
         if keys is not None and len(keys) != len(values):
             raise InvalidPage(f"keys has {len(keys)} entries for {len(values)} values")
-        sizes = _sizes(values, keys)
-        self._check_size(max(sizes, default=0))
+        lengths = lengths_of(values)
+        ends = _ends(lengths, keys)
+        if ends[-1] > self._outbox.record_bytes_max:
+            self._check_size(max(map(operator.sub, ends[1:], ends)))
         future = Promise()
         bulk = Bulk(future)
         error: HoldfastError | None = None
         try:
             if keys is None or partition is not None:
-                self._put_many(partition, values, keys, sizes, bulk)
+                self._put_many(partition, values, keys, lengths, ends, bulk)
             else:
                 for target, (some_values, some_keys) in self._by_partition(values, keys).items():
-                    self._put_many(target, some_values, some_keys, _sizes(some_values, some_keys), bulk)
+                    lengths = lengths_of(some_values)
+                    self._put_many(target, some_values, some_keys, lengths, _ends(lengths, some_keys), bulk)
         except HoldfastError as failure:
             error = failure
             raise
@@ -245,15 +248,18 @@ class Publisher:
         partition: int | None,
         values: Sequence[bytes],
         keys: Sequence[bytes | None] | None,
-        sizes: list[int],
+        lengths: array[int],
+        ends: Sequence[int],
         bulk: Bulk,
     ) -> None:
-        ends = list(accumulate(sizes, initial=0))
+        def encode(first: int, end: int) -> EncodedPage:
+            some_keys = None if keys is None else keys[first:end]
+            return encode_columns(values[first:end], some_keys, value_lengths=lengths[first:end])
 
         def claim(batch: Batch, count: int) -> None:
             batch.claim_many(bulk, count)
 
-        self._outbox.put_many(partition, values, keys, ends, claim)
+        self._outbox.put_many(partition, values, keys, ends, encode, claim)
 
     def _by_partition(
         self, values: Sequence[bytes], keys: Sequence[bytes | None]
@@ -270,8 +276,12 @@ class Publisher:
         return groups
 
 
-def _sizes(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> list[int]:
-    """Return the content bytes of each record."""
-    if keys is None:
-        return list(map(len, values))
-    return [len(value) + len(key or b"") for value, key in zip(values, keys, strict=True)]
+def _ends(lengths: array[int], keys: Sequence[bytes | None] | None) -> Sequence[int]:
+    """Return the content bytes of all records before each one, and of all together."""
+    if keys is not None:
+        sizes = (length + len(key or b"") for length, key in zip(lengths, keys, strict=True))
+        return list(accumulate(sizes, initial=0))
+    first = lengths[0] if lengths else 0
+    if first and lengths.count(first) == len(lengths):  # one size: arithmetic instead of a sum per record
+        return range(0, (len(lengths) + 1) * first, first)
+    return list(accumulate(lengths, initial=0))

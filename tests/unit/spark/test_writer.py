@@ -10,8 +10,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from holdfast.client import errors
-from holdfast.client import ReplayedRecord
+from holdfast.client import ReplayedRecord, errors
 from holdfast.client.testing import TestBroker
 from holdfast.spark import HoldfastDataSource, HoldfastSparkError
 from holdfast.spark.writer import HoldfastWriter, WrittenTask, write_rows
