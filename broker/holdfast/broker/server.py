@@ -71,6 +71,7 @@ class Serving:
                 waiting_bytes=settings.waiting_bytes_max,
                 tail_bytes=settings.tail_bytes,
                 record_bytes=settings.record_bytes_max,
+                disk_reserve=settings.disk_reserve_bytes,
             ),
             sink_defaults=settings.sink_defaults.to_core(),
             instruments=self.instruments,

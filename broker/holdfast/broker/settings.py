@@ -81,6 +81,9 @@ class BrokerSettings(BaseSettings):
     """Recent pages kept in memory for readers at the head."""
 
     record_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=8 << 20)
+    disk_reserve_bytes: int = Field(default=512 << 20, ge=0, le=1 << 40)
+    """Room on the disk below which appends are refused: what the store itself may need to go on and to start again."""
+
     drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
     """How long a stop waits for calls that are under way."""
 

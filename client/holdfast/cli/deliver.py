@@ -60,6 +60,8 @@ def deliver(
         credit_records=credit_records,
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for chatty in ("httpx2", "httpcore2"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     with connect(endpoint) as client:
         deliverer = Deliverer(client, sink, target, settings=settings)
 

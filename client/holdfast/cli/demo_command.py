@@ -56,7 +56,7 @@ def demo(
     kills: Annotated[int, typer.Option(help="How often the broker is killed with -9.", min=0, max=1000)] = 2,
     partitions: Annotated[int, typer.Option(help="Partitions of the sink.", min=1, max=64)] = 4,
     seed: Annotated[int, typer.Option(help="Decides when the kills happen.")] = 0,
-    warm_up_s: Annotated[float, typer.Option(help="Seconds of undisturbed flow before.", min=0, max=3600)] = 5,
+    warm_up_s: Annotated[float, typer.Option(help="Seconds of undisturbed flow before.", min=0, max=3600)] = 4,
     chart: Annotated[Path, typer.Option(help="Where the chart of the backlog goes (HTML).")] = DEFAULT_CHART,
     folder: Annotated[
         Path | None, typer.Option(help="Keep all files of the run here (must be empty); else a temporary folder.")

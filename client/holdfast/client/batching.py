@@ -154,7 +154,7 @@ class PageBounds:
         limit = ends[first] + first * per_record + room
         candidates = range(first, min(len(ends) - 1, first + self.records - count) + 1)
         fitting = bisect_right(candidates, limit, key=lambda end: ends[end] + end * per_record) - 1
-        return fitting if fitting > 0 or count else 1
+        return max(fitting, 0 if count else 1)
 
 
 class Batches:

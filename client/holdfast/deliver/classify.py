@@ -46,16 +46,10 @@ def status(code: int, *, place: str, detail: str = "", retry_after_s: float | No
 
 
 def transport(error: Exception, *, place: str) -> Retry:
-    """Return what an exception of a transport means, whose text speaks of the connection and never of
-    records.
-    """
-    return Retry(shorten(f"{describe_transport(error)} ({place})"))
-
-
-def describe_transport(error: Exception) -> str:
-    """Return name and text of such an exception on one line."""
+    """Return what an exception of a transport means, whose text speaks of the connection and never of records."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    name = type(error).__name__
+    return Retry(shorten(f"{name}: {text} ({place})" if text else f"{name} ({place})"))
 
 
 def foreign(error: Exception) -> Retry:

@@ -66,14 +66,12 @@ class HoldfastReader(DataSourceReader):
             return
         target = self._options.target
         schema = to_arrow_schema(READ_SCHEMA, timezone="UTC")
-        try:
-            with connect(target, patience_s=target.connect_timeout_s) as client:
-                batches = (page_batch(page, schema) for page in self._pages(client, partition.span))
-                yield from _gathered(batches)
-        except errors.HoldfastError as error:
-            raise explained(error, target, doing="read from") from error
-        finally:
-            telemetry.flush()
+        with telemetry.task("read", target.sink):
+            try:
+                with connect(target, patience_s=target.connect_timeout_s) as client:
+                    yield from _gathered(page_batch(page, schema) for page in self._pages(client, partition.span))
+            except errors.HoldfastError as error:
+                raise explained(error, target, doing="read from") from error
 
     def _pages(self, client: Client, span: Span) -> Iterator[StoredPage]:
         """Yield the pages of a span, past what is gone where that is accepted."""

@@ -77,12 +77,11 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     """Write a task's rows from inside the task."""
     context = TaskContext.get()
     task_partition = context.partitionId() if context is not None else 0
-    try:
-        return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
-    except errors.HoldfastError as error:
-        raise explained(error, job.options.target, doing="write to") from error
-    finally:
-        telemetry.flush()
+    with telemetry.task("write", job.options.target.sink):
+        try:
+            return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
+        except errors.HoldfastError as error:
+            raise explained(error, job.options.target, doing="write to") from error
 
 
 def write_rows(

@@ -2,8 +2,8 @@
 
     BrokerError
     ├── Invalid            the request is wrong; the same request will never succeed
-    │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge,
-    │   └── InvalidPartition, InvalidRange, InvalidOpen, InvalidCredit, InvalidRequest
+    │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
+    │   └── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
     ├── NotFound           SinkNotFound, SubscriptionNotFound
     ├── Conflict           SinkExists, SinkNotEmpty
     ├── Exhausted          try again after `retry_after_s`
@@ -11,8 +11,7 @@
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
     ├── Superseded         somebody newer has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced
-    ├── Unavailable        Draining, StoreFenced: the broker is going away; come back
-    └── DataLoss           PageQuarantined
+    └── Unavailable        Draining, StoreFenced: the broker is going away; come back
 
 The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
 """
@@ -332,17 +331,3 @@ class StoreFenced(BrokerError):
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"the store is fenced after a failure: {cause}", cause=cause)
-
-
-class PageQuarantined(BrokerError):
-    """The stored page fails its checksum; its bytes are kept aside."""
-
-    reason = "PAGE_QUARANTINED"
-
-    def __init__(self, partition: int, first: int, last: int) -> None:
-        super().__init__(
-            f"the page with offsets {first} to {last} of partition {partition} is damaged",
-            partition=partition,
-            first=first,
-            last=last,
-        )

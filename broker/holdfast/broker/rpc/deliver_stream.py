@@ -78,6 +78,7 @@ class DeliverStream:
             request = await self._context.read()
             if request is grpc.aio.EOF:
                 await self._answers.join()
+                await self._outbox.join()
                 return
             kind = request.WhichOneof("request")
             if kind == "ack":
@@ -100,6 +101,7 @@ class DeliverStream:
     async def _send(self) -> None:
         while True:
             await self._context.write(_message(await self._outbox.get()))
+            self._outbox.task_done()
 
 
 def _credit(credit: pb.Credit) -> Credit:

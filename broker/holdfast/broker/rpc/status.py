@@ -18,7 +18,6 @@ from holdfast.broker.core.errors import BrokerError, Invalid
 DOMAIN: Final = "holdfast.v1"
 
 CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
-    errors.Invalid: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidSetting: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidPage: grpc.StatusCode.INVALID_ARGUMENT,
@@ -49,7 +48,6 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.ConsumerReplaced: grpc.StatusCode.ABORTED,
     errors.Draining: grpc.StatusCode.UNAVAILABLE,
     errors.StoreFenced: grpc.StatusCode.UNAVAILABLE,
-    errors.PageQuarantined: grpc.StatusCode.DATA_LOSS,
 }
 
 

@@ -80,6 +80,7 @@ class Bounds:
     waiting_bytes: int = 256 << 20
     tail_bytes: int = 64 << 20
     record_bytes: int = 8 << 20
+    disk_reserve: int = 0
 
 
 class Broker:
@@ -116,6 +117,7 @@ class Broker:
             self.tail,
             start_count=found.start_count,
             waiting_bytes_max=self.bounds.waiting_bytes,
+            disk_reserve_bytes=self.bounds.disk_reserve,
             on_fenced=self._fenced(on_fenced),
             on_synced=meter.synced,
         )
@@ -152,6 +154,10 @@ class Broker:
             PartitionLog(p, stored.tails.get(p), stored.heads.get(p), tuple(stored.gaps.get(p, ())))
             for p in range(settings.partitions)
         ]
+        for (name, partition), cursor in stored.cursors.items():
+            if partition < len(logs) and not cursor.balances(logs[partition].next_offset):
+                place = (record.name, name, partition)
+                _log.error("account does not balance sink=%s subscription=%s partition=%d", *place)
         self._add(Buffer(record, logs, dict(stored.cursors), self.services), dict(stored.writers))
 
     def _add(self, buffer: Buffer, writers: dict[str, int]) -> None:
@@ -176,6 +182,7 @@ class Broker:
                     for subscription in buffer.subscriptions.values():
                         lanes = await lane_states(buffer, subscription)
                         self.services.instruments.measured(buffer.name, subscription.name, lanes)
+                self.committer.look_at_disk()
                 self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
 
     # -- sinks
@@ -196,7 +203,7 @@ class Broker:
         if existing is not None:
             if existing.settings != settings:
                 raise SinkExists(name, existing.settings.differences(settings))
-            await self.committer.drained()
+            await existing.created
             return existing, False
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
@@ -206,7 +213,8 @@ class Broker:
         self._next_sink += 1
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
         self._add(buffer, {})
-        await self.committer.write([PutSink(record, fresh=True)])
+        buffer.created = self.committer.write([PutSink(record, fresh=True)])
+        await buffer.created
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
         return buffer, True
 
@@ -249,7 +257,8 @@ class Broker:
         self.draining = True
         for writers in self.writers.values():
             writers.draining = True
-        await self.committer.drained()
+        for buffer in self.sinks.values():
+            await buffer.settled_in()
         self._ended.set()
 
     async def close(self) -> None:

@@ -77,6 +77,9 @@ class Buffer:
         self.deleted = False
         self.gone = asyncio.Event()
         """Set when the sink is deleted."""
+        self.created: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the sink's creation is durable."""
+        self.created.set_result(None)
         self.changed = Pulse()
         """Fires when pages come or go."""
         self._admission = asyncio.Lock()
@@ -153,11 +156,16 @@ class Buffer:
             for s in self.subscriptions.values()
         )
 
+    async def settled_in(self) -> None:
+        """Return when nothing of the sink waits for its batch."""
+        while any(log.queued_bytes for log in self.logs) and self._services.committer.fenced is None:
+            await self._services.committer.committed.next().wait()
+
     async def delete(self) -> None:
         """Delete the sink with all that it holds."""
         self.deleted = True
         self.gone.set()
-        await self._services.committer.drained()
+        await self.settled_in()
         await self.close()
         self.changed.fire()
         await self._services.committer.write([DropSink(self.record.id)])
@@ -200,7 +208,7 @@ class Buffer:
             decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
             if isinstance(decision, Wait):
                 if decision.load is None:
-                    await self._services.committer.drained()
+                    await self._services.committer.committed.next().wait()
                 else:
                     await self._services.pages.load_oldest(self.record.id, self.logs[decision.load])
             elif not decision:

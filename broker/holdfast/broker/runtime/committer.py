@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.broker.core.errors import StoreFenced, TooManyWaiting
+from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
 from holdfast.broker.core.writes import PutCursor, Write
 from holdfast.broker.runtime.clock import Clock
 from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Lineup, cut
+from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.tail import Tail
 
@@ -50,6 +51,7 @@ class Committer:
         *,
         start_count: int,
         waiting_bytes_max: int,
+        disk_reserve_bytes: int,
         on_fenced: Callable[[StoreFenced], None],
         on_synced: Callable[[Synced], None] = lambda _: None,
     ) -> None:
@@ -58,6 +60,8 @@ class Committer:
         self._tail = tail
         self._number = start_count << NUMBER_BITS
         self._waiting_bytes_max = waiting_bytes_max
+        self._disk_reserve_bytes = disk_reserve_bytes
+        self._free_bytes = journal.free_bytes()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
         self._lineups: dict[tuple[int, int], Lineup] = {}
@@ -69,6 +73,8 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self.waiting_bytes = 0
         """Bytes of bodies that wait for their sync."""
+        self.committed = Pulse()
+        """Fires after every batch, and when the store is fenced."""
         self.groups = 0
         """Batches committed."""
         self.fenced: StoreFenced | None = None
@@ -76,6 +82,13 @@ class Committer:
     def start(self) -> None:
         """Begin to commit."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-committer")
+        self._task.add_done_callback(self._stopped)
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        """A mistake of ours ended the loop: whoever waits must not wait for ever."""
+        if not task.cancelled() and (error := task.exception()) is not None and self.fenced is None:
+            _log.critical("committer ended", exc_info=error)
+            self._fence(StoreFenced(f"the committer ended: {error}"), Group([], [], [], 0), [])
 
     async def close(self) -> None:
         """Commit what waits, then end the thread."""
@@ -97,6 +110,12 @@ class Committer:
             raise self.fenced
         if self.waiting_bytes and self.waiting_bytes + size > self._waiting_bytes_max:
             raise TooManyWaiting(self.waiting_bytes, self._waiting_bytes_max)
+        if self._free_bytes - self.waiting_bytes - size < self._disk_reserve_bytes:
+            raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
+
+    def look_at_disk(self) -> None:
+        """See how much room the device has left: after every batch, and once a second."""
+        self._free_bytes = self._journal.free_bytes()
 
     def append(self, lineup: Lineup, append: Append) -> None:
         """Queue a page; ``append.done`` is set when it is durable."""
@@ -163,6 +182,7 @@ class Committer:
             self._fence(failure, group, controls)
             return
         self.groups += 1
+        self.look_at_disk()
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
@@ -177,6 +197,7 @@ class Committer:
                 if not append.done.done():
                     append.done.set_result(None)
             share.lineup.on_commit(share.lineup.log.number, share.entries)
+        self.committed.fire()
 
     def _fence(
         self, failure: StoreFenced, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]
@@ -194,6 +215,7 @@ class Committer:
                 done.exception()
         self._work.clear()
         self._idle.set()
+        self.committed.fire()
         self._on_fenced(failure)
 
     def _next_number(self) -> int:

@@ -103,9 +103,10 @@ class Consumer:
         allowed = lane.pages_allowed(now)
         if allowed == 0 or not self.has_credit(subscription.settings.in_flight_bytes_max):
             return None
-        place = (lane.owner_epoch, lane.revision, lane.position)
+        place = _place(lane)
         entries = await self.reader(partition).upcoming(lane.position)
-        if place != (lane.owner_epoch, lane.revision, lane.position):
+        if place != _place(lane):
+            self.wakeup.set()
             return None
         gap = subscription.log(partition).next_gap(lane.position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
@@ -113,9 +114,11 @@ class Consumer:
         chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
         if not chosen:
             return None
+        place = _place(lane)
         realtime = subscription.settings.realtime
         bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
-        if place != (lane.owner_epoch, lane.revision, lane.position):
+        if place != _place(lane):
+            self.wakeup.set()
             return None
         subscription.mode(partition, realtime=from_memory)
         return self._send(partition, lane, chosen, bodies, records_max)
@@ -139,6 +142,7 @@ class Consumer:
             first = max(entry.base, lane.position)
             if not chosen and next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
                 lane.tell(entry.end)
+                self.wakeup.set()  # the position moved: look again, though nothing may be sent
                 continue
             full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
             spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= self.credit.size
@@ -167,6 +171,7 @@ class Consumer:
             ranges += lane.send(entry.base, entry.end, entry.size, now, records_max=left)
             pages.append((entry, body))
         if not ranges:
+            self.wakeup.set()
             return None
         first, end = ranges[0].first, ranges[-1].end
         attempts = tuple((offset, tries) for offset, tries in lane.cursor.attempts if first <= offset < end)
@@ -182,3 +187,8 @@ class Consumer:
         self._subscription.delivered(partition, event)
         self.emit(event)
         return event
+
+
+def _place(lane: Lane) -> tuple[int, int, int]:
+    """What must not have changed while a read was under way."""
+    return lane.owner_epoch, lane.revision, lane.position

@@ -224,5 +224,6 @@ def _pass_on(result: asyncio.Future[Stored], failure: BaseException | None, stor
         return
     if failure is not None:
         result.set_exception(failure)
+        result.exception()  # the stream may be gone: nobody has to ask
     else:
         result.set_result(stored)

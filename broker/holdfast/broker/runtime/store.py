@@ -41,6 +41,10 @@ class Journal(Protocol):
         """Bytes on the device. A read thread."""
         ...
 
+    def free_bytes(self) -> int:
+        """Bytes that the device has left. Any thread; cheap."""
+        ...
+
     def close(self) -> None:
         """Give the store up, when all threads are done."""
         ...

@@ -159,6 +159,10 @@ class Store(Protocol):
         """Return the bytes the store takes up, logs and files not yet compacted included."""
         ...
 
+    def free_bytes(self) -> int:
+        """Return the bytes that the store's device has left for this process. Cheap."""
+        ...
+
     def close(self) -> None:
         """Give up the store; another may open it when this returns. Closing twice does nothing.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import socket
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -65,6 +66,10 @@ class StoreDirectory:
                     continue  # RocksDB removes files at any time
                 seen[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES
         return sum(seen.values())
+
+    def free_bytes(self) -> int:
+        """Return the bytes that the file system has left."""
+        return shutil.disk_usage(self.path).free
 
     def release(self) -> None:
         """Let another process have the directory. Releasing twice does nothing."""

@@ -199,6 +199,10 @@ class Journal:
         """Bytes that the store takes up on its device."""
         return self.store.live_bytes()
 
+    def free_bytes(self) -> int:
+        """Bytes that its device has left."""
+        return self.store.free_bytes()
+
     def close(self) -> None:
         """Give the store up."""
         self.store.close()

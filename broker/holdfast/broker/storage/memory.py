@@ -148,6 +148,8 @@ class MemoryStore:
         self._damaged: set[tuple[Family, bytes]] = set()
         self._fenced_by: StoreFailed | None = None
         self._closed = False
+        self.room = 1 << 62
+        """What ``free_bytes`` says: a test may make it small."""
         self._lock = threading.Lock()  # all of the above; whoever waits, waits for a copy of a slice
 
     def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
@@ -211,6 +213,12 @@ class MemoryStore:
             self._refuse_closed()
             held = sum(table.bytes_held() for table in self._seen.tables.values())
             return held + sum(self._seen.deleted_bytes.values())
+
+    def free_bytes(self) -> int:
+        """Return ``room``: a test may make it small."""
+        with self._lock:
+            self._refuse_closed()
+            return self.room
 
     def close(self) -> None:
         """Refuse every later call; ``reopen`` and ``crash`` still work."""

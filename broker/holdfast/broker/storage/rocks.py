@@ -220,6 +220,11 @@ class RocksStore:
         with self._calling("read"):
             return self._directory.live_bytes()
 
+    def free_bytes(self) -> int:
+        """Return what ``statvfs`` says; see ``Store.free_bytes``."""
+        with self._calling("read"):
+            return self._directory.free_bytes()
+
     def close(self) -> None:
         """Write out what is in memory, to start faster next time, and let the directory go."""
         if not self._usage.end():

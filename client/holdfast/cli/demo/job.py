@@ -22,7 +22,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from holdfast.cli.demo.source import wait_for_end_of_input
+from holdfast.cli.demo.orders import Orders
 from holdfast.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ class Written:
         return len(self.seen) > before
 
 
-def follow(query: StreamingQuery, written: Written) -> None:
+def follow(query: StreamingQuery, written: Written, orders: Orders) -> None:
     """Report progress until the input has ended and all of it is written. Raises what made the query fail."""
     over = False
     while not over:
         query.awaitTermination(1)
-        over = wait_for_end_of_input(0)
+        over = orders.wait(0)
         if written.add(query):
             tell(rows=written.rows, batches=len(written.seen))
     query.processAllAvailable()
@@ -137,12 +137,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     spark = local_session("holdfast-demo", conf={"spark.sql.mapKeyDedupPolicy": "LAST_WIN"})
     tell(session=spark.version)
     written = Written()
+    orders = Orders()
     restarts = 0
     while True:
         query = start(spark, options)
         tell(started=True)
         try:
-            follow(query, written)
+            follow(query, written, orders)
         except StreamingQueryException as error:
             restarts += 1
             tell(restarts=restarts, because=str(error).strip().splitlines()[-1][:300])

@@ -6,6 +6,7 @@ It only ever asks; a broker that does not answer is a state to show, never an er
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,6 +21,22 @@ ASK_ONCE: Final = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max
 """For looking: an answer now or none."""
 
 
+@dataclass(slots=True)
+class Tally:
+    """What the children have reported so far."""
+
+    produced: int = 0
+    """Records that the source says it has produced."""
+
+    spark_restarts: int = 0
+    """How often the query was started again."""
+
+    def heard(self, report: Report) -> None:
+        """Take in what a child said."""
+        self.produced = int(report.facts.get("produced", self.produced))
+        self.spark_restarts = int(report.facts.get("restarts", self.spark_restarts))
+
+
 class Monitor:
     """Makes samples. A context manager: it holds a connection to the broker."""
 
@@ -28,10 +45,6 @@ class Monitor:
         self._sink = sink
         self._delivered = delivered
         self._last: SinkStats | None = None
-        self.produced = 0
-        """Records that the source says it has produced."""
-        self.spark_restarts = 0
-        """How often the query was started again."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,18 +54,13 @@ class Monitor:
     ) -> None:
         self._client.close()
 
-    def heard(self, report: Report) -> None:
-        """Take in what a child said."""
-        self.produced = int(report.facts.get("produced", self.produced))
-        self.spark_restarts = int(report.facts.get("restarts", self.spark_restarts))
-
-    def sample(self, at_s: float, *, target_up: bool) -> Sample:
-        """The state now."""
+    def sample(self, at_s: float, *, produced: int, target_up: bool) -> Sample:
+        """The state now; ``produced`` and ``target_up`` are what the caller knows."""
         stats = self.ask()
         known = stats or self._last
         return Sample(
             at_s=at_s,
-            produced=self.produced,
+            produced=produced,
             published=sum(part.next_offset for part in known.partitions) if known else 0,
             delivered=self._delivered(),
             age_s=_oldest_s(known) if known else 0.0,

@@ -14,7 +14,7 @@ from typing import Final
 BROKER_AWAY_S: Final = 1.5
 """Between the kill of the broker and its restart, as a supervisor would take."""
 
-AFTERMATH_S: Final = 8.0
+AFTERMATH_S: Final = 6.0
 """How long after the target's return brokers are still killed: while the backlog is being resent."""
 
 
@@ -51,10 +51,10 @@ class DemoSettings:
     kills: int = 2
     """How often the broker is killed."""
 
-    warm_up_s: float = 5.0
+    warm_up_s: float = 4.0
     """Undisturbed flow before the first thing goes wrong."""
 
-    calm_s: float = 3.0
+    calm_s: float = 2.0
     """Undisturbed flow after the last one, before the source ends."""
 
     partitions: int = 4

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,12 @@ class Child:
     log: Path
     """Its standard error."""
 
+    on_end: Callable[[int], None]
+    """Told its id once it and its group have ended."""
+
+    ended: bool = field(default=False, init=False)
+    """It was killed or found dead, and its group with it: its id means nothing any more."""
+
     partial: bytes = field(default=b"", init=False)
     """The beginning of a line whose end has not come yet."""
 
@@ -76,10 +82,21 @@ class Child:
         return ""
 
     def kill(self) -> None:
-        """Kill it and all that it started with SIGKILL, and wait until it has ended."""
+        """Kill it and all that it started with SIGKILL, and wait until it has ended. Once is enough."""
+        if self.ended:
+            return
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.ended = True
+        self.on_end(self.process.pid)
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input; one that has ended does not hear it."""
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.write(f"{line}\n".encode())
+                self.process.stdin.flush()
 
     def end_input(self) -> None:
         """Close its standard input: the children of the demo finish what they have and end."""
@@ -101,13 +118,17 @@ class Child:
 class Processes:
     """Starts children, hears what they report, and leaves none behind.
 
-    A context manager: leaving it kills every child that is still there, the last started first.
+    A context manager: leaving it kills every child that is still there, the last started first. If this process is
+    itself killed, a guard does that.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._selector = selectors.DefaultSelector()
         self._children: list[Child] = []
+        self._guard = subprocess.Popen(
+            python_module("holdfast.cli.demo.guard"), stdin=subprocess.PIPE, start_new_session=True
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +151,8 @@ class Processes:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
-        child = Child(name, process, log)
+        child = Child(name, process, log, lambda pid: self._tell_guard(f"-{pid}"))
+        self._tell_guard(f"+{process.pid}")
         self._children.append(child)
         output = _pipe(process)
         os.set_blocking(output.fileno(), False)
@@ -172,6 +194,15 @@ class Processes:
                     with suppress(BrokenPipeError):
                         pipe.close()
         self._selector.close()
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        self._guard.wait()
+
+    def _tell_guard(self, line: str) -> None:
+        if self._guard.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._guard.stdin.write(f"{line}\n".encode())
+                self._guard.stdin.flush()
 
     def _read(self, child: Child) -> Iterator[Report]:
         output = _pipe(child.process)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
-from holdfast.cli.demo.monitor import Monitor, accounts
+from holdfast.cli.demo.monitor import Monitor, Tally, accounts
 from holdfast.cli.demo.plan import Action, DemoSettings, duration_s, plan
-from holdfast.cli.demo.processes import Child, ChildFailed, Processes
+from holdfast.cli.demo.processes import Child, ChildFailed, Processes, Report
 from holdfast.cli.demo.progress import Progress
 from holdfast.cli.demo.reconcile import Reconciliation, reconcile
 from holdfast.cli.demo.records import InputFolder
@@ -86,6 +86,7 @@ class Script:
         self._zero = self._begun
         self._looked = self._begun
         self._history = History()
+        self._tally = Tally()
         self._kills = 0
         self._away_since: float | None = None
         self._away_s = 0.0
@@ -107,30 +108,31 @@ class Script:
                 return self._compare()
 
     def _start_site(self) -> None:
-        site = self._site
-        self._broker = self._processes.start("broker", site.broker())
+        """Start all that is not the source; Spark takes longest, so the others get ready beside it."""
+        site, start = self._site, self._processes.start
+        self._broker = start("broker", site.broker())
         self._endpoint = str(self._ready(self._broker, "endpoint"))
-        self._receiver = self._processes.start("target", site.target())
-        target = str(self._ready(self._receiver, "url"))
-        self._target_listen = target.removeprefix("http://")
         with Client(self._endpoint) as client:
             client.sinks.create(SINK, partitions=self._settings.partitions, retry_backoff_max_s=RETRY_S)
-        self._deliverer = self._processes.start("deliverer", site.deliverer(self._endpoint, f"{target}/records"))
+        self._job = start("spark", site.job(self._endpoint), environment=spark_environment(site.folder))
+        self._receiver = start("target", site.target())
+        target = str(self._ready(self._receiver, "url"))
+        self._target_listen = target.removeprefix("http://")
+        self._deliverer = start("deliverer", site.deliverer(self._endpoint, f"{target}/records"))
         self._ready(self._deliverer, "delivering")
-        self._say(f"broker at {self._endpoint}, remote system at {target}, deliverer between them; starting Spark")
+        self._say(f"broker at {self._endpoint}, remote system at {target}, deliverer between them; Spark is starting")
+        self._ready(self._job, "started")
 
     def _start_flow(self) -> None:
-        site, settings = self._site, self._settings
-        environment = spark_environment(site.folder)
-        self._job = self._processes.start("spark", site.job(self._endpoint), environment=environment)
-        self._ready(self._job, "started")
+        settings = self._settings
         self._steps = plan(settings)
         length_s = duration_s(settings, self._steps)
-        self._source = self._processes.start("source", site.source(settings.inputs, length_s))
+        self._source = self._processes.start("source", self._site.source(settings.inputs, length_s))
         what = ", ".join(path.name for path in settings.inputs) or "live readings of this machine"
         self._say(f"Spark is up; the input is {what}")
         self._until(lambda: self._target.count() > 0, READY_S, "no record reached the remote system")
         self._zero = self._clock()
+        self._source.tell("begin")
         self._say("the first records have arrived")
 
     def _disturb(self) -> None:
@@ -167,12 +169,14 @@ class Script:
         self._until(lambda: not self._source.running, settings.drain_s, "the source did not end")
         if self._source.process.returncode != 0:
             raise ChildFailed("source", f"ended with code {self._source.process.returncode}", self._source.log_tail())
-        self._say(f"the source has ended after {self._monitor.produced:,} records; Spark writes what is left")
+        self._source.kill()
+        self._say(f"the source has ended after {self._tally.produced:,} records; Spark writes what is left")
         self._away.add("spark")
         self._job.end_input()
         self._until(lambda: not self._job.running, settings.drain_s, "Spark did not finish")
         if self._job.process.returncode != 0:
             raise ChildFailed("spark", f"ended with code {self._job.process.returncode}", self._job.log_tail())
+        self._job.kill()
         self._say("Spark has written everything; the buffer drains")
         self._until(self._drained, settings.drain_s, None)
 
@@ -195,12 +199,13 @@ class Script:
             accounts(stats) if stats is not None else [],
         )
         elapsed_s = self._clock() - self._begun
-        return Outcome(found, self._kills, self._monitor.spark_restarts, self._away_s, elapsed_s, self._history)
+        return Outcome(found, self._kills, self._tally.spark_restarts, self._away_s, elapsed_s, self._history)
 
     def _ready(self, child: Child, fact: str) -> object:
         """What ``child`` says about ``fact`` once it is ready."""
         said: object = None
         for report in self._processes.wait_for(child, fact, timeout_s=READY_S):
+            self._hear(report)
             if report.child == child.name:
                 said = report.facts.get(fact, said)
         return said
@@ -219,9 +224,7 @@ class Script:
         """Hear and look until ``until``; notice children that end although nobody ended them."""
         while (now := self._clock()) < until:
             for report in self._processes.reports(min(until, self._looked + LOOK_S)):
-                self._monitor.heard(report)
-                if "because" in report.facts:
-                    self._say(f"Spark's query failed and goes on from its checkpoint: {report.facts['because']}")
+                self._hear(report)
             if now >= self._looked + LOOK_S:
                 self._look()
             for child in (self._broker, self._receiver, self._deliverer, self._job, self._source):
@@ -235,9 +238,16 @@ class Script:
 
     def _look(self) -> None:
         self._looked = self._clock()
-        sample = self._monitor.sample(self._looked - self._begun, target_up="target" not in self._away)
+        sample = self._monitor.sample(
+            self._looked - self._begun, produced=self._tally.produced, target_up="target" not in self._away
+        )
         self._history.add(sample)
         self._progress.show(sample)
+
+    def _hear(self, report: Report) -> None:
+        self._tally.heard(report)
+        if "because" in report.facts:
+            self._say(f"Spark's query failed and goes on from its checkpoint: {report.facts['because']}")
 
     def _say(self, text: str) -> None:
         event = Event(self._clock() - self._begun, text)
@@ -247,8 +257,3 @@ class Script:
     def _logs(self) -> str:
         tails = [(child.name, child.log_tail(6)) for child in (self._broker, self._deliverer, self._job)]
         return "\n".join(f"[{name}]\n{tail}" for name, tail in tails if tail)
-
-
-def facts_of(settings: DemoSettings) -> dict[str, object]:
-    """The settings of a run, for JSON."""
-    return {**asdict(settings), "inputs": [str(path) for path in settings.inputs]}

@@ -2,18 +2,16 @@
 
     python -m holdfast.cli.demo.source --folder DIR [--input PATH]... [--duration-s N] [--interval-s N]
 
-Without inputs it takes live readings until its standard input ends. With inputs it spreads their rows evenly
-over the duration, and goes as fast as it can when its standard input ends before that; either way every row
-is produced. After each file it says on standard output how many records it has produced so far, as a line of
-JSON.
+Without inputs it takes live readings until its standard input ends. With inputs it produces the first rows at once,
+waits for a line on standard input, and spreads the rest evenly over the duration; once its standard input has ended
+it goes as fast as it can, so that every row is produced. After each file it says on standard output how many records it has
+produced so far, as a line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,19 +22,14 @@ from typing import Final
 
 from holdfast.cli.demo import readings
 from holdfast.cli.demo.input import UnreadableInput, rows
+from holdfast.cli.demo.orders import Orders
 from holdfast.cli.demo.records import InputFolder, SourceRecord, number_rows, source_names
 
 CHUNK_ROWS: Final = 2_000
 """Most rows of a file in the input folder."""
 
-Wait = Callable[[float], bool]
-"""Waits up to so many seconds; true as soon as the run is to end."""
-
-
-def wait_for_end_of_input(seconds: float) -> bool:
-    """Wait until standard input ends, or for ``seconds``; whether it ended."""
-    ready, _, _ = select.select([sys.stdin], [], [], max(0.0, seconds))
-    return bool(ready) and os.read(sys.stdin.fileno(), 4096) == b""
+Wait = Callable[[float | None], bool]
+"""As `Orders.wait`."""
 
 
 def produce_live(folder: InputFolder, *, interval_s: float, wait: Wait, tell: Callable[[int], None]) -> None:
@@ -61,19 +54,23 @@ def produce_live(folder: InputFolder, *, interval_s: float, wait: Wait, tell: Ca
 def produce_files(
     folder: InputFolder, paths: Sequence[Path], *, duration_s: float, wait: Wait, tell: Callable[[int], None]
 ) -> None:
-    """Let all rows of ``paths`` appear, spread over ``duration_s``; the files take turns. Raises
-    `UnreadableInput`.
+    """Let all rows of ``paths`` appear, spread over ``duration_s`` from the first order on; the files take turns.
+
+    Raises `UnreadableInput` before anything appears.
     """
     staged = list(stage_files(folder, paths, chunk_rows=CHUNK_ROWS))
     produced = 0
-    started = time.monotonic()
-    hurry = False
+    over = False
+    started = 0.0
     for number, (path, count) in enumerate(staged, start=1):
         folder.publish(path)
         produced += count
         tell(produced)
-        due = started + duration_s * number / len(staged)
-        hurry = hurry or wait(due - time.monotonic())
+        if number == 1:
+            over = wait(None)
+            started = time.monotonic()
+        elif not over:
+            over = wait(started + duration_s * number / len(staged) - time.monotonic())
 
 
 def stage_files(folder: InputFolder, paths: Sequence[Path], *, chunk_rows: int) -> Iterator[tuple[Path, int]]:
@@ -106,25 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         if options.input:
-            produce_files(folder, options.input, duration_s=options.duration_s, wait=_once(), tell=tell)
+            produce_files(folder, options.input, duration_s=options.duration_s, wait=Orders().wait, tell=tell)
         else:
-            produce_live(folder, interval_s=options.interval_s, wait=_once(), tell=tell)
+            produce_live(folder, interval_s=options.interval_s, wait=Orders().wait, tell=tell)
     except UnreadableInput as error:
         print(error, file=sys.stderr)
         return 2
     return 0
-
-
-def _once() -> Wait:
-    """`wait_for_end_of_input` that does not read again from an input that ended."""
-    ended = False
-
-    def wait(seconds: float) -> bool:
-        nonlocal ended
-        ended = ended or wait_for_end_of_input(seconds)
-        return ended
-
-    return wait
 
 
 if __name__ == "__main__":
