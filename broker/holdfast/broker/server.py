@@ -84,6 +84,7 @@ class Serving:
             started_at_us=clock.wall_us(),
             data_dir=data_dir,
         )
+        self._watcher: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(interceptors=[StatusInterceptor()], options=_OPTIONS)
         self.port = 0
@@ -111,6 +112,7 @@ class Serving:
         self.instruments.watch(broker)
         await server.start()
         await self._say(health_pb2.HealthCheckResponse.SERVING)
+        self._watcher = asyncio.get_running_loop().create_task(self._until_fenced(), name="holdfast-health")
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
 
     @property
@@ -120,12 +122,18 @@ class Serving:
 
     async def stop(self) -> None:
         """Drain, end the streams, sync and close."""
+        if self._watcher is not None:
+            self._watcher.cancel()
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
         await self.broker.drain()
         await self._server.stop(self.settings.drain_s)
         self.instruments.close()
         await self.broker.close()
         _log.info("broker has stopped")
+
+    async def _until_fenced(self) -> None:
+        await self.fenced.wait()
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def _say(self, status: Any) -> None:
         await self._health.set("", status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -31,6 +32,8 @@ from holdfast.client.values import (
 from holdfast.v1 import admin_service_pb2, buffer_service_pb2, record_pb2
 
 E = TypeVar("E", bound=StrEnum)
+HEADERS_MAX: Final = 64
+HEADER_NAME_BYTES_MAX: Final = 256
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -63,6 +66,8 @@ def from_us(microseconds: int) -> datetime:
 def to_us(event_time: datetime | int) -> int:
     """Return microseconds since 1970 UTC; raises ``InvalidPage`` for a ``datetime`` without a zone."""
     if isinstance(event_time, int):
+        if not -(2**63) < event_time < 2**63:
+            raise InvalidPage(f"event_time = {event_time}: must be microseconds that fit 64 bits")
         return event_time
     if event_time.tzinfo is None:
         raise InvalidPage("event_time has no time zone; use datetime(..., tzinfo=UTC)")
@@ -90,8 +95,21 @@ def headers(given: HeadersLike | None) -> Headers:
     """Return headers in their stored form."""
     if not given:
         return ()
-    pairs = given if not hasattr(given, "items") else list(given.items())
-    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    if len(pairs) > HEADERS_MAX:
+        raise InvalidPage(f"{len(pairs)} headers: must be at most {HEADERS_MAX}")
+    return tuple([_header(name, value) for name, value in pairs])
+
+
+def _header(name: str, value: bytes | str) -> tuple[str, bytes]:
+    try:
+        encoded = value.encode() if isinstance(value, str) else value
+        size = len(name.encode())
+    except (AttributeError, UnicodeEncodeError) as failure:
+        raise InvalidPage("a header's name must be text that UTF-8 can hold, its value bytes or text") from failure
+    if type(encoded) is not bytes or not 1 <= size <= HEADER_NAME_BYTES_MAX:
+        raise InvalidPage(f"a header's name must have 1 to {HEADER_NAME_BYTES_MAX} bytes, its value be bytes or text")
+    return name, encoded
 
 
 def record_message(record: Record) -> record_pb2.Record:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from holdfast.client.batching import Batch, Batches, PageBounds
 from holdfast.client.errors import FlushTimeout, HoldfastError, PublisherClosed
@@ -89,34 +90,30 @@ class Outbox:
         is_rich = keys is not None
         while first < len(values):
             end = first + self.batches.bounds.how_many(None, ends, first, is_rich=is_rich)
-            page = encode(first, end) if end < len(values) and not self._is_begun(partition) else None
+            if end < len(values) and not self._is_begun(partition):
+                self._put_encoded(partition, encode(first, end), partial(_claim_all, claim))
+                first = end
+                continue
             with self.lock:
                 self._check_open()
-                batch = None if page is not None else self._batch(partition)
-                if batch is not None:
-                    end = first + self.batches.bounds.how_many(batch, ends, first, is_rich=is_rich)
+                begun = self.batches.get(self._target(partition))
+                end = first + self.batches.bounds.how_many(begun, ends, first, is_rich=is_rich)
                 size = ends[end] - ends[first]
                 if not self._has_room(size):
                     self._await_room(size)
-                    if page is None:
-                        continue  # the batch may have been sealed meanwhile
-                if page is not None:
-                    batch = self._add_page(partition, page, size)
-                    claim(batch, end - first)
-                elif batch is not None and end > first:
+                    continue  # the batch may have been sealed meanwhile
+                batch = self._batch(partition)
+                if end > first:
                     batch.extend(values[first:end], None if keys is None else keys[first:end], size)
                     claim(batch, end - first)
                     self._grow(batch, size)
-                if batch is not None and end < len(values):
+                if end < len(values):
                     self.seal(batch.partition)
                 first = end
 
     def put_page(self, partition: int, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
         """Add a page that is ready; blocks while the buffer is full."""
-        size = len(page.body)
-        with self.lock:
-            self._admit(size)
-            claim(self._add_page(partition, page, size))
+        self._put_encoded(partition, page, claim)
 
     def flush(self, timeout_s: float | None) -> None:
         """Return when all that was put before is over; raise what failed since the last flush."""
@@ -187,7 +184,7 @@ class Outbox:
 
     def _batch(self, partition: int | None) -> Batch:
         """Return the open batch of a partition, a new one if there is none."""
-        target = self._unkeyed if partition is None else partition
+        target = self._target(partition)
         batch = self.batches.get(target)
         if batch is None:
             batch = self._new_batch(target)
@@ -197,19 +194,24 @@ class Outbox:
 
     def _is_begun(self, partition: int | None) -> bool:
         """Return whether the next records would go into a page that has some. Right for the moment only."""
-        batch = self.batches.get(self._unkeyed if partition is None else partition)
-        return batch is not None and bool(batch.values)
+        return self.batches.get(self._target(partition)) is not None
 
-    def _add_page(self, partition: int | None, page: EncodedPage, size: int) -> Batch:
-        target = self._unkeyed if partition is None else partition
-        self.seal(target)
-        batch = self._new_batch(target)
-        batch.encoded = page
-        self._grow(batch, size)
-        self._queue(batch)
-        if partition is None:
-            self._unkeyed = (target + 1) % max(1, self.partitions)
-        return batch
+    def _put_encoded(self, partition: int | None, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
+        size = len(page.body)
+        with self.lock:
+            self._admit(size)
+            target = self._target(partition)
+            self.seal(target)
+            batch = self._new_batch(target)
+            batch.encoded = page
+            claim(batch)
+            self._grow(batch, size)
+            self._queue(batch)
+            if partition is None:
+                self._unkeyed = (target + 1) % max(1, self.partitions)
+
+    def _target(self, partition: int | None) -> int:
+        return self._unkeyed if partition is None else partition
 
     def _new_batch(self, partition: int) -> Batch:
         self._tickets += 1
@@ -227,6 +229,10 @@ class Outbox:
     def _queue(self, batch: Batch) -> None:
         self.window.add(Outgoing(batch.partition, batch, batch.opened_at + self.settings.delivery_timeout_s))
         self.work.notify()
+
+
+def _claim_all(claim: Callable[[Batch, int], None], batch: Batch) -> None:
+    claim(batch, batch.count)
 
 
 class _Counted:

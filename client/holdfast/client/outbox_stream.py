@@ -50,7 +50,9 @@ class OutboxStream:
                 page = outbox.window.next_to_send(now)
                 if page is not None and page.sequence is not None:
                     return page.content, page.sequence
-                if outbox.window.may_renew() or (outbox.closing and not outbox.unfinished):
+                if outbox.closing and not outbox.unfinished:
+                    return None
+                if session.is_open and outbox.window.may_renew():
                     return None
                 wakes_at = outbox.window.wakes_at(now)
                 times = [at for at in (due_at, wakes_at) if at is not None]
@@ -146,7 +148,8 @@ class OutboxStream:
         """Fail all that is left, and let the outbox take no more."""
         outbox = self._outbox
         with outbox.lock:
-            outbox.fatal = outbox.fatal or error
+            if not outbox.closing:
+                outbox.fatal = error
             for batch in outbox.batches:
                 outbox.seal(batch.partition)
             left = [page.content for page in outbox.window.give_up_all()]

@@ -43,7 +43,7 @@ from holdfast.client.settings import PAGE_BYTES_MAX, PublisherSettings
 from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import HeadersLike, Receipt
 
-KEY_TYPES: Final = (bytes, type(None))
+KEY_TYPES: Final = frozenset((bytes, type(None)))
 GOODBYE_S: Final = 10.0
 """How long ``close`` waits for the broker to end the stream once everything is over."""
 
@@ -114,7 +114,7 @@ class Publisher:
         what ended the publisher (``WriterFenced``, ``SinkNotFound``, ...).
         """
         self._check(partition)
-        if type(value) is not bytes or type(key) not in KEY_TYPES:
+        if type(value) is not bytes or (key is not None and type(key) is not bytes):
             raise InvalidPage("value and key must be bytes")
         given = convert.headers(headers)
         size = len(value) + len(key or b"") + (headers_bytes(given) if given else 0)
@@ -142,6 +142,7 @@ class Publisher:
         self._check(partition)
         if keys is not None and len(keys) != len(values):
             raise InvalidPage(f"keys has {len(keys)} entries for {len(values)} values")
+        _check_types(values, keys)
         lengths = lengths_of(values)
         ends = _ends(lengths, keys)
         if ends[-1] > self._outbox.record_bytes_max:
@@ -285,3 +286,9 @@ def _ends(lengths: array[int], keys: Sequence[bytes | None] | None) -> Sequence[
     if first and lengths.count(first) == len(lengths):  # one size: arithmetic instead of a sum per record
         return range(0, (len(lengths) + 1) * first, first)
     return list(accumulate(lengths, initial=0))
+
+
+def _check_types(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> None:
+    """Raise ``InvalidPage`` for what could not be encoded later, on another thread."""
+    if set(map(type, values)) - {bytes} or (keys is not None and set(map(type, keys)) - KEY_TYPES):
+        raise InvalidPage("values and keys must be bytes")

@@ -273,7 +273,7 @@ class Window(Generic[T]):
 
     def wakes_at(self, now: float) -> float | None:
         """Return when the next pause that the broker asked for is over, ``None`` without one."""
-        lanes = (lane for lane in self._lanes.values() if lane.queued or lane.unanswered)
+        lanes = self._lanes.values()
         return min((lane.held_until for lane in lanes if lane.held_until > now), default=None)
 
     def give_up_all(self) -> list[Outgoing[T]]:

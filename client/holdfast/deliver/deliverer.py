@@ -91,6 +91,7 @@ class Deliverer:
         From any thread or signal handler, any number of times. Waits up to ``wait_s`` seconds, ``None``
         without bound; never wait in the thread that runs it.
         """
+        self._stopping = True
         self._events.put(_Stop())
         return self._stopped.wait(wait_s) if wait_s != 0.0 else False
 

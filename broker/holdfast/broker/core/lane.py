@@ -80,6 +80,8 @@ class Lane:
         self.revision = 0
         self.position = min(cursor.watermark, cursor.told)
         """Next offset to look at: entries are sent from here, gaps told."""
+        self._answered_end = 0
+        """Highest end of what this owner has answered."""
         self.redelivered = 0
         """Records sent again, in the life of this process."""
         self._history: list[tuple[int, int]] = []
@@ -94,6 +96,7 @@ class Lane:
         self.owner, self.owner_epoch, self._usage = owner, owner_epoch, usage
         self.revision, self._history = 0, []
         self.position = min(self.cursor.watermark, self.cursor.told)
+        self._answered_end = 0
 
     def release(self, *, failed: bool) -> None:
         """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head."""
@@ -215,9 +218,9 @@ class Lane:
         """When the lowest record in flight expires."""
         return self._deadline_base + self.settings.ack_deadline_us / SECOND_US if self._flights else None
 
-    def next_timer(self) -> float | None:
-        """When time will change something here, if ever."""
-        times = [t for t in (self.deadline(), self.resend.next_timer()) if t is not None]
+    def next_timer(self, now: float) -> float | None:
+        """When time will change something here, if ever. What was due at ``now`` has been done, but for deadlines."""
+        times = [t for t in (self.deadline(), self.resend.next_timer(now)) if t is not None]
         return min(times, default=None)
 
     # -- what happens to records meanwhile
@@ -234,7 +237,7 @@ class Lane:
         self.revision += 1
         self._remember(0)
         self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
-        self.position = offset
+        self.position, self._answered_end = offset, 0
         return Revocation(0, self.revision)
 
     def pause(self, reason: str) -> Revocation | None:
@@ -261,6 +264,7 @@ class Lane:
         self.revision += 1
         self._remember(first)
         self.position = min(self.position, first)
+        self._answered_end = min(self._answered_end, first)
         return Revocation(first, self.revision)
 
     def _void(self, first: int) -> None:
@@ -354,7 +358,9 @@ class Lane:
         if answered:
             if fresh:
                 self.resend.settled(now, watermark=self.cursor.watermark, next_offset=next_offset)
-            told = min(self.cursor.watermark, self.position)
+            # A gap was seen only when something behind it is answered: it may still wait on its way to the consumer.
+            self._answered_end = max(self._answered_end, settled.end)
+            told = min(self.cursor.watermark, self.position, self._answered_end)
             if told > self.cursor.told:
                 self.cursor = replace(self.cursor, told=told)
 

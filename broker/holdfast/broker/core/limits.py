@@ -79,7 +79,7 @@ def _oldest(
     while over_records > 0 or over_bytes > 0:
         for log in logs:
             # Entries beyond the loaded ones may be the oldest: load before judging.
-            if not log.whole and seen[log.number] == len(heads[log.number]) and log.pages > len(log.first_entries()):
+            if not log.complete and seen[log.number] == len(heads[log.number]):
                 return drops or Wait(load=log.number)
         candidates = [(heads[n][seen[n]].age_us, n) for n in heads if seen[n] < len(heads[n])]
         if not candidates:

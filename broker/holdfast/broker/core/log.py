@@ -66,6 +66,7 @@ class PartitionLog:
     __slots__ = (
         "_accepted_at_us",
         "_gaps",
+        "_loaded_to",
         "head",
         "next_offset",
         "number",
@@ -89,6 +90,8 @@ class PartitionLog:
         """The last entries: everything from ``recent[0].base`` on."""
         self.oldest: deque[Entry] = deque()
         """The first entries, as far as they were loaded; used when ``recent`` does not reach down to them."""
+        self._loaded_to = 0
+        """Offset below which ``oldest`` leaves nothing out."""
         self._gaps = list(gaps)
         self._accepted_at_us = self.tail.accepted_at_us
 
@@ -152,18 +155,27 @@ class PartitionLog:
             return None
         if self.whole:
             return self.recent[0]
-        return self.oldest[0] if self.oldest else None
+        if self.oldest:
+            return self.oldest[0]
+        return self.recent[0] if self.recent and self.complete else None
+
+    @property
+    def complete(self) -> bool:
+        """``first_entries`` holds every entry."""
+        return self.whole or self._loaded_to >= (self.recent[0].base if self.recent else self.tail.next_offset)
 
     @property
     def needs_oldest(self) -> bool:
         """Entries exist and the first of them are not in memory."""
-        return self.pages > 0 and not self.whole and not self.oldest
+        return self.pages > 0 and not self.oldest and not self.complete
 
     def first_entries(self) -> list[Entry]:
         """The oldest entries that are in memory, in order."""
         if self.whole:
             return list(self.recent)
-        return list(self.oldest)
+        if not self.recent or not self.complete:
+            return list(self.oldest)
+        return [*(entry for entry in self.oldest if entry.base < self.recent[0].base), *self.recent]
 
     def recent_from(self, offset: int) -> list[Entry] | None:
         """The entries that end above ``offset``, or None when ``recent`` does not reach down to it."""
@@ -171,11 +183,26 @@ class PartitionLog:
             return None
         return self.recent[bisect_right(self.recent, offset, key=lambda entry: entry.end) :]
 
-    def offer_oldest(self, entries: list[Entry]) -> None:
-        """Take in the first entries as the store has them; what was removed meanwhile is left out."""
+    @property
+    def loaded_to(self) -> int:
+        """Offset from which on ``offer_more`` wants entries."""
+        return self._loaded_to
+
+    def offer_oldest(self, entries: list[Entry], end: int) -> None:
+        """Take in the first entries below ``end`` as the store has them; what was removed meanwhile is left out."""
         if self.needs_oldest:
-            live = [e for e in entries if e.base >= self.head.earliest and self.gap_at(e.base) is None]
-            self.oldest = deque(e for e in live if e.end <= self.tail.next_offset)
+            self.oldest = deque(self._live(entries))
+            self._loaded_to = end
+
+    def offer_more(self, entries: list[Entry], first: int, end: int) -> None:
+        """Take in the entries in ``[first, end)``, which follow those that were loaded before."""
+        if first == self._loaded_to:
+            self.oldest.extend(self._live(entries))
+            self._loaded_to = end
+
+    def _live(self, entries: list[Entry]) -> list[Entry]:
+        live = [e for e in entries if e.base >= self.head.earliest and self.gap_at(e.base) is None]
+        return [e for e in live if e.end <= self.tail.next_offset]
 
     # -- removals
 

@@ -89,8 +89,8 @@ class Incoming:
             raise RecordTooLarge(size, record_bytes_max, "a record")
         if self.record_count > 1 and size > PAGE_BYTES_MAX + PAGE_FRAMING_BYTES:
             raise RecordTooLarge(size, PAGE_BYTES_MAX, "a page of more than one record")
-        if len(self.traceparent) > TRACEPARENT_MAX:
-            raise InvalidPage(f"a traceparent has at most {TRACEPARENT_MAX} characters", field="traceparent")
+        if len(self.traceparent) > TRACEPARENT_MAX or not self.traceparent.isascii():
+            raise InvalidPage(f"a traceparent has at most {TRACEPARENT_MAX} ASCII characters", field="traceparent")
         found = zlib.crc32(self.body)
         if found != self.crc32:
             raise PageCorrupt(self.crc32, found)

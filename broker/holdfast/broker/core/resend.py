@@ -134,10 +134,11 @@ class Resend:
             self.state = self._before_pause
             self.reason = ""
 
-    def next_timer(self) -> float | None:
-        """When `tick` or an interval will change something, if ever."""
+    def next_timer(self, now: float) -> float | None:
+        """When, after ``now``, `tick` or an interval will change something, if ever."""
+        due = None
         if self.state is State.BACKING_OFF:
-            return self.until
-        if self.state is State.RESENDING and self.settings.resend_interval_us:
-            return self.not_before
-        return None
+            due = self.until
+        elif self.state is State.RESENDING and self.settings.resend_interval_us:
+            due = self.not_before
+        return due if due is not None and due > now else None

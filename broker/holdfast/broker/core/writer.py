@@ -46,6 +46,11 @@ class WriterWindow:
         self.unconfirmed: set[int] = set()
         """Sequences accepted whose batch has not been confirmed."""
 
+    def arrived(self, sequence: int) -> None:
+        """A page has come: the first of all is the expected one until it is accepted."""
+        if self.expected is None:
+            self.expected = sequence
+
     def judge(self, partition: int, sequence: int, crc32: int) -> Slot | Forgotten | None:
         """Say what a page is: None for new, its slot or ``Forgotten`` for a duplicate.
 
@@ -53,12 +58,12 @@ class WriterWindow:
             SequenceGap: an earlier page is missing.
             SequenceConflict: the sequence was used for other data.
         """
-        if self.expected is None:
-            self.expected = sequence
-        if sequence == self.expected:
+        expected = sequence if self.expected is None else self.expected
+        self.expected = expected
+        if sequence == expected:
             return None
-        if sequence > self.expected or self.highest is None:
-            raise SequenceGap(partition, sequence, self.expected)
+        if sequence > expected or self.highest is None:
+            raise SequenceGap(partition, sequence, expected)
         known = self._slots.get(sequence)
         if known is not None:
             if known.crc32 != crc32:
@@ -66,7 +71,7 @@ class WriterWindow:
             return known
         if sequence + WINDOW <= self.highest:
             return Forgotten()
-        raise SequenceGap(partition, sequence, self.expected)
+        raise SequenceGap(partition, sequence, expected)
 
     def accept(self, slot: Slot) -> None:
         """Take a new page in; its batch is on its way."""

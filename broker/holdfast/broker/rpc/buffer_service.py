@@ -11,8 +11,9 @@ from holdfast.broker.core.errors import InvalidPage, InvalidPartition, InvalidPu
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
-from holdfast.broker.rpc import convert, records
+from holdfast.broker.rpc import convert, frames, records
 from holdfast.broker.rpc.answering import Results, acked, nacked
+from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.deliver_stream import DeliverStream
 from holdfast.broker.rpc.publish_stream import PublishStream
 from holdfast.broker.runtime.broker import Broker
@@ -63,11 +64,10 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         receipts: list[record_pb2.Receipt] = []
         for partition, chosen in self._routed(buffer, request).items():
             pages = [
-                page.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=convert.count_records)
+                page.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records)
                 for page in records.pages_of(chosen, partition)
             ]
-            appends = [await buffer.append(page) for page in pages]
-            for append in appends:
+            for append in await buffer.append_all(pages):
                 await append.done
                 stored = Stored(append.first, append.page.record_count, duplicate=False)
                 receipts.append(convert.receipt(request.sink, partition, stored))
@@ -132,7 +132,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         moved = [e.partition for e in request.extends if subscription.extend(e.partition, e.owner_epoch)]
         return pb.ExtendDeadlineResponse(partitions=moved)
 
-    async def Replay(self, request: pb.ReplayRequest, context: Any) -> AsyncIterator[pb.ReplayResponse]:
+    async def Replay(self, request: pb.ReplayRequest, context: Any) -> AsyncIterator[pb.ReplayResponse | bytes]:
         buffer = self._broker.sink(request.sink)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))
@@ -157,8 +157,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 if isinstance(step, Gap):
                     yield pb.ReplayResponse(gap=convert.gap(request.partition, step))
                 else:
-                    pages = [convert.stored_page(entry, body) for entry, body in step.pages]
-                    yield pb.ReplayResponse(pages=pb.ReplayPages(pages=pages))
+                    yield frames.replay_pages(step.pages)
         finally:
             self._broker.leave_stream()
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import DecodeError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from holdfast.broker.core.errors import InvalidRange
@@ -17,7 +16,6 @@ from holdfast.broker.runtime.publishing import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 
-NO_KEY: Final = 0xFFFF_FFFF
 RANGES_MAX: Final = 10_000
 
 
@@ -43,28 +41,6 @@ def duration_us(value: Duration) -> int:
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
-def count_records(body: bytes) -> int:
-    """Records in the body of a page; raises ValueError when its columns contradict each other."""
-    try:
-        page = record_pb2.RecordPage.FromString(body)
-    except DecodeError as error:
-        raise ValueError("it cannot be parsed") from error
-    total = 0
-    for run in page.runs:
-        count = len(run.value_lengths)
-        if sum(run.value_lengths) != len(run.values):
-            raise ValueError("the lengths of the values do not add up")
-        if run.key_lengths:
-            if len(run.key_lengths) != count:
-                raise ValueError("there are not as many keys as values")
-            if sum(length for length in run.key_lengths if length != NO_KEY) != len(run.keys):
-                raise ValueError("the lengths of the keys do not add up")
-        if len(run.event_times_us) not in (0, count) or len(run.headers) not in (0, count):
-            raise ValueError("there are not as many event times or headers as values")
-        total += count
-    return total
-
-
 def incoming(page: pb.PublishPage) -> Incoming:
     """A page from a publish stream."""
     return Incoming(page.partition, page.encoding, page.record_count, page.crc32, page.body, page.traceparent)
@@ -86,14 +62,13 @@ def durability(level: Durability) -> record_pb2.Durability:
     return cast("record_pb2.Durability", int(level))
 
 
-def stored_page(entry: Entry, body: Body) -> record_pb2.StoredPage:
-    """A stored page with its place."""
+def page_head(entry: Entry, body: Body) -> record_pb2.StoredPage:
+    """A stored page with its place, but without its body."""
     return record_pb2.StoredPage(
         base_offset=entry.base,
         record_count=entry.count,
         encoding=cast("record_pb2.Encoding", entry.encoding),
         crc32=body.crc32,
-        body=body.data,
         parts=[
             record_pb2.PagePart(
                 first_offset=part.first, accepted_at=timestamp(part.accepted_at_us), traceparent=part.traceparent

@@ -10,7 +10,7 @@ import grpc.aio
 
 from holdfast.broker.core.errors import InvalidCredit, InvalidOpen
 from holdfast.broker.core.settings import is_id
-from holdfast.broker.rpc import convert
+from holdfast.broker.rpc import convert, frames
 from holdfast.broker.rpc.answering import Results, acked, nacked
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.consumer import Consumer, Credit
@@ -113,10 +113,10 @@ def _credit(credit: pb.Credit) -> Credit:
     return Credit(credit.records, credit.bytes)
 
 
-def _message(event: Event) -> pb.DeliverResponse:
+def _message(event: Event) -> pb.DeliverResponse | bytes:
     match event:
         case Delivered():
-            return pb.DeliverResponse(delivery=_delivery(event))
+            return frames.delivery(_delivery(event), event.pages)
         case Revoked(partition, first, revision):
             return pb.DeliverResponse(revoked=pb.Revoked(partition=partition, from_offset=first, revision=revision))
         case GapMet(partition, found):
@@ -132,11 +132,11 @@ def _message(event: Event) -> pb.DeliverResponse:
 
 
 def _delivery(event: Delivered) -> pb.Delivery:
+    """A delivery without its pages."""
     return pb.Delivery(
         partition=event.partition,
         owner_epoch=event.owner_epoch,
         revision=event.revision,
-        pages=[convert.stored_page(entry, body) for entry, body in event.pages],
         ranges=[record_pb2.OffsetRange(first_offset=r.first, last_offset=r.end - 1) for r in event.ranges],
         attempts=[pb.Attempt(offset=offset, attempt=tries) for offset, tries in event.attempts],
         resend=event.resend,

@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 
 from holdfast.broker.core.errors import BrokerError
+from holdfast.broker.rpc.frames import serialized
 from holdfast.broker.rpc.status import code_of, status_of
 
 Handler = Callable[[Any, Any], Any]
@@ -18,7 +19,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     """Ends a call that raised a ``BrokerError`` with its status and details."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Wrap the handlers of our own services; health and reflection stay as they are."""
+        """Wrap the handlers of our own services, which may answer in bytes; health and reflection stay as they are."""
         handler: Any = await continuation(handler_call_details)
         if handler is None or not handler_call_details.method.startswith("/holdfast."):
             return handler
@@ -33,7 +34,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
 
 def _remade(handler: Any, kind: str, behaviour: Handler) -> Any:
     make = getattr(grpc, f"{kind}_rpc_method_handler")
-    return make(behaviour, handler.request_deserializer, handler.response_serializer)
+    return make(behaviour, handler.request_deserializer, serialized)
 
 
 def _translated(behaviour: Handler) -> Handler:

@@ -13,6 +13,7 @@ from holdfast.broker.core.pages import PAGE_BYTES_MAX
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writer import WINDOW
 from holdfast.broker.rpc import convert
+from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.status import status_of
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.publishing import Session, Stored
@@ -41,7 +42,14 @@ class PublishStream:
         request = await self._context.read()
         if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
-        session = await self._open(request.open)
+        session, opened = await self._open(request.open)
+        try:
+            await self._context.write(pb.PublishResponse(opened=opened))
+            await self._until_over(session)
+        finally:
+            session.end()
+
+    async def _until_over(self, session: Session) -> None:
         tasks = [
             asyncio.ensure_future(self._read(session)),
             asyncio.ensure_future(self._answer()),
@@ -51,7 +59,9 @@ class PublishStream:
         reading, answering, ended, fenced = tasks
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if answering.done() or reading.done():
+            if answering.done():
+                await answering  # it failed, or everything was read and answered
+            if reading.done():
                 await reading
                 await answering
             if session.fenced is not None and fenced.done():
@@ -59,12 +69,11 @@ class PublishStream:
             if ended.done():
                 self._broker.check_serving()
         finally:
-            session.end()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _open(self, opening: pb.PublishOpen) -> Session:
+    async def _open(self, opening: pb.PublishOpen) -> tuple[Session, pb.PublishOpened]:
         if not is_id(opening.writer_id):
             raise InvalidOpen("writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id")
         self._broker.check_serving()
@@ -81,8 +90,7 @@ class PublishStream:
             record_bytes_max=self._broker.bounds.record_bytes,
             unanswered_max=WINDOW,
         )
-        await self._context.write(pb.PublishResponse(opened=opened))
-        return session
+        return session, opened
 
     async def _read(self, session: Session) -> None:
         try:
@@ -108,9 +116,10 @@ class PublishStream:
             self._room.clear()
             await self._room.wait()
         answer: asyncio.Future[Stored] | BrokerError
+        session.arrived(incoming.partition, page.sequence)
         try:
             checked = incoming.checked(
-                record_bytes_max=self._broker.bounds.record_bytes, count_records=convert.count_records
+                record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records
             )
             answer = await session.publish(checked, page.sequence)
         except _ENDING:

@@ -11,7 +11,8 @@ from typing import Final
 
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
-from holdfast.broker.rpc.convert import NO_KEY, timestamp, timestamp_us
+from holdfast.broker.rpc.convert import timestamp, timestamp_us
+from holdfast.broker.rpc.counting import NO_KEY
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 

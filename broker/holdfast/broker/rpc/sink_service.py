@@ -11,7 +11,7 @@ from holdfast.broker.core.errors import InvalidInterval, InvalidPageToken, SinkN
 from holdfast.broker.rpc import sinks as convert
 from holdfast.broker.rpc.convert import duration_us
 from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.stats import lane_states
+from holdfast.broker.runtime.stats import sink_states
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1 import sink_service_pb2_grpc as pb_grpc
 
@@ -96,8 +96,5 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
 
     async def _stats(self, name: str) -> pb.SinkStats:
         buffer = self._broker.sink(name)
-        lanes = [
-            (subscription.name, len(subscription.consumers), await lane_states(buffer, subscription))
-            for subscription in buffer.subscriptions.values()
-        ]
+        lanes = await sink_states(buffer)
         return convert.stats(buffer, lanes, self._broker.clock.wall_us())

@@ -203,7 +203,7 @@ class Broker:
         if existing is not None:
             if existing.settings != settings:
                 raise SinkExists(name, existing.settings.differences(settings))
-            await existing.created
+            await asyncio.shield(existing.created)
             return existing, False
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
@@ -214,7 +214,7 @@ class Broker:
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
         self._add(buffer, {})
         buffer.created = self.committer.write([PutSink(record, fresh=True)])
-        await buffer.created
+        await asyncio.shield(buffer.created)
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
         return buffer, True
 

@@ -193,11 +193,16 @@ class Buffer:
         ``slot_at`` makes what the writer is remembered by, given the first offset. ``check`` raises when the
         append is no longer wanted after it had to wait.
         """
-        size = len(page.body)
         async with self._admission:
-            await self._make_room(page.record_count, size)
+            await self._make_room(page.record_count, len(page.body))
             check()
             return self._queue(page, slot_at)
+
+    async def append_all(self, pages: Sequence[Incoming]) -> list[Append]:
+        """Admit checked pages together, all or none, and queue them in their order."""
+        async with self._admission:
+            await self._make_room(sum(page.record_count for page in pages), sum(len(page.body) for page in pages))
+            return [self._queue(page, None) for page in pages]
 
     async def _make_room(self, records: int, size: int) -> None:
         while True:
@@ -210,7 +215,7 @@ class Buffer:
                 if decision.load is None:
                     await self._services.committer.committed.next().wait()
                 else:
-                    await self._services.pages.load_oldest(self.record.id, self.logs[decision.load])
+                    await self._services.pages.load_more(self.record.id, self.logs[decision.load])
             elif not decision:
                 return
             else:
@@ -259,6 +264,8 @@ class Buffer:
 
     def drop(self, partition: int, entries: list[Entry], reason: DropReason) -> None:
         """Drop confirmed pages: counters, gaps, cursors and index in one batch."""
+        if self.deleted:
+            return
         log = self.logs[partition]
         now, at_us = self._services.clock.monotonic(), self._services.clock.wall_us()
         gaps = log.remove(entries, reason=reason, at_us=at_us)

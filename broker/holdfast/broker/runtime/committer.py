@@ -71,6 +71,7 @@ class Committer:
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
         self._task: asyncio.Task[None] | None = None
+        self._under_way: tuple[Group, list[tuple[Sequence[Write], asyncio.Future[None]]]] = (Group([], [], [], 0), [])
         self.waiting_bytes = 0
         """Bytes of bodies that wait for their sync."""
         self.committed = Pulse()
@@ -88,7 +89,7 @@ class Committer:
         """A mistake of ours ended the loop: whoever waits must not wait for ever."""
         if not task.cancelled() and (error := task.exception()) is not None and self.fenced is None:
             _log.critical("committer ended", exc_info=error)
-            self._fence(StoreFenced(f"the committer ended: {error}"), Group([], [], [], 0), [])
+            self._fence(StoreFenced(f"the committer ended: {error}"), *self._under_way)
 
     async def close(self) -> None:
         """Commit what waits, then end the thread."""
@@ -154,10 +155,13 @@ class Committer:
                 await self._grow()
             group = cut(list(self._lineups.values()), self._next_number)
             controls, self._writes = self._writes, []
-            self._lineups = {key: lineup for key, lineup in self._lineups.items() if lineup.waiting}
+            served = {id(share.lineup) for share in group.shares}
+            waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
+            self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # those left out go first
             if not self._lineups:
                 self._work.clear()
             last_size = group.size
+            self._under_way = (group, controls)
             await self._commit(group, controls)
             if not self._work.is_set():
                 self._idle.set()

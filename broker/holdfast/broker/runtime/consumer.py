@@ -68,6 +68,7 @@ class Consumer:
         looked_at = self._subscription.now()
         while self.closed is None:
             self.wakeup.clear()
+            began = self._subscription.now()
             if self._subscription.now() - looked_at > TIMERS_S:
                 self._subscription.let_time_pass()
                 looked_at = self._subscription.now()
@@ -77,11 +78,12 @@ class Consumer:
             if sent:
                 await asyncio.sleep(0)  # everything may have come from memory: let others run
             else:
-                await self._sleep()
+                await self._sleep(began)
         raise self.closed
 
-    async def _sleep(self) -> None:
-        timers = [t for lane in self._subscription.lanes_of(self.id) if (t := lane.next_timer()) is not None]
+    async def _sleep(self, looked_at: float) -> None:
+        """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
+        timers = [t for lane in self._subscription.lanes_of(self.id) if (t := lane.next_timer(looked_at)) is not None]
         timers += self._subscription.handover_timers()
         wait = max(0.0, min(timers) - self._subscription.now()) if timers else None
         try:
@@ -99,29 +101,36 @@ class Consumer:
     async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
         """The next thing of a lane, put in flight and emitted; None when nothing may be sent now."""
         subscription = self._subscription
-        now = subscription.now()
-        allowed = lane.pages_allowed(now)
-        if allowed == 0 or not self.has_credit(subscription.settings.in_flight_bytes_max):
-            return None
-        place = _place(lane)
-        entries = await self.reader(partition).upcoming(lane.position)
-        if place != _place(lane):
-            self.wakeup.set()
-            return None
-        gap = subscription.log(partition).next_gap(lane.position)
-        if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
-            return self._tell(partition, lane, gap.end)
-        chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
-        if not chosen:
-            return None
+        chosen: list[Entry] = []
+        while not chosen:
+            if not self._may_send(lane):
+                return None
+            allowed = lane.pages_allowed(subscription.now())
+            place = _place(lane)
+            entries = await self.reader(partition).upcoming(lane.position)
+            if place != _place(lane):
+                self.wakeup.set()
+                return None
+            gap = subscription.log(partition).next_gap(lane.position)
+            if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
+                return self._tell(partition, lane, gap.end)
+            chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
+            if not chosen and place == _place(lane):
+                return None
         place = _place(lane)
         realtime = subscription.settings.realtime
         bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
-        if place != _place(lane):
+        if place != _place(lane) or not self._may_send(lane):
             self.wakeup.set()
             return None
         subscription.mode(partition, realtime=from_memory)
         return self._send(partition, lane, chosen, bodies, records_max)
+
+    def _may_send(self, lane: Lane) -> bool:
+        """The lane is this consumer's, is not held back, and there is credit: true only until the next await."""
+        if self.closed is not None or lane.owner != self.id or lane.pages_allowed(self._subscription.now()) == 0:
+            return False
+        return self.has_credit(self._subscription.settings.in_flight_bytes_max)
 
     def _tell(self, partition: int, lane: Lane, end: int) -> Event | None:
         gap = self._subscription.log(partition).next_gap(lane.position)
@@ -136,16 +145,16 @@ class Consumer:
         """Pages for one delivery: up to 1 MiB, the credit, and the next gap. Settled ones are passed over."""
         chosen: list[Entry] = []
         size = records = 0
+        size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
         for entry in entries:
             if stop is not None and entry.base >= stop:
                 break
             first = max(entry.base, lane.position)
             if not chosen and next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
                 lane.tell(entry.end)
-                self.wakeup.set()  # the position moved: look again, though nothing may be sent
                 continue
             full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
-            spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= self.credit.size
+            spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= size_max
             if chosen and (full or spent or (allowed is not None and len(chosen) >= allowed)):
                 break
             chosen.append(entry)

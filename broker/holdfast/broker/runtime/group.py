@@ -21,6 +21,8 @@ from holdfast.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, W
 BULK_BYTES: Final = 4 << 20
 QUANTUM_BYTES: Final = 8 << 20
 GROUP_BYTES: Final = 32 << 20
+PARTS_MAX: Final = 4_096
+"""Appends that are joined into one page: each keeps its own place in the entry."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     """Take a group off the lineups and number its pages."""
     shares = {id(lineup): Share(lineup, bulk=lineup.size >= BULK_BYTES) for lineup in lineups if lineup.waiting}
     total = 0
-    turn = deque(shares.values())
+    turn = deque(sorted(shares.values(), key=lambda share: share.bulk))  # the small ones never wait behind bulk
     while turn and total < GROUP_BYTES:
         share = turn.popleft()
         given = 0
@@ -149,6 +151,7 @@ def _runs(appends: list[Append]) -> Iterable[list[Append]]:
         fits = (
             run
             and page.encoding == run[0].page.encoding == Encoding.RECORDS
+            and len(run) < PARTS_MAX
             and records + page.record_count <= append.page_records
             and size + len(page.body) <= PAGE_BYTES_MAX
         )

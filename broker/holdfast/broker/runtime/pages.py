@@ -41,11 +41,24 @@ class Pages:
         """Bring the first entries of a partition into memory, if they are needed."""
         first = log.head.earliest
         while log.needs_oldest:
-            found = await self.call(self.journal.entries, sink, log.number, first, log.tail.next_offset, WINDOW)
-            if not found:
-                return
-            log.offer_oldest(found)
-            first = found[-1].end
+            found, end = await self._slice(sink, log, first)
+            log.offer_oldest(found, end)
+            first = end
+
+    async def load_more(self, sink: int, log: PartitionLog) -> None:
+        """Bring further first entries into memory: those that are there are not enough."""
+        if log.needs_oldest:
+            await self.load_oldest(sink, log)
+        elif not log.complete:
+            first = log.loaded_to
+            found, end = await self._slice(sink, log, first)
+            log.offer_more(found, first, end)
+
+    async def _slice(self, sink: int, log: PartitionLog, first: int) -> tuple[list[Entry], int]:
+        """Entries from ``first`` on, and the offset below which none was left out."""
+        end = log.tail.next_offset
+        found = await self.call(self.journal.entries, sink, log.number, first, end, WINDOW)
+        return found, found[-1].end if found else end
 
     async def bodies(
         self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
@@ -91,8 +104,15 @@ class EntryReader:
         return bool(self._ahead) and self._ahead[0].base <= position
 
     async def _load(self, position: int) -> list[Entry]:
+        log = self._log
+        while True:
+            end = log.tail.next_offset
+            found = await self._read(position, log.head.earliest, end)
+            if found or end == log.tail.next_offset:  # else something came while it was read
+                return found
+
+    async def _read(self, position: int, earliest: int, end: int) -> list[Entry]:
         log, journal = self._log, self._pages.journal
-        earliest, end = log.head.earliest, log.tail.next_offset
         found: list[Entry] = []
         if position > earliest:
             before = await self._pages.call(

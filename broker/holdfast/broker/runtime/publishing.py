@@ -16,6 +16,8 @@ from holdfast.broker.core.writer import Forgotten, Slot, WriterWindow
 from holdfast.broker.core.writes import DropWriter, PutSlot, PutWriter
 from holdfast.broker.runtime.buffer import Buffer, Services
 
+EPOCH_BITS: Final = 40
+"""The start count stands above them: an epoch is never issued twice, also when its writer was forgotten."""
 WRITERS_MAX: Final = 10_000
 """Writers remembered per sink; beyond it the longest idle one is forgotten."""
 
@@ -59,6 +61,12 @@ class Session:
         windows = self._writer.windows or {}
         return {p: w.highest + 1 for p, w in windows.items() if w.highest is not None}
 
+    def arrived(self, partition: int, sequence: int) -> None:
+        """Note a page before it is looked at: the first to arrive is the expected one, also when it is refused."""
+        windows = self._writer.windows
+        if self.fenced is None and windows is not None and partition < len(self._writers.buffer.logs):
+            windows.setdefault(partition, WriterWindow()).arrived(sequence)
+
     async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
         """Take a checked page in; the future is done when it is durable.
 
@@ -92,9 +100,9 @@ class Session:
         result: asyncio.Future[Stored] = loop.create_future()
 
         def confirm(done: asyncio.Future[None]) -> None:
-            writer.waiting.pop((page.partition, sequence), None)
             failure = done.exception()
-            if failure is None:
+            if failure is None:  # else it stays, so that a duplicate fails as its original did
+                writer.waiting.pop((page.partition, sequence), None)
                 window.confirm(sequence)
             _pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False))
 
@@ -138,7 +146,7 @@ class Writers:
         self.buffer = buffer
         self.draining = False
         self._services = services
-        self._next_epoch = max(epochs.values(), default=0)
+        self._next_epoch = max(services.start_count << EPOCH_BITS, *epochs.values(), 0)
         self._writers = {name: _Writer(epoch, self.now()) for name, epoch in epochs.items()}
 
     def now(self) -> float:
@@ -156,10 +164,12 @@ class Writers:
         if epoch is not None:
             if writer is None or writer.epoch != epoch:
                 raise WriterFenced(writer_id, epoch, writer.epoch if writer else None)
-            if writer.windows is None:
-                await self._load(writer_id, writer)
+            await self._load(writer_id, writer)
         else:
             writer = await self._issue(writer_id)
+        current = self._writers.get(writer_id)
+        if current is not writer:  # somebody took a newer epoch meanwhile, or it was forgotten
+            raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
         if writer.session is not None:
             writer.session.fence(writer.epoch)
         session = Session(self, writer_id, writer)
@@ -168,24 +178,27 @@ class Writers:
         return session
 
     async def _load(self, writer_id: str, writer: _Writer) -> None:
+        if writer.windows is not None:
+            return
         pages = self._services.pages
         slots = await pages.call(pages.journal.slots, self.buffer.record.id, writer_id, writer.epoch)
         if writer.windows is None:
             writer.windows = {partition: WriterWindow(tuple(found)) for partition, found in slots.items()}
 
     async def _issue(self, writer_id: str) -> _Writer:
-        old = self._writers.pop(writer_id, None)
-        if old is not None and old.session is not None:
-            old.session.fence(None)
         self._next_epoch += 1
         epoch = self._next_epoch
-        writer = self._writers[writer_id] = _Writer(epoch, self.now(), windows={})
-        self._forget_idlest()
+        old = self._writers.pop(writer_id, None)
+        if old is not None and old.session is not None:
+            old.session.fence(epoch)
+        self._forget_idlest(WRITERS_MAX - 1)
+        writer = self._writers[writer_id] = _Writer(epoch, self.now())
         await self._services.committer.write([PutWriter(self.buffer.record.id, writer_id, epoch)])
+        writer.windows = {}
         return writer
 
-    def _forget_idlest(self) -> None:
-        while len(self._writers) > WRITERS_MAX:
+    def _forget_idlest(self, left: int) -> None:
+        while len(self._writers) > left:
             idle = [(writer.active, name) for name, writer in self._writers.items() if writer.session is None]
             if not idle:
                 return
@@ -208,7 +221,8 @@ class Writers:
         """Forget a writer whose stream is ``session``."""
         writer = self._writers.get(writer_id)
         if writer is not None and writer.session is session:
-            await asyncio.gather(*writer.waiting.values(), return_exceptions=True)
+            if writer.waiting:
+                await asyncio.wait(list(writer.waiting.values()))  # must not cancel them, whatever happens here
             if self._writers.get(writer_id) is writer:
                 await self._drop(writer_id)
 

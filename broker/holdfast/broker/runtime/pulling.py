@@ -45,18 +45,19 @@ class Puller:
         """Up to ``records_max`` records; waits up to ``wait_s`` seconds for the first."""
         async with self._lock:
             until = self._subscription.now() + wait_s
-            while True:
+            while self.consumer.closed is None:
                 self.extend()
                 self.consumer.wakeup.clear()
                 self._subscription.let_time_pass()
                 taken = await self._take_now(records_max)
                 left = until - self._subscription.now()
-                if taken or left <= 0 or self.consumer.closed is not None:
+                if taken or left <= 0:
                     return taken
                 try:
                     await asyncio.wait_for(self.consumer.wakeup.wait(), min(left, 1.0))
                 except TimeoutError:
                     continue
+            return []
 
     async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []
@@ -95,6 +96,12 @@ class Pullers:
         if found is None:
             found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
         return found
+
+    def heard_of(self, consumer_id: str) -> None:
+        """A consumer answered, or asked for more time: its lease begins anew."""
+        found = self._pullers.get(consumer_id)
+        if found is not None and found.alive:
+            found.extend()
 
     def sweep(self) -> None:
         """End those whose lease has run out."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed
+from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, DropReason, Entry, Gap
 from holdfast.broker.runtime.buffer import Buffer
@@ -71,13 +71,20 @@ class Replay:
         return next((p.first for p in entries[0].parts if p.accepted_at_us >= time_us), entries[0].base)
 
     async def read(self, start: int, end: int | None, *, follow: bool) -> AsyncIterator[Batch | Gap]:
-        """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end."""
+        """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
+
+        Raises:
+            OffsetTrimmed: what it was about to read was settled and trimmed.
+            SinkNotFound: the sink was deleted.
+        """
         if end is not None and end < start:
             raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
         position = start
         stop = end if end is not None or follow else self._log.tail.next_offset
         while stop is None or position < stop:
             moment = self._buffer.changed.next()
+            if self._buffer.deleted:
+                raise SinkNotFound(self._buffer.name)
             step = await self._next(position, stop)
             if step is None:
                 if not follow:
@@ -94,10 +101,10 @@ class Replay:
         gap = log.next_gap(position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
             return gap.cut(position)
+        if position < (entries[0].base if entries else log.head.earliest):
+            raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        if entries[0].base > position:
-            raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         chosen: list[Entry] = []
         size = 0
         for entry in entries:
@@ -125,9 +132,12 @@ class Replay:
         if readable:
             return Batch(tuple(readable))
         log = self._log
-        if first.base < log.head.earliest:
+        if self._buffer.deleted:
+            raise SinkNotFound(self._buffer.name)
+        at = max(position, first.base)
+        if log.gap_at(at) is None and first.base < log.head.earliest:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
-        if log.gap_at(first.base) is None:
+        if log.gap_at(at) is None:
             self._buffer.drop(log.number, [first], DropReason.CORRUPT)
-        gap = log.gap_at(max(position, first.base))
+        gap = log.gap_at(at)
         return gap.cut(position) if gap is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.resend import State
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.subscription import Subscription
@@ -51,19 +52,44 @@ class LaneState:
     balances: bool
 
 
+SubscriptionState = tuple[str, int, list[LaneState]]
+"""Name, consumers connected now, and lanes."""
+
+
+async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
+    """The state of every subscription, all as of one moment: what has to be looked up is looked up before."""
+    subscriptions = list(buffer.subscriptions.values())
+    fronts = [await _fronts(buffer, subscription) for subscription in subscriptions]
+    return [
+        (subscription.name, len(subscription.consumers), _lane_states(buffer, subscription, found))
+        for subscription, found in zip(subscriptions, fronts, strict=True)
+    ]
+
+
 async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
-    """The state of every lane of a subscription."""
-    return [await _lane_state(buffer, subscription, log.number) for log in buffer.logs]
+    """The state of every lane of a subscription, all as of one moment."""
+    return _lane_states(buffer, subscription, await _fronts(buffer, subscription))
 
 
-async def _lane_state(buffer: Buffer, subscription: Subscription, partition: int) -> LaneState:
+async def _fronts(buffer: Buffer, subscription: Subscription) -> list[list[Entry]]:
+    """The entries from the lowest unsettled record on, per partition, as far as they are at hand."""
+    return [
+        await subscription.entry_reader(log.number).upcoming(subscription.lanes[log.number].cursor.watermark)
+        for log in buffer.logs
+    ]
+
+
+def _lane_states(buffer: Buffer, subscription: Subscription, fronts: list[list[Entry]]) -> list[LaneState]:
+    return [_lane_state(buffer, subscription, log.number, fronts[log.number]) for log in buffer.logs]
+
+
+def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entries: list[Entry]) -> LaneState:
     lane, log = subscription.lanes[partition], buffer.logs[partition]
-    entries = await subscription.entry_reader(partition).upcoming(lane.cursor.watermark)
     cursor, end = lane.cursor, log.tail.next_offset
     pending = cursor.pending(end)
     size = pages = age_us = 0
-    if pending and entries:
-        front = entries[0]
+    front = next((entry for entry in entries if entry.end > cursor.watermark), None)
+    if pending and front is not None:
         gone = [gap for gap in log.gaps if gap.first >= front.base]
         size = max(0, log.tail.appended_bytes - front.bytes_before - sum(gap.size for gap in gone))
         pages = max(0, log.tail.appended_pages - front.pages_before - sum(gap.pages for gap in gone))

@@ -220,6 +220,7 @@ class Subscription:
     ) -> Awaitable[Results]:
         """Settle. The result is there when the batch that carries it is durable."""
         lane = self.lane(partition)
+        self._heard(lane, answer.owner_epoch)
         now, end = self.now(), self.log(partition).tail.next_offset
         results: list[tuple[int, Range, Outcome]] = []
         before = lane.cursor.acked
@@ -257,6 +258,7 @@ class Subscription:
         self, partition: int, answer: Answer, ranges: Sequence[Range], *, delay_s: float | None, reason: str
     ) -> Awaitable[Results]:
         lane = self.lane(partition)
+        self._heard(lane, answer.owner_epoch)
         found, revocation = lane.nack(
             answer, ranges, self.now(), delay_s=delay_s, random=self._services.clock.random(), reason=reason
         )
@@ -282,7 +284,14 @@ class Subscription:
 
     def extend(self, partition: int, owner_epoch: int) -> bool:
         """Start the running deadline of a partition anew."""
-        return self.lane(partition).extend(owner_epoch, self.now())
+        lane = self.lane(partition)
+        self._heard(lane, owner_epoch)
+        return lane.extend(owner_epoch, self.now())
+
+    def _heard(self, lane: Lane, owner_epoch: int) -> None:
+        """Its owner is alive: one that pulls keeps its lease."""
+        if lane.owner is not None and lane.owner_epoch == owner_epoch:
+            self.pullers.heard_of(lane.owner)
 
     # -- what happens to the sink
 

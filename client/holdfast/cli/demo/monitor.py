@@ -28,12 +28,16 @@ class Tally:
     produced: int = 0
     """Records that the source says it has produced."""
 
+    batches: int = 0
+    """Micro-batches that Spark has finished."""
+
     spark_restarts: int = 0
     """How often the query was started again."""
 
     def heard(self, report: Report) -> None:
         """Take in what a child said."""
         self.produced = int(report.facts.get("produced", self.produced))
+        self.batches = int(report.facts.get("batches", self.batches))
         self.spark_restarts = int(report.facts.get("restarts", self.spark_restarts))
 
 

@@ -32,7 +32,7 @@ class Step:
     """An action and its time."""
 
     at_s: float
-    """Seconds after the first record reached the target."""
+    """Seconds after the flow was steady."""
 
     action: Action
     """What happens."""
@@ -86,5 +86,5 @@ def plan(settings: DemoSettings) -> tuple[Step, ...]:
 
 
 def duration_s(settings: DemoSettings, steps: tuple[Step, ...]) -> float:
-    """Seconds for which the source has to go on after the first record reached the target."""
+    """Seconds for which the source has to go on once the flow is steady."""
     return max([settings.warm_up_s, *(step.at_s for step in steps)]) + settings.calm_s

@@ -67,6 +67,9 @@ class Child:
     ended: bool = field(default=False, init=False)
     """It was killed or found dead, and its group with it: its id means nothing any more."""
 
+    silent: bool = field(default=False, init=False)
+    """It has closed its standard output: it will report nothing more."""
+
     partial: bytes = field(default=b"", init=False)
     """The beginning of a line whose end has not come yet."""
 
@@ -176,12 +179,13 @@ class Processes:
         """
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            ended = not child.running
-            for report in self.reports(deadline if not ended else 0.0):
+            for report in self.reports(deadline):
                 yield report
                 if report.child == child.name and fact in report.facts:
                     return
-            if ended:
+            if child.silent:
+                with suppress(subprocess.TimeoutExpired):
+                    child.process.wait(max(0.0, deadline - time.monotonic()))
                 raise ChildFailed(child.name, f"ended with code {child.process.returncode}", child.log_tail())
         raise ChildFailed(child.name, f"was not ready after {timeout_s:.0f} s", child.log_tail())
 
@@ -212,6 +216,7 @@ class Processes:
             return
         if not block:
             self._selector.unregister(output)
+            child.silent = True
             return
         *lines, rest = (child.partial + block).split(b"\n")
         child.partial = rest[-LINE_BYTES_MAX:]

@@ -29,6 +29,12 @@ LOOK_S: Final = 0.25
 READY_S: Final = 60.0
 """How long a process may take to get ready; Spark is the slow one."""
 
+WARM_BATCHES: Final = 3
+"""Micro-batches before the plan begins: the first are slow, because all in Spark happens for the first time."""
+
+WARM_S: Final = 15.0
+"""And the longest wait for them."""
+
 RETRY_S: Final = 2.0
 """Longest pause between two tries to deliver: a demo should not wait half a minute for the next one."""
 
@@ -131,9 +137,10 @@ class Script:
         what = ", ".join(path.name for path in settings.inputs) or "live readings of this machine"
         self._say(f"Spark is up; the input is {what}")
         self._until(lambda: self._target.count() > 0, READY_S, "no record reached the remote system")
-        self._zero = self._clock()
         self._source.tell("begin")
         self._say("the first records have arrived")
+        self._until(lambda: self._tally.batches >= WARM_BATCHES, WARM_S, None)
+        self._zero = self._clock()
 
     def _disturb(self) -> None:
         for step in self._steps:

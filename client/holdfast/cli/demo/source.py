@@ -4,8 +4,8 @@
 
 Without inputs it takes live readings until its standard input ends. With inputs it produces the first rows at once,
 waits for a line on standard input, and spreads the rest evenly over the duration; once its standard input has ended
-it goes as fast as it can, so that every row is produced. After each file it says on standard output how many records it has
-produced so far, as a line of JSON.
+it goes as fast as it can, so that every row is produced. After each file it says on standard output how many records
+it has produced so far, as a line of JSON.
 """
 
 from __future__ import annotations
