@@ -118,9 +118,7 @@ class PublishStream:
         answer: asyncio.Future[Stored] | BrokerError
         session.arrived(incoming.partition, page.sequence)
         try:
-            checked = incoming.checked(
-                record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records
-            )
+            checked = incoming.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records)
             answer = await session.publish(checked, page.sequence)
         except _ENDING:
             raise
