@@ -201,6 +201,11 @@ class BrokerServer:
         self._stopping: asyncio.Event | None = None
         self.serving: Serving | None = None
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that it runs on, once it was started."""
+        return self._loop
+
     @classmethod
     def in_memory(cls, store: MemoryStore | None = None, clock: Clock | None = None, **settings: Any) -> BrokerServer:
         """One that keeps its data in memory, on a free port of the loopback interface."""

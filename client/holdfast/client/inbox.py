@@ -24,7 +24,10 @@ class _Lane:
     owner_epoch: int
     revision: int = 0
     given_back: tuple[int, int] | None = None
-    """(revision, offset): the user nacked; what comes under this revision or an older one, from there on, is void."""
+    """(revision, offset): the user nacked; what comes under this revision or an older one, from there on, is void.
+
+    It ends with a revocation from this offset or below. One from above was on the way already, and does not end it.
+    """
 
     taken: list[Delivery] = field(default_factory=list)
     """Handed out and not settled. Bounded by the credit, because it counts as in flight."""
@@ -83,18 +86,27 @@ class Inbox:
         if lane is None:
             return []
         lane.revision = max(lane.revision, revision)
-        if lane.given_back is not None and lane.given_back[0] < revision:
-            lane.given_back = None
+        if lane.given_back is not None:
+            offset = lane.given_back[1]
+            lane.given_back = None if from_offset <= offset else (lane.revision, offset)
         return self._void(partition, lane, from_offset)
 
     def gave_back(self, delivery: Delivery, from_offset: int) -> list[Delivery]:
         """The user nacked ``delivery`` from an offset on; return what was taken and is void now."""
         lane = self._lanes.get(delivery.partition)
-        if lane is None or lane.owner_epoch != delivery.owner_epoch or lane.revision > delivery.revision:
+        if lane is None or lane.owner_epoch != delivery.owner_epoch:
             return []
         lowest = from_offset if lane.given_back is None else min(from_offset, lane.given_back[1])
-        lane.given_back = (delivery.revision, lowest)
+        lane.given_back = (lane.revision, lowest)
         return self._void(delivery.partition, lane, from_offset)
+
+    def not_given_back(self, partition: int, owner_epoch: int, offset: int) -> None:
+        """The broker did not take a nack from ``offset`` on: no revocation will come of it."""
+        lane = self._lanes.get(partition)
+        if lane is None or lane.owner_epoch != owner_epoch or lane.given_back is None:
+            return
+        if lane.given_back[1] == offset:
+            lane.given_back = None
 
     def broke(self) -> list[Delivery]:
         """The stream has ended; return what was taken and is void now."""

@@ -20,6 +20,7 @@ from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import SettleOutcome, SettleResult
 from holdfast.v1 import buffer_service_pb2 as pb
 
+NACKS: Final = frozenset((Verb.NACK, Verb.DEAD_LETTER))
 TOUCHES_PER_DEADLINE: Final = 10
 """How often per deadline it is looked up whether more time is due."""
 
@@ -121,14 +122,14 @@ class SubscriptionState:
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
                 delivery.answer(to_send)
-                if verb in {Verb.NACK, Verb.DEAD_LETTER}:
+                if verb in NACKS:
                     ended = self._inbox.gave_back(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
                 if not delivery.left:
                     self._inbox.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
             results = self._await(answer, delivery, ranges) if wait else []
-        self._processed(ended, now, verb.value if verb in {Verb.NACK, Verb.DEAD_LETTER} else "")
+        self._processed(ended, now, verb.value if verb in NACKS else "")
         return results
 
     def _await(self, answer: Answer | None, delivery: Delivery, ranges: list[Range]) -> list[SettleResult]:
@@ -226,6 +227,9 @@ class SubscriptionState:
         now = self._clock()
         with self._lock:
             answer = self._answers.resolved(results)
+            is_taken = any(one.outcome is SettleOutcome.OK for one in results)
+            if answer is not None and answer.verb in NACKS and not is_taken:
+                self._inbox.not_given_back(answer.partition, answer.owner_epoch, answer.ranges[0][0])
             self._news.notify_all()
         if answer is not None and answer.span is not None:
             bad = [one.outcome for one in results if one.outcome in {SettleOutcome.STALE, SettleOutcome.UNKNOWN}]

@@ -16,6 +16,8 @@ from holdfast.spark.option_values import OptionValues
 
 ENDPOINT_VARIABLE: Final = "HOLDFAST_ENDPOINT"
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
+CONNECT_TIMEOUT_S: Final = 10.0
+STREAM_CONNECT_TIMEOUT_S: Final = 30.0
 
 
 class Rows(StrEnum):
@@ -136,8 +138,11 @@ READ_OPTIONS: Final = (
 )
 
 
-def write_options(given: Mapping[str, str], environment: Mapping[str, str]) -> WriteOptions:
-    """Read the options of a write. Raises `HoldfastSparkError` for the first one that is wrong."""
+def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
+    """Read the options of a write. Raises `HoldfastSparkError` for the first one that is wrong.
+
+    A stream looks longer for its broker, because it may have run for months when the broker is started again.
+    """
     values = OptionValues(given, WRITE_OPTIONS, other=READ_OPTIONS, doing="write")
     create_sink = values.flag("create_sink", default=False)
     partitions = values.whole("partitions", 1, 1024, default=None)
@@ -147,7 +152,9 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str]) -> W
             'Add .option("create_sink", "true"), or leave partitions out.',
         )
     return WriteOptions(
-        target=_target(values, environment),
+        target=_target(
+            values, environment, connect_timeout_s=STREAM_CONNECT_TIMEOUT_S if is_stream else CONNECT_TIMEOUT_S
+        ),
         rows=values.choice("rows", Rows, default=Rows.AUTO),
         delivery_timeout_s=values.seconds("delivery_timeout_s", 0.1, 86_400.0, default=120.0),
         page_bytes=values.whole("page_bytes", 1 << 10, 1 << 20, default=1 << 20),
@@ -162,7 +169,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str]) -> Re
     """Read the options of a batch read. Raises `HoldfastSparkError` for the first one that is wrong."""
     values = OptionValues(given, READ_OPTIONS, other=WRITE_OPTIONS, doing="read")
     return ReadOptions(
-        target=_target(values, environment),
+        target=_target(values, environment, connect_timeout_s=CONNECT_TIMEOUT_S),
         starting=_offsets(values, "startingOffsets", default=Bound.EARLIEST),
         ending=_offsets(values, "endingOffsets", default=Bound.LATEST),
         max_records_per_split=values.whole("max_records_per_split", 1, 1 << 40, default=None),
@@ -170,7 +177,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str]) -> Re
     )
 
 
-def _target(values: OptionValues, environment: Mapping[str, str]) -> Target:
+def _target(values: OptionValues, environment: Mapping[str, str], *, connect_timeout_s: float) -> Target:
     sink, path = values.text("sink"), values.text("path")
     if sink and path and sink != path:
         raise HoldfastSparkError(
@@ -190,7 +197,7 @@ def _target(values: OptionValues, environment: Mapping[str, str]) -> Target:
     return Target(
         endpoints=endpoints,
         sink=name,
-        connect_timeout_s=values.seconds("connect_timeout_s", 0.1, 3600.0, default=10.0),
+        connect_timeout_s=values.seconds("connect_timeout_s", 0.1, 3600.0, default=connect_timeout_s),
     )
 
 

@@ -37,7 +37,7 @@ class HoldfastDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> HoldfastWriter:
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
-        options = self._write_options(overwrite=overwrite)
+        options = self._write_options(overwrite=overwrite, is_stream=False)
         from holdfast.spark.broker import look_up  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
@@ -46,7 +46,7 @@ class HoldfastDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
         """Return the writer of a micro-batch; a broker that was found before may be away now."""
-        options = self._write_options(overwrite=overwrite)
+        options = self._write_options(overwrite=overwrite, is_stream=True)
         from holdfast.spark.broker import SINKS_SEEN  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
@@ -60,10 +60,10 @@ class HoldfastDataSource(DataSource):
 
         return HoldfastReader(options, schema)
 
-    def _write_options(self, *, overwrite: bool) -> WriteOptions:
+    def _write_options(self, *, overwrite: bool, is_stream: bool) -> WriteOptions:
         if overwrite:
             raise HoldfastSparkError(
                 "A sink cannot be overwritten: what is in it waits for its target.",
                 'Use mode("append"), and in streams outputMode("append") or "update".',
             )
-        return write_options(self.options, os.environ)
+        return write_options(self.options, os.environ, is_stream=is_stream)

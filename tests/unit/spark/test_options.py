@@ -45,6 +45,12 @@ def test_the_option_wins_over_the_environment_which_wins_over_the_default() -> N
     assert write_options({"sink": "a", "endpoint": "three:3"}, environment).target.endpoints == ("three:3",)
 
 
+def test_a_stream_looks_longer_for_its_broker_unless_told_otherwise() -> None:
+    assert write_options({"sink": "a"}, {}).target.connect_timeout_s == 10
+    assert write_options({"sink": "a"}, {}, is_stream=True).target.connect_timeout_s == 30
+    assert write_options({"sink": "a", "connect_timeout_s": "2"}, {}, is_stream=True).target.connect_timeout_s == 2
+
+
 @pytest.mark.parametrize("endpoint", ["somewhere", "http://host:7461", "host:", "host:0", "host:99999", ":7461"])
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
     with pytest.raises(HoldfastSparkError, match="host:port"):

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Builds the images, starts the containers, cuts the target off for 20 s, kills the broker meanwhile and once more
+# afterwards, and compares what Spark wrote with what the target holds. Whatever happens, nothing is left behind.
+#
+#   make compose-test
+#
+# DOCKER=…            the docker command (docker)
+# COMPOSE=…           the compose command ("docker compose" where there is one, else docker-compose)
+# BASE_IMAGE=…        what the images are built on (python:3.12-slim)
+# CA_BUNDLE=FILE      certificates that the build is to trust, as a secret: behind a proxy that signs its own
+# BUILD_NETWORK=host  network of the build
+# KEEP_IMAGES=1       keep the images for the next run
+# OUTAGE_S=20         seconds without the target
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '%(%H:%M:%S)T compose-test: %s\n' -1 "$*"; }
+lack() { echo "compose-test: $*" >&2; exit 2; }
+
+DOCKER=${DOCKER:-docker}
+BASE_IMAGE=${BASE_IMAGE:-python:3.12-slim}
+OUTAGE_S=${OUTAGE_S:-20}
+command -v "$DOCKER" >/dev/null || lack "$DOCKER was not found; install a container engine, or name its command with DOCKER."
+"$DOCKER" version >/dev/null 2>&1 || lack "the container engine does not answer; start it (for example: systemctl start docker)."
+if [ -z "${COMPOSE:-}" ]; then
+    if "$DOCKER" compose version >/dev/null 2>&1; then
+        COMPOSE="$DOCKER compose"
+    else
+        COMPOSE=$(command -v docker-compose) || lack "neither '$DOCKER compose' nor docker-compose was found; install one."
+    fi
+fi
+
+# A name of its own: a stack that somebody runs here is not touched.
+export COMPOSE_PROJECT_NAME="holdfast-test-$$"
+export HOLDFAST_TAG="test-$$" HOLDFAST_PORT=0 BASE_IMAGE DOCKER_BUILDKIT=1
+[ -z "${KEEP_IMAGES:-}" ] || export HOLDFAST_TAG=test
+images=(broker deliver spark)
+compose() { $COMPOSE -f compose/compose.yaml "$@"; }
+container() { compose ps -q "$1"; }
+
+clean_up() {
+    code=$?
+    trap - EXIT INT TERM
+    if [ "$code" -ne 0 ]; then
+        say "failed ($code); the last words of each container:"
+        compose logs --no-color --tail=15 || true
+    fi
+    say "tearing everything down"
+    compose down --volumes --remove-orphans --timeout 10 >/dev/null 2>&1 || true
+    if [ -z "${KEEP_IMAGES:-}" ]; then
+        for image in "${images[@]}"; do "$DOCKER" image rm "holdfast-$image:$HOLDFAST_TAG" >/dev/null 2>&1 || true; done
+    fi
+    exit "$code"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+build() {
+    local options=(--file compose/Dockerfile --build-arg "BASE_IMAGE=$BASE_IMAGE" --target "$1" --tag "holdfast-$1:$HOLDFAST_TAG")
+    [ -z "${CA_BUNDLE:-}" ] || options+=(--secret "id=ca,src=$CA_BUNDLE")
+    [ -z "${BUILD_NETWORK:-}" ] || options+=(--network "$BUILD_NETWORK")
+    "$DOCKER" build --quiet "${options[@]}" .
+}
+
+# Waits until a container is what is asked for, at most so many seconds.
+wait_healthy() {
+    local id state until=$((SECONDS + $2))
+    while id=$(container "$1"); state=$("$DOCKER" inspect --format '{{.State.Health.Status}}' "$id" 2>/dev/null || true)
+        [ "$state" != healthy ]; do
+        [ $SECONDS -lt $until ] || lack "$1 is ${state:-not there} after $2 s"
+        sleep 1
+    done
+    say "$1 is healthy"
+}
+
+stats() { compose exec -T target python -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:8080/stats").read().decode())'; }
+rows() { stats | sed -n 's/.*"rows":\([0-9]*\).*/\1/p' | head -n 1; }
+
+wait_rows() {
+    local found until=$((SECONDS + $2))
+    while found=$(rows || true); [ "${found:-0}" -le "$1" ]; do
+        [ $SECONDS -lt $until ] || lack "the target holds ${found:-no} rows after $2 s, more than $1 were expected"
+        sleep 1
+    done
+    say "the target holds $found rows"
+}
+
+kill_broker() {
+    say "killing the broker's container"
+    "$DOCKER" kill --signal KILL "$broker" >/dev/null
+    sleep 2
+    "$DOCKER" start "$broker" >/dev/null
+    wait_healthy broker 60
+}
+
+say "building on $BASE_IMAGE (some minutes the first time)"
+for image in "${images[@]}"; do build "$image" >/dev/null; say "built holdfast-$image"; done
+"$DOCKER" run --rm --entrypoint /bin/sh "holdfast-broker:$HOLDFAST_TAG" -c \
+    '! command -v java && ! python -c "import pyspark" 2>/dev/null' >/dev/null || lack "the broker's image holds Java or Spark"
+for image in "${images[@]}"; do
+    [ "$("$DOCKER" run --rm --entrypoint id "holdfast-$image:$HOLDFAST_TAG" -u)" != 0 ] || lack "holdfast-$image runs as root"
+done
+
+say "starting"
+compose up --detach --no-build
+broker=$(container broker)
+target=$(container target)
+network=$("$DOCKER" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}' "$target")
+for service in broker target deliverer spark; do wait_healthy "$service" 180; done
+wait_rows 0 60
+
+say "the target is cut off for $OUTAGE_S s"
+"$DOCKER" network disconnect "$network" "$target"
+outage_ends=$((SECONDS + OUTAGE_S))
+sleep 5
+kill_broker
+[ $SECONDS -ge $outage_ends ] || sleep $((outage_ends - SECONDS))
+held=$(rows)
+"$DOCKER" network connect --alias target "$network" "$target"
+say "the target is back; it held $held rows"
+
+sleep 2
+kill_broker
+wait_rows "$held" 120
+
+say "stopping the job"
+compose stop spark >/dev/null 2>&1
+written=$(compose logs --no-color --tail=5 spark | sed -n 's/.*{"ticks": \([0-9]*\)}.*/\1/p' | tail -n 1)
+[ -n "$written" ] || lack "the job did not say how far it came"
+say "the job has written all readings of $written ticks; comparing"
+compose exec -T target python /opt/holdfast/compose/check.py --db /data/target.sqlite --sink readings --ticks "$written"
+say "passed"

@@ -1,0 +1,93 @@
+"""``python -m tests.bench``: every row in one run, its ratio and its bar. Exit code 1 when a bar is missed.
+
+It writes into ``bench-results`` under the project, so that the disk that is measured is the one that it stands on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from holdfast.client import Client
+from tests.bench import bulk, disk, echo, latency, report, spark
+from tests.bench.processes import ROOT, broker
+from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
+
+SIZES: Final = (256, 1024)
+PARTITIONS: Final = (1, 4, 16, 64)
+TOTAL_BYTES: Final = 512 * MIB
+QUICK_BYTES: Final = 192 * MIB
+SINGLE_BAR: Final = 4.0
+SINGLES: Final = (2_000, 400)
+"""In full, and quickly."""
+
+
+def say(text: str) -> None:
+    """Tell somebody who waits what is done."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one round of less each: for a look, not for figures")
+    parser.add_argument("--no-spark", action="store_true", help="leave the row that needs Java out")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds per case: 3, with --quick 1")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES")
+    parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS, metavar="N")
+    chosen = parser.parse_args(arguments)
+    rounds = chosen.rounds or (1 if chosen.quick else 3)
+    begun = time.perf_counter()
+    rows: list[Row] = []
+    bars: list[Bar] = []
+    disks: list[Sample] = []
+    results = ROOT / "bench-results"
+    results.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name, echo.Echo(Path(name) / "echo.log") as bare:
+        folder = Path(name)
+        for record_bytes in chosen.sizes:
+            for partitions in chosen.partitions:
+                load = Load(record_bytes, partitions, QUICK_BYTES if chosen.quick else TOTAL_BYTES)
+                found = []
+                for number in range(rounds):
+                    say(f"{record_bytes} B, {partitions} partitions, round {number + 1} of {rounds}")
+                    found.append(bulk.measure(folder, load, bare.endpoint, number))
+                disks += [one.disk for one in found]
+                rows += bulk.rows_of(load, found)
+                bars += bulk.bars_of(load, found)
+        say("single records")
+        _single_records(folder, bare.endpoint, SINGLES[1] if chosen.quick else SINGLES[0], rows, bars)
+        if not chosen.no_spark:
+            say("Spark")
+            spark.compare(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars)
+    rows.insert(0, row_of("raw disk, fdatasync per MiB", disks))
+    return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
+
+
+def _single_records(folder: Path, echo_endpoint: str, count: int, rows: list[Row], bars: list[Bar]) -> None:
+    synced = disk.small_syncs(folder, count)
+    echoed = echo.unary(echo_endpoint, bytes(disk.SMALL_BYTES), count)
+    rows.append(latency.row_of("small fdatasync", synced, disk.SMALL_BYTES))
+    rows.append(latency.row_of("unary echo", echoed, disk.SMALL_BYTES))
+    reachable_s = median(synced) + median(echoed)
+    with broker(folder / "singles", folder / "broker.log") as (_, endpoint), Client(endpoint) as client:
+        client.sinks.create("singles")
+        for record_bytes in SIZES:
+            published = latency.single_records(client, "singles", record_bytes, count)
+            called = latency.single_calls(client, "singles", record_bytes, count)
+            rows.append(latency.row_of("one record, publisher", published, record_bytes))
+            rows.append(latency.row_of("one record, call", called, record_bytes))
+            ratio = median(published) / reachable_s
+            bars.append(
+                Bar(f"one record p50 / (fdatasync + unary echo), {record_bytes} B", ratio, SINGLE_BAR, Sense.AT_MOST)
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""A sink's settings are the same everywhere: on the wire, in the core, in the broker's configuration."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow, SinkSettings
+from holdfast.broker.rpc import sinks
+from holdfast.broker.settings import SinkDefaults
+from holdfast.v1 import sink_pb2
+
+WIRE: Final = sink_pb2.SinkSettings.DESCRIPTOR
+OTHER: Final = SinkSettings(
+    partitions=3,
+    buffer_page_size=7,
+    max_disk_cache=11,
+    max_total_bytes=5_000,
+    overflow=Overflow.DROP_OLDEST,
+    in_flight_bytes_max=128 << 10,
+    resend_interval_us=1_500_000,
+    retry_backoff_min_us=2_000,
+    retry_backoff_max_us=3_000_001,
+    retry_backoff_factor=1.5,
+    ack_deadline_us=4_000_000,
+    writer_ttl_us=61_000_000,
+    realtime=False,
+)
+"""Nothing in it is a default."""
+
+
+def core_name(field: str) -> str:
+    """The core's name of a field of the wire: durations are microseconds there."""
+    message = WIRE.fields_by_name[field].message_type
+    return f"{field}_us" if message is not None and message.name == "Duration" else field
+
+
+def test_the_wire_and_the_core_name_the_same_settings() -> None:
+    assert {core_name(field.name) for field in WIRE.fields} == set(SETTING_NAMES)
+
+
+def test_every_setting_can_be_named_by_an_update() -> None:
+    assert set(sinks.PATHS) == {field.name for field in WIRE.fields}
+
+
+def test_no_setting_of_the_other_sample_is_a_default() -> None:
+    assert [name for name in SETTING_NAMES if getattr(OTHER, name) == getattr(DEFAULTS, name)] == []
+
+
+def test_settings_survive_the_way_to_the_wire_and_back() -> None:
+    for settings in (DEFAULTS, OTHER.checked()):
+        assert SinkSettings(**sinks.given(sinks.settings_message(settings))) == settings
+
+
+def test_a_message_without_settings_asks_for_nothing() -> None:
+    assert sinks.given(sink_pb2.SinkSettings()) == {}
+
+
+def test_a_zero_is_not_the_same_as_nothing() -> None:
+    asked = sink_pb2.SinkSettings(max_disk_cache=0, realtime=False)
+
+    assert sinks.given(asked) == {"max_disk_cache": 0, "realtime": False}
+
+
+def test_an_update_of_every_path_takes_every_value() -> None:
+    mask = FieldMask(paths=list(sinks.PATHS))
+
+    assert sinks.masked(sinks.settings_message(OTHER), mask, DEFAULTS) == {
+        name: getattr(OTHER, name) for name in SETTING_NAMES
+    }
+
+
+def test_a_named_setting_that_is_not_set_goes_back_to_its_default() -> None:
+    mask = FieldMask(paths=list(sinks.PATHS))
+
+    assert sinks.masked(sink_pb2.SinkSettings(), mask, OTHER) == {name: getattr(OTHER, name) for name in SETTING_NAMES}
+
+
+def test_the_configuration_names_the_same_settings_in_seconds() -> None:
+    names = {name.replace("_us", "_s") if name.endswith("_us") else name for name in SETTING_NAMES}
+
+    assert set(SinkDefaults.model_fields) == names
+
+
+def test_the_configuration_has_the_defaults_of_the_core() -> None:
+    assert SinkDefaults().to_core() == DEFAULTS
+
+
+def test_the_numbers_of_overflow_are_those_of_the_wire() -> None:
+    wire = {value.name.removeprefix("OVERFLOW_"): value.number for value in sink_pb2.Overflow.DESCRIPTOR.values}
+
+    assert {member.name: member.value for member in Overflow} | {"UNSPECIFIED": 0} == wire

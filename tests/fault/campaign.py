@@ -1,0 +1,315 @@
+"""Kills a broker again and again while it works, and compares what is left with what was promised.
+
+    python -m tests.fault.campaign --kills 200 [--seed N] [--directory D]
+
+A real broker process on a RocksDB directory is killed with -9 at random moments and started again on the same directory
+and port. Publishers and consumers work through it all; an oracle outside of the broker knows what was acknowledged
+and what was delivered. There are two sinks: one without a bound, in which nothing may be missing, and a small one that
+drops its oldest, in which everything that is missing was told. The last line is a JSON object; exit code 1 says
+that something was lost, skipped, doubled, out of order, forgotten or out of balance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from holdfast.client import Client, Gap, OffsetTrimmed, Overflow, SinkStats
+from tests.fault.consumers import ConsumerThread, Temper
+from tests.fault.oracle import Oracle
+from tests.fault.process import BrokerEnded, BrokerProcess, Launcher, free_port
+from tests.fault.publishers import HABITS, SETTINGS, PublisherThread
+from tests.fault.records import identity_of
+from tests.fault.report import Report, total
+from tests.fault.rounds import Round, next_round
+
+KEEPS: Final = "keeps"
+DROPS: Final = "drops"
+PARTITIONS: Final = {KEEPS: 4, DROPS: 2}
+DROPS_RECORDS_MAX: Final = 2_000
+ACK_DEADLINE_S: Final = 0.5
+BACKOFF_S: Final = (0.01, 0.1)
+REPLAY_RECORDS_MAX: Final = 3_000
+DRAIN_S: Final = 120.0
+PROGRESS_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a campaign is asked for."""
+
+    kills: int
+    seed: int
+    directory: Path
+    say: Callable[[str], None] = lambda _: None
+
+
+class Campaign:
+    """One run. Made and used on one thread; publishers and consumers have their own."""
+
+    def __init__(self, options: Options, launcher: Launcher) -> None:
+        self._options = options
+        self._launcher = launcher
+        self._chance = random.Random(options.seed)
+        self._endpoint = f"127.0.0.1:{free_port()}"
+        self._oracles = {
+            name: Oracle(name, partitions, may_drop=name == DROPS) for name, partitions in PARTITIONS.items()
+        }
+        self._stop_publishing = threading.Event()
+        self._stop_consuming = threading.Event()
+        self._calm = threading.Event()
+        sources = count(1)
+        self._publishers = [
+            PublisherThread(
+                habit,
+                self._endpoint,
+                oracle,
+                partitions=PARTITIONS[name],
+                sources=sources,
+                chance=random.Random(self._chance.random()),
+                stop=self._stop_publishing,
+            )
+            for name, oracle in self._oracles.items()
+            for habit in (HABITS if name == KEEPS else HABITS[:3])
+        ]
+        tempers = [(KEEPS, Temper()), (KEEPS, Temper()), (DROPS, Temper(credit_records=300, pause_s=0.05))]
+        self._consumers = [
+            ConsumerThread(
+                str(number),
+                self._endpoint,
+                self._oracles[name],
+                temper,
+                hold_s=ACK_DEADLINE_S * 1.5,
+                chance=random.Random(self._chance.random()),
+                stop=self._stop_consuming,
+                calm=self._calm,
+            )
+            for number, (name, temper) in enumerate(tempers)
+        ]
+        self._kills = 0
+        self._kills_while_starting = 0
+        self._began = time.monotonic()
+        self._said = self._began
+
+    def run(self) -> Report:
+        """Run it to its end."""
+        self._options.say(f"seed {self._options.seed}, {self._options.kills} kills, broker on {self._endpoint}")
+        broker = self._start()
+        broker.ready()
+        self._make_sinks()
+        for thread in (*self._publishers, *self._consumers):
+            thread.start()
+        try:
+            while self._kills < self._options.kills:
+                self._round(broker, next_round(self._chance))
+                broker = self._start()
+            broker.ready()
+            self._finish()
+            if (code := broker.terminate()) != 0:
+                self._oracles[KEEPS].fault("faults", f"the broker ended with {code} when it was asked to stop")
+            self._look_again()
+        finally:
+            self._stop_publishing.set()
+            self._stop_consuming.set()
+            broker.kill()
+        return self._report()
+
+    def _start(self) -> BrokerProcess:
+        return self._launcher.start(self._options.directory / "store", self._endpoint)
+
+    def _make_sinks(self) -> None:
+        with Client(self._endpoint, settings=SETTINGS) as client:
+            client.sinks.create(
+                KEEPS,
+                partitions=PARTITIONS[KEEPS],
+                retry_backoff_min_s=BACKOFF_S[0],
+                retry_backoff_max_s=BACKOFF_S[1],
+                ack_deadline_s=ACK_DEADLINE_S,
+            )
+            client.sinks.create(
+                DROPS,
+                partitions=PARTITIONS[DROPS],
+                retry_backoff_min_s=BACKOFF_S[0],
+                retry_backoff_max_s=BACKOFF_S[1],
+                ack_deadline_s=ACK_DEADLINE_S,
+                overflow=Overflow.DROP_OLDEST,
+                max_disk_cache=DROPS_RECORDS_MAX,
+            )
+
+    def _round(self, broker: BrokerProcess, plan: Round) -> None:
+        """Let a broker live and kill it."""
+        try:
+            is_ready = broker.wait_ready(plan.life_s if plan.while_starting else 30.0) is not None
+            if not plan.while_starting:
+                if not is_ready:
+                    self._oracles[KEEPS].fault("faults", "the broker was not ready within 30 s")
+                until = time.monotonic() + plan.life_s
+                if plan.life_s > 0.05:
+                    self._check(replays=plan.replays)
+                self._stop_consuming.wait(max(0.0, until - time.monotonic()))
+            if is_ready and broker.has_ended():
+                raise BrokerEnded(f"the broker ended with {broker.wait()} by itself")
+        except BrokerEnded as error:
+            self._oracles[KEEPS].fault("faults", str(error))
+            return
+        broker.kill()
+        self._kills += 1
+        self._kills_while_starting += not is_ready
+        now = time.monotonic()
+        if now - self._said >= PROGRESS_S:
+            self._said = now
+            found = sum(sum(oracle.violations.values()) for oracle in self._oracles.values())
+            sent = sum(publisher.sent for publisher in self._publishers)
+            self._options.say(
+                f"{now - self._began:5.0f} s  {self._kills} kills  {sent} records sent  {found} violations"
+            )
+
+    # -- looking at the broker
+
+    def _check(self, *, replays: bool, all_told: bool = False) -> dict[str, SinkStats]:
+        """Ask the broker what it has, and compare."""
+        found: dict[str, SinkStats] = {}
+        with Client(self._endpoint, settings=SETTINGS) as client:
+            for name, oracle in self._oracles.items():
+                promised = oracle.promises()
+                found[name] = stats = client.sinks.stats(name)
+                oracle.check(stats, promised, all_told=all_told)
+                if replays:
+                    partition = self._chance.randrange(PARTITIONS[name])
+                    self._replay(client, oracle, partition, promised[partition][0])
+        return found
+
+    def _replay(self, client: Client, oracle: Oracle, partition: int, promised_end: int) -> None:
+        """Read what is stored of a partition, from its beginning or from somewhere near its end."""
+        start = None if self._chance.random() < 0.5 else max(0, promised_end - self._chance.randrange(1_000))
+        batch: list[int] = []
+        first = position = -1
+        try:
+            with client.replay(oracle.sink, partition=partition, start=start, on_gap="yield") as records:
+                for record in records:
+                    if isinstance(record, Gap):
+                        if not oracle.may_drop:
+                            oracle.fault("lost", f"a replay of {partition} met {record}")
+                        oracle.replayed(partition, first, batch)
+                        batch, position = [], record.last_offset + 1
+                        continue
+                    if position >= 0 and record.offset != position:
+                        oracle.fault("lost", f"a replay of {partition} went from {position} to {record.offset}")
+                    if not batch:
+                        first = record.offset
+                    batch.append(identity_of(record.value) or 0)
+                    position = record.offset + 1
+                    if len(batch) >= REPLAY_RECORDS_MAX:
+                        break
+        except OffsetTrimmed:
+            pass  # it was acked and trimmed while it was read
+        if 0 in batch:
+            oracle.fault("lost", f"a replay of {partition} read what nobody sent")
+        oracle.replayed(partition, first, batch)
+
+    # -- the end
+
+    def _finish(self) -> None:
+        """Let publishers finish and consumers catch up, then compare everything."""
+        self._stop_publishing.set()
+        for publisher in self._publishers:
+            publisher.join(DRAIN_S)
+            if publisher.is_alive():
+                self._oracles[KEEPS].fault("faults", f"{publisher.name} did not finish within {DRAIN_S:g} s")
+        self._calm.set()
+        self._drain()
+        self._stop_consuming.set()
+        for consumer in self._consumers:
+            consumer.join(DRAIN_S)
+            if consumer.is_alive():
+                self._oracles[KEEPS].fault("faults", f"{consumer.name} did not end within {DRAIN_S:g} s")
+
+    def _drain(self) -> None:
+        """Wait until everything is settled, and told."""
+        with Client(self._endpoint, settings=SETTINGS) as client:
+            for name, oracle in self._oracles.items():
+                until = time.monotonic() + DRAIN_S
+                for stats in client.sinks.watch(name, interval_s=0.1):
+                    if stats.pending() == 0 and oracle.untold(stats) == 0:
+                        break
+                    if time.monotonic() > until:
+                        left = f"{stats.pending()} records are pending, {oracle.untold(stats)} untold"
+                        oracle.fault("faults", f"{left} after {DRAIN_S:g} s without a kill: {stats}")
+                        break
+
+    def _look_again(self) -> None:
+        """After a clean stop everything is as it was."""
+        with self._start() as broker:
+            broker.ready()
+            found = self._check(replays=True, all_told=True)
+            self._dropped = self._oracles[DROPS].check_drops(found[DROPS])
+            if (left := found[KEEPS].pending()) != 0:
+                self._oracles[KEEPS].fault("acks_forgotten", f"{left} records are pending again after a clean stop")
+            if (code := broker.terminate()) != 0:
+                self._oracles[KEEPS].fault("faults", f"the broker ended with {code} when it was asked to stop")
+
+    def _read_log(self, log: Path) -> None:
+        """What a broker logged as an error is a fault: nothing here may surprise it."""
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        for line in lines:
+            if any(level in line for level in (" ERROR ", " CRITICAL ")):
+                self._oracles[KEEPS].fault("faults", f"the broker logged {line}")
+
+    def _report(self) -> Report:
+        self._read_log(self._options.directory / "store.log")
+        totals = [oracle.close() for oracle in self._oracles.values()]
+        for oracle in self._oracles.values():
+            for story in oracle.stories:
+                self._options.say(story)
+        return Report(
+            kills=self._kills,
+            kills_while_starting=self._kills_while_starting,
+            **total(oracle.violations for oracle in self._oracles.values()),
+            acknowledged=sum(found["acknowledged"] for found in totals),
+            delivered=sum(found["delivered"] for found in totals),
+            redelivered=sum(found["redelivered"] for found in totals),
+            dropped=self._dropped,
+            gaps=sum(found["gaps"] for found in totals),
+            given_up=sum(publisher.given_up for publisher in self._publishers),
+            elapsed_s=round(time.monotonic() - self._began, 1),
+            seed=self._options.seed,
+        )
+
+
+def run(options: Options) -> Report:
+    """Run a campaign."""
+    with Launcher() as launcher:
+        return Campaign(options, launcher).run()
+
+
+def main() -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fault.campaign", description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=None, help="draws the same lives again; the rest is chance")
+    parser.add_argument("--directory", type=Path, default=None, help="where the store is; kept")
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="holdfast-fault-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    report = run(Options(given.kills, seed, directory, say=lambda text: print(text, flush=True)))
+    if given.directory is None and report.ok:
+        shutil.rmtree(directory)
+    elif not report.ok:
+        print(f"store and log are in {directory}")
+    print(report.line(), flush=True)
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

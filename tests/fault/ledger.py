@@ -1,0 +1,186 @@
+"""What is known from outside about one partition: which record stands at which offset, and what became of it.
+
+Knowledge only grows. What contradicts it is a violation, told at once with the kind that it counts as.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntFlag
+from typing import Final
+
+from tests.fault.records import number_of, source_of
+
+_GROWTH: Final = 1 << 14
+
+Tell = Callable[[str, str], None]
+"""Takes a violation: its kind, and what happened."""
+
+
+class Seen(IntFlag):
+    """What was seen of an offset."""
+
+    RECEIPT = 1
+    """A publisher holds a receipt for it."""
+    DELIVERED = 2
+    """A consumer was given it."""
+    ACKING = 4
+    """A consumer has sent an ack for it."""
+    ACKED = 8
+    """The broker has answered OK to an ack for it."""
+    GAP = 16
+    """A consumer was told that it is gone."""
+
+
+class Ledger:
+    """Not safe for threads: the oracle owns it."""
+
+    def __init__(self, name: str, tell: Tell, *, may_drop: bool) -> None:
+        self._name = name
+        self._tell = tell
+        self._may_drop = may_drop
+        self._records = array("Q")
+        self._seen = bytearray()
+        self._epochs = array("Q")
+        """Owner epoch under which an offset was acked OK."""
+        self.end = 0
+        """Highest offset that is known, and one."""
+        self.receipts_end = 0
+        """One more than the highest offset with a receipt."""
+        self.frontier = 0
+        """Everything below was delivered or told as a gap."""
+        self.late: set[int] = set()
+        """Offsets below the frontier that were passed over when it moved."""
+        self.acked = 0
+        """Offsets with an ack that was answered OK."""
+        self.redelivered = 0
+        self.settled = 0
+        """What the broker said is settled below was checked up to here."""
+
+    def receipt(self, first: int, records: Sequence[int]) -> None:
+        """A publisher was told that ``records`` stand from ``first`` on."""
+        self._grow(first + len(records))
+        for offset, record in enumerate(records, first):
+            self._place(offset, record, "lost", "by its receipt")
+            self._seen[offset] |= Seen.RECEIPT
+        self.receipts_end = max(self.receipts_end, first + len(records))
+
+    def delivered(self, owner_epoch: int, records: Sequence[tuple[int, int]]) -> None:
+        """A consumer was given (offset, record)s, by rising offset."""
+        self._grow(records[-1][0] + 1)
+        for offset, record in records:
+            self._place(offset, record, "lost", "as it was delivered")
+            seen = self._seen[offset]
+            if seen & (Seen.DELIVERED | Seen.GAP) == Seen.GAP:
+                self._tell("disorder", f"{self._name} offset {offset} was delivered after it was told to be gone")
+            if seen & Seen.DELIVERED:
+                self.redelivered += 1
+                if seen & Seen.ACKED and owner_epoch >= self._epochs[offset]:
+                    self._tell("acks_forgotten", f"{self._name} offset {offset} was delivered again after its ack")
+            self._seen[offset] = seen | Seen.DELIVERED
+            self._advance(offset, offset + 1)
+
+    def replayed(self, first: int, records: Iterable[int]) -> None:
+        """A replay has read ``records`` from ``first`` on."""
+        for offset, record in enumerate(records, first):
+            self._grow(offset + 1)
+            self._place(offset, record, "lost", "as it was replayed")
+
+    def gap(self, first: int, last: int) -> None:
+        """A consumer was told that ``first`` to ``last`` are gone."""
+        self._grow(last + 1)
+        for offset in range(first, last + 1):
+            self._seen[offset] |= Seen.GAP
+        if not self._may_drop:
+            self._tell("lost", f"{self._name} has a gap {first} to {last}, and nothing may be dropped")
+        self._advance(first, last + 1)
+
+    def acking(self, first: int, last: int) -> None:
+        """A consumer is about to ack ``first`` to ``last``: of this, what was delivered counts."""
+        for offset in range(first, min(last + 1, self.end)):
+            if self._seen[offset] & Seen.DELIVERED:
+                self._seen[offset] |= Seen.ACKING
+
+    def acked_ok(self, owner_epoch: int, first: int, last: int) -> None:
+        """The broker has answered OK to an ack of ``first`` to ``last``."""
+        self._grow(last + 1)
+        for offset in range(first, last + 1):
+            if not self._seen[offset] & Seen.ACKED:
+                self._seen[offset] |= Seen.ACKED
+                self.acked += 1
+            self._epochs[offset] = max(self._epochs[offset], owner_epoch)
+
+    def settled_below(self, offset: int, what: str) -> None:
+        """The broker says that everything below ``offset`` is settled: check that a consumer had it."""
+        if offset > self.end:
+            self._tell("skipped", f"{self._name}: {what} is {offset}, beyond all that is known ({self.end})")
+        upto = min(offset, self.end)
+        for found in range(self.settled, upto):
+            if not self._seen[found] & (Seen.ACKING | Seen.GAP):
+                self._tell("skipped", f"{self._name}: {what} is {offset}, but {found} was neither acked nor a gap")
+        self.settled = max(self.settled, upto)
+
+    def never_acked(self) -> int:
+        """Offsets that no consumer tried to ack."""
+        return sum(not seen & Seen.ACKING for seen in self._seen[: self.end])
+
+    def close(self) -> tuple[int, int, int]:
+        """Check the whole of it at the end; returns offsets with a receipt, delivered, and told as gaps."""
+        counts = [0, 0, 0]
+        for offset in range(self.end):
+            seen = self._seen[offset]
+            counts[0] += bool(seen & Seen.RECEIPT)
+            counts[1] += bool(seen & Seen.DELIVERED)
+            counts[2] += bool(seen & Seen.GAP)
+            if not seen & (Seen.DELIVERED | Seen.GAP):
+                kind = "lost" if seen & Seen.RECEIPT else "skipped"
+                self._tell(kind, f"{self._name} offset {offset} was never delivered")
+        self._check_order()
+        return counts[0], counts[1], counts[2]
+
+    def _check_order(self) -> None:
+        """Each source's records stand in the order in which they were sent, each once."""
+        last: dict[int, int] = {}
+        places: dict[int, int] = {}
+        for offset in range(self.end):
+            record = self._records[offset]
+            if not record:
+                continue
+            source, number = source_of(record), number_of(record)
+            if record in places:
+                where = f"{places[record]} and {offset}"
+                self._tell("duplicates", f"{self._name}: record {number} of source {source} stands at {where}")
+            elif number <= last.get(source, 0):
+                before = f"{number} of source {source} stands at {offset}, behind {last[source]}"
+                self._tell("disorder", f"{self._name}: record {before}")
+            places[record] = offset
+            last[source] = max(last.get(source, 0), number)
+
+    def _advance(self, first: int, end: int) -> None:
+        if first > self.frontier:
+            self.late.update(range(self.frontier, first))
+        elif self.late:
+            found = self.late.intersection(range(first, min(end, self.frontier)))
+            for offset in found:
+                self._tell("disorder", f"{self._name} offset {offset} was first delivered after later ones")
+            self.late -= found
+        self.frontier = max(self.frontier, end)
+
+    def _place(self, offset: int, record: int, kind: str, how: str) -> None:
+        known = self._records[offset]
+        if known == 0:
+            self._records[offset] = record
+        elif known != record:
+            was = f"record {number_of(known)} of source {source_of(known)}"
+            now = f"record {number_of(record)} of source {source_of(record)}"
+            self._tell(kind, f"{self._name} offset {offset} held {was}, and {how} {now}")
+
+    def _grow(self, end: int) -> None:
+        missing = end - len(self._seen)
+        if missing > 0:
+            more = missing + _GROWTH
+            self._seen.extend(bytes(more))
+            self._records.extend([0] * more)
+            self._epochs.extend([0] * more)
+        self.end = max(self.end, end)

@@ -1,0 +1,24 @@
+"""Ten kills, as a part of every test run; ``make fault KILLS=n`` does more."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fault.campaign import Options, run
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed_ten_times(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    told: list[str] = []
+
+    report = run(Options(kills=10, seed=seed, directory=tmp_path, say=told.append))
+
+    assert report.ok, "\n".join([report.line(), *told])
+    assert report.kills == 10
+    assert report.acknowledged > 1_000
+    assert report.delivered > 1_000

@@ -1,0 +1,25 @@
+"""Where `holdfast deliver` is told to deliver to."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.cli.deliver import target_of
+from holdfast.cli.report import CommandFailed
+
+
+def test_an_address_is_the_http_target() -> None:
+    assert target_of("https://example.org/x", ["format=single"]) == (
+        "http",
+        {"url": "https://example.org/x", "format": "single"},
+    )
+
+
+def test_anything_else_is_a_name_and_options_keep_what_follows_the_first_equals_sign() -> None:
+    assert target_of("my.module:Target", ["query=a=b"]) == ("my.module:Target", {"query": "a=b"})
+
+
+@pytest.mark.parametrize("pair", ["path", "=x"])
+def test_an_option_without_a_name_or_value_is_refused(pair: str) -> None:
+    with pytest.raises(CommandFailed, match="is not NAME=VALUE"):
+        target_of("file", [pair])

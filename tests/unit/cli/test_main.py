@@ -1,0 +1,61 @@
+"""The command starts quickly, needs no extra for its help, and ends with codes that mean something."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from holdfast.cli import run
+from holdfast.cli.exits import ExitCode
+
+COMMANDS = ("serve", "demo", "bench", "sink", "publish", "peek", "tail", "replay", "deliver", "lag", "info")
+SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume")
+HEAVY = ("grpc", "google.protobuf", "rocksdict", "pyspark", "pyarrow", "plotly", "psutil", "pydantic", "opentelemetry")
+
+
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == ExitCode.OK
+    out = capsys.readouterr().out
+
+    assert [name for name in COMMANDS if name not in out] == []
+
+
+@pytest.mark.parametrize("words", [[name] for name in COMMANDS] + [["sink", name] for name in SINK_COMMANDS])
+def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--help"]) == ExitCode.OK
+    assert "Usage: holdfast" in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == ExitCode.OK
+    assert capsys.readouterr().out.strip() == version("holdfast")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from holdfast.cli import run; run(['--help']);"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ended.stderr.strip() == "[]"
+
+
+def test_without_its_extra_the_command_says_how_to_get_it() -> None:
+    code = "import sys; sys.modules['typer'] = None; from holdfast.cli import run; sys.exit(run(['info']))"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == ExitCode.LACKING
+    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.strip().endswith("pip install 'holdfast[cli]'")
+
+
+@pytest.mark.parametrize("argv", [["sink", "show"], ["nonsense"], ["peek", "a", "--count", "0"], ["info", "-o", "xml"]])
+def test_a_wrong_command_line_is_wrong_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(argv) == ExitCode.USAGE
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""Every known error has one sentence and the exit code that the table promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.broker.storage.errors import StoreFailed, StoreLocked
+from holdfast.cli.exits import ExitCode
+from holdfast.cli.extras import MissingExtra
+from holdfast.cli.report import CommandFailed, exit_code, known_errors, sentence
+from holdfast.client import errors
+from holdfast.deliver.errors import InvalidOption, TargetGone, UnknownTarget
+
+CODES = [
+    (errors.InvalidName("x"), ExitCode.USAGE),
+    (errors.RecordTooLarge("x"), ExitCode.USAGE),
+    (errors.SinkNotFound("x"), ExitCode.NOT_FOUND),
+    (errors.BrokerUnavailable("x"), ExitCode.UNAVAILABLE),
+    (errors.BrokerDraining("x"), ExitCode.UNAVAILABLE),
+    (errors.DeliveryTimeout("x"), ExitCode.UNAVAILABLE),
+    (errors.SinkExists("x"), ExitCode.REFUSED),
+    (errors.SinkFull("x"), ExitCode.REFUSED),
+    (errors.SinkNotEmpty("x"), ExitCode.REFUSED),
+    (errors.OffsetTrimmed("x"), ExitCode.REFUSED),
+    (errors.WriterFenced("x"), ExitCode.REFUSED),
+    (errors.GapError("x"), ExitCode.FAILED),
+    (errors.BrokerFault("x"), ExitCode.FAILED),
+    (UnknownTarget("x", ["http"]), ExitCode.USAGE),
+    (InvalidOption("http", "url", "it is needed"), ExitCode.USAGE),
+    (TargetGone("x"), ExitCode.FAILED),
+    (StoreLocked(Path("d"), 7), ExitCode.REFUSED),
+    (StoreFailed("write", "broken"), ExitCode.FAILED),
+    (MissingExtra("a broker", "broker"), ExitCode.LACKING),
+    (CommandFailed("x", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: type(value).__name__)
+def test_an_error_leads_to_its_exit_code(error: Exception, code: ExitCode) -> None:
+    assert isinstance(error, known_errors())
+    assert exit_code(error) is code
+
+
+def test_a_defect_is_no_known_error() -> None:
+    assert not isinstance(ValueError("x"), known_errors())
+
+
+def test_the_sentence_names_the_reason_of_the_broker() -> None:
+    assert sentence(errors.SinkNotFound("there is no sink 'a'")) == "holdfast: there is no sink 'a' (SINK_NOT_FOUND)"
+    assert sentence(CommandFailed("no")) == "holdfast: no"
