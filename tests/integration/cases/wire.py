@@ -111,13 +111,20 @@ class DeliverCall(_Stream[pb.DeliverRequest, pb.DeliverResponse]):
         self.told: list[pb.DeliverResponse] = []
         """Everything that came, in order."""
 
+        self._passed: list[pb.DeliverResponse] = []
+        """What came and was not asked for yet."""
+
     def next(self, kind: str) -> pb.DeliverResponse:
-        """Return the next response of a kind; the others are in ``told``."""
+        """Return the first response of a kind that was not returned yet."""
+        for index, passed in enumerate(self._passed):
+            if passed.WhichOneof("response") == kind:
+                return self._passed.pop(index)
         while True:
             response = self.take()
             self.told.append(response)
             if response.WhichOneof("response") == kind:
                 return response
+            self._passed.append(response)
 
     def delivered(self, records: int) -> list[pb.Delivery]:
         """Return the next deliveries, until they hold ``records`` records."""

@@ -82,6 +82,8 @@ class Lane:
         """Next offset to look at: entries are sent from here, gaps told."""
         self._answered_end = 0
         """Highest end of what this owner has answered."""
+        self._failed_from = 0
+        """Where the last failure was: what is in flight from here on was sent after it, the rest before."""
         self.redelivered = 0
         """Records sent again, in the life of this process."""
         self._history: list[tuple[int, int]] = []
@@ -96,7 +98,7 @@ class Lane:
         self.owner, self.owner_epoch, self._usage = owner, owner_epoch, usage
         self.revision, self._history = 0, []
         self.position = min(self.cursor.watermark, self.cursor.told)
-        self._answered_end = 0
+        self._answered_end = self._failed_from = 0
 
     def release(self, *, failed: bool) -> None:
         """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head."""
@@ -122,10 +124,14 @@ class Lane:
         return {flight.base for flight in self._flights}
 
     def pages_allowed(self, now: float) -> int | None:
-        """How many pages may be sent now; None is no bound but the credit."""
+        """How many pages may be sent now; None is no bound but the credit.
+
+        A probe need not wait for answers to what was sent before the failure, nor do these say anything about it.
+        """
         if len(self.cursor.beyond) >= HOLES_MAX and self._flights:
             return 0
-        return self.resend.pages_allowed(now, len(self._flights))
+        sent_since = sum(flight.first >= self._failed_from for flight in self._flights)
+        return self.resend.pages_allowed(now, sent_since)
 
     def send(self, base: int, end: int, size: int, now: float, *, records_max: int | None = None) -> list[Range]:
         """Put a page in flight and return its ranges to process; none when all of it is settled."""
@@ -237,7 +243,7 @@ class Lane:
         self.revision += 1
         self._remember(0)
         self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
-        self.position, self._answered_end = offset, 0
+        self.position, self._answered_end, self._failed_from = offset, 0, 0
         return Revocation(0, self.revision)
 
     def pause(self, reason: str) -> Revocation | None:
@@ -257,6 +263,7 @@ class Lane:
 
     def _fail_at(self, offset: int) -> Revocation:
         self.cursor = self.cursor.failed(offset)
+        self._failed_from = offset
         return self._revoke(offset)
 
     def _revoke(self, first: int) -> Revocation:
@@ -356,7 +363,7 @@ class Lane:
         if self._flights and self._lowest_unsettled() != head:
             self._deadline_base = now
         if answered:
-            if fresh:
+            if fresh and settled.end > self._failed_from:
                 self.resend.settled(now, watermark=self.cursor.watermark, next_offset=next_offset)
             # A gap was seen only when something behind it is answered: it may still wait on its way to the consumer.
             self._answered_end = max(self._answered_end, settled.end)

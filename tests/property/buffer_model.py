@@ -1,0 +1,155 @@
+"""What a sink should be, in a few lines: a list of records per partition, and what became of each.
+
+The machine in ``test_buffer_model`` tells it what was asked and what was answered; the model says what is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.broker.core.lane import Lane
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.runtime.events import Delivered, GapMet, Revoked
+from tests.unit.broker.running import delivered_values
+
+PENDING, ACKED, DROPPED = "pending", "acked", "dropped"
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition as its publishers and its only subscription should see it."""
+
+    values: list[bytes] = field(default_factory=list)
+    """By offset; every record that was answered with a receipt."""
+
+    states: list[str] = field(default_factory=list)
+    told: set[int] = field(default_factory=set)
+    """Dropped offsets that a consumer has heard of."""
+
+    unsure: dict[int, int] = field(default_factory=dict)
+    """Offsets whose drop may still be forgotten by a kill, and the attempts they had."""
+
+    attempts: dict[int, int] = field(default_factory=dict)
+    in_flight: dict[int, int] = field(default_factory=dict)
+    """Offset to revision."""
+
+    void: list[tuple[int, int, int]] = field(default_factory=list)
+    """(owner epoch, revision, offset) of deliveries that were taken back."""
+
+    position: int = 0
+    """Next offset that the consumer expects to hear of."""
+
+    # -- what publishers see
+
+    def append(self, first: int, values: list[bytes]) -> None:
+        """A receipt: offsets follow those before, and none is given out twice."""
+        assert first == len(self.values), f"offset {first} was given out, {len(self.values)} is next"
+        self.values += values
+        self.states += [PENDING] * len(values)
+
+    # -- what the consumer sees
+
+    def delivered(self, event: Delivered) -> None:
+        """Records come in order, whole, once, and nothing is passed over in silence."""
+        attempts = dict(event.attempts)
+        for offset, value in delivered_values(event):
+            self._pass_over(offset)
+            assert self.states[offset] == PENDING, f"{offset} was delivered and is {self.states[offset]}"
+            assert offset not in self.in_flight, f"{offset} was delivered twice"
+            assert value == self.values[offset], f"{offset} holds another record's value"
+            assert attempts.get(offset, 0) == self.attempts.get(offset, 0), f"{offset} has wrong attempts"
+            self.in_flight[offset] = event.revision
+            self.position = offset + 1
+
+    def gap_met(self, event: GapMet) -> None:
+        """A gap speaks of dropped records only."""
+        self._pass_over(event.gap.first)
+        for offset in range(event.gap.first, event.gap.end):
+            assert self.states[offset] != PENDING, f"{offset} is pending and was told as dropped"
+            self.told.add(offset)
+        self.position = event.gap.end
+
+    def _pass_over(self, offset: int) -> None:
+        assert offset >= self.position, f"{offset} came after {self.position}"
+        for passed in range(self.position, offset):
+            silent = self.states[passed] == PENDING or (self.states[passed] == DROPPED and passed not in self.told)
+            assert not silent, f"{passed} is {self.states[passed]} and was passed over"
+
+    def revoked(self, event: Revoked, owner_epoch: int) -> None:
+        """Everything from there on comes again."""
+        for offset, revision in list(self.in_flight.items()):
+            if offset >= event.first:
+                self.void.append((owner_epoch, revision, offset))
+                del self.in_flight[offset]
+        self.position = min(self.position, event.first)
+
+    def gone(self, owner_epoch: int, *, failed: bool) -> None:
+        """The consumer is gone: what it had comes again, and the lowest of it has failed."""
+        if failed and self.in_flight:
+            self.failed(min(self.in_flight))
+        self.void += [(owner_epoch, revision, offset) for offset, revision in self.in_flight.items()]
+        self.in_flight.clear()
+
+    def taken(self, lane: Lane) -> None:
+        """A consumer owns the partition anew: it begins where nothing is left unsaid below."""
+        for offset in range(min(lane.position, len(self.states))):
+            unsaid = self.states[offset] == PENDING or (self.states[offset] == DROPPED and offset not in self.told)
+            assert not unsaid, f"a new owner begins at {lane.position}, above {offset}"
+        self.position = lane.position
+
+    def acked(self, offset: int) -> None:
+        self.states[offset] = ACKED
+        self.in_flight.pop(offset, None)
+        self.attempts.pop(offset, None)
+
+    def failed(self, offset: int) -> None:
+        self.attempts[offset] = self.attempts.get(offset, 0) + 1
+
+    # -- drops
+
+    def learn_drops(self, log: PartitionLog) -> set[int]:
+        """Note what the log says was dropped; returns what is new and was pending."""
+        fresh: set[int] = set()
+        for gap in log.gaps:
+            for offset in range(gap.first, gap.end):
+                if self.states[offset] == PENDING:
+                    assert offset not in self.in_flight, f"{offset} was dropped in flight"
+                    fresh.add(offset)
+                    self.states[offset] = DROPPED
+                    self.unsure[offset] = self.attempts.pop(offset, 0)
+        return fresh
+
+    def forget_drops(self, log: PartitionLog, attempts_kept: dict[int, int]) -> None:
+        """After a kill: what was not sure to be dropped, and was not, waits as before.
+
+        Its last failure may be forgotten with the drop: one more attempt is granted, none is made up.
+        """
+        for offset, attempts in self.unsure.items():
+            if log.gap_at(offset) is None:
+                self.states[offset] = PENDING
+                self.told.discard(offset)
+                kept = attempts_kept.get(offset, 0)
+                assert kept <= attempts, f"{offset} has attempts that nobody made"
+                if kept:
+                    self.attempts[offset] = kept
+        self.unsure.clear()
+
+    def count(self, state: str) -> int:
+        return self.states.count(state)
+
+    # -- at any moment
+
+    def check(self, log: PartitionLog, lane: Lane) -> None:
+        """The account balances, and is this one."""
+        cursor = lane.cursor
+        assert log.tail.next_offset == len(self.values)
+        assert cursor.balances(len(self.values))
+        assert (cursor.acked, cursor.dropped) == (self.count(ACKED), self.count(DROPPED))
+        assert cursor.pending(len(self.values)) == self.count(PENDING)
+        assert [cursor.is_settled(offset) for offset in range(len(self.states))] == [
+            state != PENDING for state in self.states
+        ]
+        assert lane.records_in_flight == len(self.in_flight)
+        assert dict(cursor.attempts) == self.attempts
+        assert log.earliest <= next((o for o, s in enumerate(self.states) if s == PENDING), len(self.states))
+        assert log.records >= self.count(PENDING)
