@@ -5,6 +5,7 @@ The machine in ``test_buffer_model`` tells it what was asked and what was answer
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from holdfast.broker.core.lane import Lane
@@ -27,9 +28,12 @@ class Partition:
     """Dropped offsets that a consumer has heard of."""
 
     unsure: dict[int, int] = field(default_factory=dict)
-    """Offsets whose drop may still be forgotten by a kill, and the attempts they had."""
+    """Offsets whose drop nobody has waited for, and the attempts they had: a kill may forget it."""
 
     attempts: dict[int, int] = field(default_factory=dict)
+    shaky: Counter[int] = field(default_factory=Counter)
+    """Failures that nobody has waited for: a kill may forget them."""
+
     in_flight: dict[int, int] = field(default_factory=dict)
     """Offset to revision."""
 
@@ -86,7 +90,7 @@ class Partition:
     def gone(self, owner_epoch: int, *, failed: bool) -> None:
         """The consumer is gone: what it had comes again, and the lowest of it has failed."""
         if failed and self.in_flight:
-            self.failed(min(self.in_flight))
+            self.failed(min(self.in_flight), waited_for=False)
         self.void += [(owner_epoch, revision, offset) for offset, revision in self.in_flight.items()]
         self.in_flight.clear()
 
@@ -102,8 +106,15 @@ class Partition:
         self.in_flight.pop(offset, None)
         self.attempts.pop(offset, None)
 
-    def failed(self, offset: int) -> None:
+    def failed(self, offset: int, *, waited_for: bool) -> None:
         self.attempts[offset] = self.attempts.get(offset, 0) + 1
+        if not waited_for:
+            self.shaky[offset] += 1
+
+    def durable(self) -> None:
+        """Something was answered, so what was written before it is durable too."""
+        self.unsure.clear()
+        self.shaky.clear()
 
     # -- drops
 
@@ -119,20 +130,20 @@ class Partition:
                     self.unsure[offset] = self.attempts.pop(offset, 0)
         return fresh
 
-    def forget_drops(self, log: PartitionLog, attempts_kept: dict[int, int]) -> None:
-        """After a kill: what was not sure to be dropped, and was not, waits as before.
-
-        Its last failure may be forgotten with the drop: one more attempt is granted, none is made up.
-        """
+    def killed(self, log: PartitionLog, lane: Lane) -> None:
+        """What nobody has waited for may be forgotten: a drop, or a failure; never is one made up."""
+        kept = dict(lane.cursor.attempts)
         for offset, attempts in self.unsure.items():
             if log.gap_at(offset) is None:
                 self.states[offset] = PENDING
                 self.told.discard(offset)
-                kept = attempts_kept.get(offset, 0)
-                assert kept <= attempts, f"{offset} has attempts that nobody made"
-                if kept:
-                    self.attempts[offset] = kept
-        self.unsure.clear()
+                self.attempts[offset] = attempts
+        for offset, attempts in list(self.attempts.items()):
+            found = kept.get(offset, 0)
+            assert attempts - self.shaky[offset] <= found <= attempts, f"{offset} has {found} of {attempts} attempts"
+            self.attempts[offset] = found
+        self.attempts = {offset: attempts for offset, attempts in self.attempts.items() if attempts}
+        self.durable()
 
     def count(self, state: str) -> int:
         return self.states.count(state)

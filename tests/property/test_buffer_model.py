@@ -171,11 +171,13 @@ class BufferMachine(RuleBasedStateMachine):
 
     async def confirm(self) -> None:
         """Wait for every append that is under way."""
-        for _, _, append, _ in self.queued:
+        waited = list(self.queued)
+        for _, _, append, _ in waited:
             await append.done
         self.notice()
-        for each in self.model:
-            each.unsure.clear()  # a drop is durable before the append that it made room for
+        if waited:
+            for each in self.model:
+                each.durable()
 
     # -- the idempotent writer
 
@@ -299,7 +301,7 @@ class BufferMachine(RuleBasedStateMachine):
                 whole = [Range(first, end)]
                 results = await self.hand.subscription.ack(partition, self.answer(partition), whole, until=True)
                 assert results[-1][2] is Outcome.OK
-                for offset in range(first, end):
+                for offset in range(end):
                     if model.states[offset] == PENDING:
                         model.acked(offset)
                     else:
@@ -332,7 +334,7 @@ class BufferMachine(RuleBasedStateMachine):
                 await self.hand.subscription.retry(
                     partition, self.answer(partition), [Range(offset, offset + 1)], delay_s=delay, reason=""
                 )
-                self.model[partition].failed(offset)
+                self.model[partition].failed(offset, waited_for=True)
                 self.notice()
 
         self.run(work())
@@ -345,7 +347,7 @@ class BufferMachine(RuleBasedStateMachine):
             for partition, lane in zip(self.model, lanes, strict=True):
                 deadline = lane.deadline()
                 if deadline is not None and self.clock.now >= deadline:
-                    partition.failed(min(partition.in_flight))
+                    partition.failed(min(partition.in_flight), waited_for=False)
             self.hand.subscription.let_time_pass()
             self.notice()
             assert all(lane.deadline() is None or self.clock.now < (lane.deadline() or 0.0) for lane in lanes)
@@ -420,8 +422,7 @@ class BufferMachine(RuleBasedStateMachine):
             if append.first + len(found) <= tail:
                 self.model[number].append(append.first, found)
         for partition, log in zip(self.model, self.buffer.logs, strict=True):
-            cursor = self.buffer.subscription("default").lanes[log.number].cursor
-            partition.forget_drops(log, dict(cursor.attempts))
+            partition.killed(log, self.buffer.subscription("default").lanes[log.number])
             partition.learn_drops(log)
         self.session = None
         await self.join()

@@ -87,7 +87,8 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
                     raise SinkNotFound(request.name)
                 yield pb.WatchSinkStatsResponse(stats=stats)
                 try:
-                    await asyncio.wait_for(self._broker.ended(), interval / 1_000_000)
+                    async with asyncio.timeout(interval / 1_000_000):
+                        await self._broker.ended()
                 except TimeoutError:
                     continue
                 self._broker.check_serving()

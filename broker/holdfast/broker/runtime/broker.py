@@ -173,7 +173,8 @@ class Broker:
     async def _sweep(self) -> None:
         while not self._ended.is_set():
             try:
-                await asyncio.wait_for(self._ended.wait(), SWEEP_S)
+                async with asyncio.timeout(SWEEP_S):
+                    await self._ended.wait()
             except TimeoutError:
                 for writers in self.writers.values():
                     writers.sweep()

@@ -87,7 +87,8 @@ class Consumer:
         timers += self._subscription.handover_timers()
         wait = max(0.0, min(timers) - self._subscription.now()) if timers else None
         try:
-            await asyncio.wait_for(self.wakeup.wait(), wait)
+            async with asyncio.timeout(wait):
+                await self.wakeup.wait()
         except TimeoutError:
             self._subscription.let_time_pass()
 

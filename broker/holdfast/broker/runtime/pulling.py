@@ -54,7 +54,8 @@ class Puller:
                 if taken or left <= 0:
                     return taken
                 try:
-                    await asyncio.wait_for(self.consumer.wakeup.wait(), min(left, 1.0))
+                    async with asyncio.timeout(min(left, 1.0)):
+                        await self.consumer.wakeup.wait()
                 except TimeoutError:
                     continue
             return []

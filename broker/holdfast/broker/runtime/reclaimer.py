@@ -68,7 +68,8 @@ class Reclaimer:
                     continue
                 self._event.clear()
                 try:
-                    await asyncio.wait_for(self._event.wait(), IDLE_S if self._due else None)
+                    async with asyncio.timeout(IDLE_S if self._due else None):
+                        await self._event.wait()
                 except TimeoutError:
                     await self._reclaim(next(iter(self._due)))
         except StoreFenced as failure:
