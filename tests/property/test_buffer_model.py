@@ -92,7 +92,11 @@ class BufferMachine(RuleBasedStateMachine):
             self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(asyncio.wait_for(work, 20))
+        async def bounded() -> T:
+            async with asyncio.timeout(20):
+                return await work
+
+        return self.loop.run_until_complete(bounded())
 
     def new_store(self) -> Store:
         return MemoryStore()
