@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEMA: Final = "tick bigint, entity string, sensor string, taken_at timestamp, fields map<string, double>"
-LOOK_S: Final = 0.5
+LOOK_S: Final = 1
 
 
 def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

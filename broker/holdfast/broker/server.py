@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,13 +21,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
+from holdfast.broker.exporting import ExportingError
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.sink_service import SinkServicer
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
-from holdfast.broker.settings import BrokerSettings, load
+from holdfast.broker.settings import BrokerSettings, address, load
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
 from holdfast.broker.storage.memory import MemoryStore
@@ -59,7 +61,7 @@ class Serving:
         recovered = recover(store)
         self.settings = settings
         self.fenced = asyncio.Event()
-        self.instruments = telemetry.instruments(settings)
+        self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
         self.broker = Broker(
             recovered.journal,
             Found(recovered.start_count, recovered.next_sink, recovered.age_us, recovered.sinks, recovered.due),
@@ -107,6 +109,7 @@ class Serving:
         try:
             self.port = server.add_insecure_port(self.settings.listen)
         except RuntimeError as error:
+            await asyncio.to_thread(self.instruments.close)
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
         broker.start()
         self.instruments.watch(broker)
@@ -127,8 +130,8 @@ class Serving:
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
         await self.broker.drain()
         await self._server.stop(self.settings.drain_s)
-        self.instruments.close()
         await self.broker.close()
+        await asyncio.to_thread(self.instruments.close)  # last: what the end itself did is told too
         _log.info("broker has stopped")
 
     async def _until_fenced(self) -> None:
@@ -140,6 +143,18 @@ class Serving:
         await self._health.set(READINESS, status)
 
 
+def check_listen(listen: str) -> None:
+    """Raise ``OSError`` with the system's reason when an address cannot be had: gRPC gives none, and logs its own."""
+    host, port = address(listen)
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        raise OSError(f"cannot listen on {listen}: {error.strerror}") from error
+
+
 def open_store(settings: BrokerSettings) -> Store:
     """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
     # A broker in memory runs without RocksDB.
@@ -148,24 +163,33 @@ def open_store(settings: BrokerSettings) -> Store:
     return RocksStore(settings.data_dir)
 
 
-def serve(settings: BrokerSettings, on_ready: Callable[[str], None] = lambda _: None) -> int:
+def serve(
+    settings: BrokerSettings,
+    on_ready: Callable[[str], None] = lambda _: None,
+    on_metrics: Callable[[str], None] = lambda _: None,
+) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced.
 
-    Raises ``StoreError`` when the store cannot be opened and ``OSError`` when the address cannot be bound.
+    ``on_metrics`` is told the URL that Prometheus may ask, if there is one, before ``on_ready`` is told HOST:PORT.
+    Raises ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
+    ``ExportingError`` when an ``OTEL_…`` variable is wrong.
     """
     store = open_store(settings)
 
     async def run() -> int:
         try:
+            check_listen(settings.listen)
             serving = Serving(settings, store, SystemClock(), data_dir=str(settings.data_dir.resolve()))
             await serving.start()
-        except OSError:
+        except (OSError, ExportingError):
             store.close()
             raise
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
+        if serving.instruments.metrics_url:
+            on_metrics(serving.instruments.metrics_url)
         on_ready(serving.endpoint)
         waiting = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(serving.fenced.wait())]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -18,6 +18,7 @@ from holdfast.cli.extras import needed_for
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from holdfast.cli.output import Output, say, write_json
 from holdfast.cli.report import CommandFailed
+from holdfast.cli.telemetry import exporting
 
 
 def deliver(
@@ -62,7 +63,7 @@ def deliver(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    with connect(endpoint) as client:
+    with exporting("holdfast-deliver"), connect(endpoint) as client:
         deliverer = Deliverer(client, sink, target, settings=settings)
 
         def stop(number: int, frame: FrameType | None) -> None:

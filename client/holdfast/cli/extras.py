@@ -18,6 +18,7 @@ PACKAGE_EXTRAS: Final = {
     "pydantic_settings": "broker",
     "pydantic": "broker",
     "rocksdict": "broker",
+    "opentelemetry": "cli",
     "httpx2": "deliver",
     "pyarrow": "spark",
     "pyspark": "spark",

@@ -17,6 +17,7 @@ from holdfast.cli.exits import ExitCode
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from holdfast.cli.output import Output, write_json, write_table
 from holdfast.cli.report import CommandFailed
+from holdfast.cli.telemetry import exporting
 
 if TYPE_CHECKING:
     from holdfast.client import Receipt
@@ -69,6 +70,7 @@ def publish(
     encoded_key = None if key is None else _encode(key)
     with (
         _values(values, file, whole=whole) as found,
+        exporting("holdfast-publish"),
         connect(endpoint) as client,
         client.publisher(sink) as publisher,
     ):

@@ -54,7 +54,8 @@ def sentence(error: BaseException) -> str:
     """What is said about ``error``: its text, and the broker's reason where there is one."""
     reason = getattr(error, "reason", "")
     text = str(error) or type(error).__name__
-    return f"holdfast: {text} ({reason})" if isinstance(reason, str) and reason else f"holdfast: {text}"
+    named = isinstance(reason, str) and reason and reason not in text
+    return f"holdfast: {text} ({reason})" if named else f"holdfast: {text}"
 
 
 def _client_exit_code(error: BaseException, errors: ModuleType) -> ExitCode:

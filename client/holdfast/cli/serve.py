@@ -1,7 +1,8 @@
 """`holdfast serve`: runs a broker in the foreground.
 
 Options win over the environment (``HOLDFAST_...``), the environment over the file, the file over the
-defaults. The first line of standard output says where it listens, once it serves.
+defaults. The first line of standard output says where it listens, once it serves; the second where Prometheus
+may ask, if it may.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ def serve(
         typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one. Else 127.0.0.1:7461."),
     ] = None,
     metrics_listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where Prometheus may ask; else nowhere.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where Prometheus may ask; port 0 takes a free one. Else nowhere."),
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="How much is logged, on standard error.")] = LogLevel.INFO,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Without any option it keeps its data in ./holdfast-data."""
     with needed_for("a broker", "broker"):
+        from holdfast.broker.exporting import ExportingError
         from holdfast.broker.server import serve as run
         from holdfast.broker.settings import SettingsError, load
     if config is not None and not config.is_file():
@@ -63,14 +66,19 @@ def serve(
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
+    metrics: list[str] = []
+
     def ready(endpoint: str) -> None:
         if output is Output.JSON:
-            write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve()})
+            found = {"metrics": metrics[0]} if metrics else {}
+            write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve(), **found})
         else:
-            print(f"listening on {endpoint}", flush=True)
+            print("\n".join([f"listening on {endpoint}", *(f"metrics at {url}" for url in metrics)]), flush=True)
 
     try:
-        code = run(settings, on_ready=ready)
+        code = run(settings, on_ready=ready, on_metrics=metrics.append)
+    except ExportingError as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
     except OSError as error:
         raise CommandFailed(str(error)) from error
     raise typer.Exit(ExitCode.OK if code == 0 else ExitCode.FAILED)

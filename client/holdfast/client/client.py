@@ -27,6 +27,7 @@ from holdfast.client.settings import (
 )
 from holdfast.client.sinks import Sinks
 from holdfast.client.subscriber import Subscriber
+from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import (
     BrokerInfo,
     DeliveredRecord,
@@ -139,10 +140,13 @@ class Client:
             # A draining broker has done nothing of it, and says so.
             return isinstance(error, BrokerDraining) or (retry_maybe_sent and error.retryable)
 
-        response, _ = self._unary.call(
-            lambda t: BufferServiceStub(self._channels.of_sink(sink)).PublishBatch(request, timeout=t),
-            may_retry=may_retry,
-        )
+        with Telemetry(sink).sending(partition, len(records)) as span:
+            response, _ = self._unary.call(
+                lambda t: BufferServiceStub(self._channels.of_sink(sink)).PublishBatch(
+                    request, timeout=t, metadata=span.metadata
+                ),
+                may_retry=may_retry,
+            )
         return [convert.receipt(receipt) for receipt in response.receipts]
 
     def subscriber(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.client import convert
 from holdfast.client.answers import Answer, Verb
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import duration
 from holdfast.client.errors import BrokerDraining
-from holdfast.client.ranges import merge
+from holdfast.client.ranges import count, merge
+from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import DeliveredRecord, PeekedRecord, SettleResult
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
@@ -41,15 +42,18 @@ class Pulling:
             may_retry=lambda error: isinstance(error, BrokerDraining),
             extra_s=wait_s,
         )
+        Telemetry(sink, subscription).read("pull", len(response.records))
         return [convert.delivered_record(record) for record in response.records]
 
     def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
         """Settle records."""
-        acks = [answer.message().ack for answer in _answers(records, Verb.ACK)]
-        if not acks:
+        answers = _answers(records, Verb.ACK)
+        if not answers:
             return []
+        acks = [answer.message().ack for answer in answers]
         request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks)
-        response, _ = self._unary.call(lambda t: self._stub(sink).Ack(request, timeout=t))
+        with Telemetry(sink, subscription).settling(Verb.ACK, *_told(answers)):
+            response, _ = self._unary.call(lambda t: self._stub(sink).Ack(request, timeout=t))
         return [convert.settle_result(result) for result in response.results]
 
     def nack(
@@ -63,11 +67,12 @@ class Pulling:
     ) -> list[SettleResult]:
         """Give records back."""
         answers = _answers(records, Verb.NACK, delay_s=delay_s, reason=reason)
-        nacks = [answer.message().nack for answer in answers]
-        if not nacks:
+        if not answers:
             return []
+        nacks = [answer.message().nack for answer in answers]
         request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks)
-        response, _ = self._unary.call(lambda t: self._stub(sink).Nack(request, timeout=t))
+        with Telemetry(sink, subscription).settling(Verb.NACK, *_told(answers)):
+            response, _ = self._unary.call(lambda t: self._stub(sink).Nack(request, timeout=t))
         return [convert.settle_result(result) for result in response.results]
 
     def peek(self, sink: str, *, partition: int, offset: int | None, max_records: int) -> list[PeekedRecord]:
@@ -88,3 +93,9 @@ def _answers(
         Answer(verb, *group, merge((offset, offset) for offset in offsets), delay_s, reason)
         for group, offsets in groups.items()
     ]
+
+
+def _told(answers: Sequence[Answer]) -> tuple[int | None, int]:
+    """The partition, if all are of one, and how many records they are about."""
+    partitions = {answer.partition for answer in answers}
+    return partitions.pop() if len(partitions) == 1 else None, sum(count(answer.ranges) for answer in answers)

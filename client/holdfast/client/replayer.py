@@ -32,6 +32,7 @@ from holdfast.client.errors import (
 from holdfast.client.retry import RetryState
 from holdfast.client.settings import RetryPolicy
 from holdfast.client.status import from_call
+from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import Gap, ReplayedRecord, StoredPage
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
@@ -66,6 +67,7 @@ class PageReplay:
             raise InvalidRange("start and start_time: give one of them")
         self._channels = channels
         self._sink = sink
+        self._telemetry = Telemetry(sink)
         self._partition = partition
         self._next = start
         self._start_time = start_time
@@ -160,6 +162,7 @@ class PageReplay:
                         if page is not None:
                             self._next = page.last_offset + 1
                             self._retry.succeeded()
+                            self._telemetry.read("replay", len(page))
                             yield page
                 elif kind == "gap":
                     gap = convert.gap(response.gap)

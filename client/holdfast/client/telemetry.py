@@ -8,16 +8,23 @@ few calls that do nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
 from typing import Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, TraceFlags, TracerProvider
+
+from holdfast.client.errors import HoldfastError
 
 SCOPE: Final = "holdfast.client"
 LINKS_MAX: Final = 128
 TRACEPARENT_FIELDS: Final = 4
+DURATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+"""Bounds of the buckets of durations, as the conventions advise."""
 
 Attributes = Mapping[str, str | int]
 
@@ -49,7 +56,7 @@ def format_traceparent(context: SpanContext) -> str:
 def links_of(traceparents: Iterable[str]) -> list[Link]:
     """Return links to what wrote these contexts, each once, up to 128."""
     found = (parse_traceparent(text) for text in dict.fromkeys(traceparents) if text)
-    return [Link(context) for context in found if context is not None][:LINKS_MAX]
+    return list(islice((Link(context) for context in found if context is not None), LINKS_MAX))
 
 
 class SendSpan:
@@ -63,6 +70,11 @@ class SendSpan:
         self.traceparent = format_traceparent(span.get_span_context())
         """Travels with the page."""
 
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What travels with a single call."""
+        return (("traceparent", self.traceparent),) if self.traceparent else ()
+
     def end(self, error: str = "") -> float:
         """End it and return its seconds; ``error`` is a reason, never a text."""
         if error:
@@ -75,7 +87,15 @@ class SendSpan:
 class Telemetry:
     """The instruments of one sink's publisher, subscriber or replay."""
 
-    def __init__(self, sink: str, subscription: str = "") -> None:
+    def __init__(
+        self,
+        sink: str,
+        subscription: str = "",
+        *,
+        tracers: TracerProvider | None = None,
+        meters: MeterProvider | None = None,
+    ) -> None:
+        """Without providers the process's own are used."""
         self._sink = sink
         self._common: dict[str, str | int] = {
             "messaging.system": "holdfast",
@@ -83,8 +103,8 @@ class Telemetry:
         }
         if subscription:
             self._common["messaging.consumer.group.name"] = subscription
-        self._tracer = trace.get_tracer(SCOPE)
-        meter = metrics.get_meter(SCOPE)
+        self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracers)
+        meter = metrics.get_meter(SCOPE, meter_provider=meters)
         self._sent = meter.create_counter(
             "messaging.client.sent.messages", unit="{message}", description="Records published"
         )
@@ -92,10 +112,16 @@ class Telemetry:
             "messaging.client.consumed.messages", unit="{message}", description="Records handed to the user"
         )
         self._operation = meter.create_histogram(
-            "messaging.client.operation.duration", unit="s", description="Until the broker had answered"
+            "messaging.client.operation.duration",
+            unit="s",
+            description="Until the broker had answered",
+            explicit_bucket_boundaries_advisory=DURATION_S,
         )
         self._process = meter.create_histogram(
-            "messaging.process.duration", unit="s", description="From taking a delivery to settling it"
+            "messaging.process.duration",
+            unit="s",
+            description="From taking a delivery to settling it",
+            explicit_bucket_boundaries_advisory=DURATION_S,
         )
 
     @staticmethod
@@ -103,17 +129,18 @@ class Telemetry:
         """Return the caller's context, for a page that is sent later by another thread."""
         return otel_context.get_current()
 
-    def _attributes(self, operation: str, kind: str, partition: int, count: int) -> dict[str, str | int]:
+    def _attributes(self, operation: str, kind: str, partition: int | None, count: int) -> dict[str, str | int]:
+        place = {} if partition is None else {"messaging.destination.partition.id": str(partition)}
         return {
             **self._common,
+            **place,
             "messaging.operation.name": operation,
             "messaging.operation.type": kind,
-            "messaging.destination.partition.id": str(partition),
             "messaging.batch.message_count": count,
         }
 
-    def send(self, partition: int, count: int, context: object) -> SendSpan:
-        """Start the span of a page."""
+    def send(self, partition: int | None, count: int, context: object) -> SendSpan:
+        """Start the span of a page, or of records that the broker distributes."""
         span = self._tracer.start_span(
             f"send {self._sink}",
             context=context if isinstance(context, otel_context.Context) else None,
@@ -130,6 +157,32 @@ class Telemetry:
             attributes["error.type"] = error
         self._sent.add(count, attributes)
         self._operation.record(elapsed_s, attributes)
+
+    @contextmanager
+    def sending(self, partition: int | None, count: int) -> Iterator[SendSpan]:
+        """Span and count records that are sent in a single call; an exception with a ``reason`` ends it as failed."""
+        span = self.send(partition, count, self.current_context())
+        try:
+            yield span
+        except HoldfastError as error:
+            self.sent(span, count, error.reason)
+            raise
+        self.sent(span, count)
+
+    @contextmanager
+    def settling(self, operation: str, partition: int | None, count: int) -> Iterator[None]:
+        """Span and time the settling of records in a single call."""
+        span, began = self.settle(operation, partition, count, None), time.monotonic()
+        try:
+            yield
+        except HoldfastError as error:
+            self.settled(span, time.monotonic() - began, error.reason)
+            raise
+        self.settled(span, time.monotonic() - began)
+
+    def read(self, operation: str, count: int) -> None:
+        """Count records that were read without being delivered by a stream: ``pull`` or ``replay``."""
+        self._consumed.add(count, {**self._common, "messaging.operation.name": operation})
 
     def deliver(self, partition: int, count: int, traceparents: Iterable[str]) -> Span:
         """Count a delivery and start the span of its processing, linked to the sends of its records."""
@@ -151,7 +204,7 @@ class Telemetry:
         span.end()
         self._process.record(elapsed_s, attributes)
 
-    def settle(self, operation: str, partition: int, count: int, delivery: Span | None) -> Span:
+    def settle(self, operation: str, partition: int | None, count: int, delivery: Span | None) -> Span:
         """Start the span of an ack or nack, linked to its delivery."""
         context = None if delivery is None else delivery.get_span_context()
         return self._tracer.start_span(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.deliver.source import SourceDelivery
 
 _SCOPE: Final = "holdfast.deliver"
+_DURATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60)
+"""Bounds of the buckets of the target's answers."""
 
 
 class Instruments:
@@ -47,7 +49,10 @@ class Instruments:
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracers)
         meter = metrics.get_meter(_SCOPE, meter_provider=meters)
         self._duration = meter.create_histogram(
-            "holdfast.deliver.duration", unit="s", description="Time that the target took for one batch."
+            "holdfast.deliver.duration",
+            unit="s",
+            description="Time that the target took for one batch.",
+            explicit_bucket_boundaries_advisory=_DURATION_S,
         )
         self._records = meter.create_counter(
             "holdfast.deliver.records", unit="{record}", description="Records that the target took."
@@ -86,6 +91,9 @@ class Instruments:
                 "holdfast.offset.first": batch.first_offset,
                 "holdfast.offset.last": batch.last_offset,
             },
+            # The text of an exception may quote a record.
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             yield lambda outcome: self._sent(span, self._clock() - started, batch, attributes, outcome)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, StatusCode
 from pyspark import TaskContext
 
 SCOPE: Final = "holdfast.spark"
@@ -32,8 +32,20 @@ def task(operation: str, sink: str) -> Iterator[None]:
         attributes["spark.task.attempt"] = context.attemptNumber()
     tracer = trace.get_tracer(SCOPE)
     try:
-        with tracer.start_as_current_span(f"spark {operation} {sink}", kind=SpanKind.INTERNAL, attributes=attributes):
-            yield
+        with tracer.start_as_current_span(
+            f"spark {operation} {sink}",
+            kind=SpanKind.INTERNAL,
+            attributes=attributes,
+            # The text of an exception may quote a row.
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield
+            except Exception as error:
+                span.set_attribute("error.type", type(error).__name__)
+                span.set_status(StatusCode.ERROR)
+                raise
     finally:
         flush((trace.get_tracer_provider(), metrics.get_meter_provider()))
 

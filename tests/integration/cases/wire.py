@@ -46,6 +46,10 @@ class _Stream(Generic[Request, Response]):
             raise from_call(failure) from failure
         return response
 
+    def half_close(self) -> None:
+        """Say that nothing more will be sent."""
+        self._requests.put(None)
+
     def close(self) -> None:
         """End the call and the connection."""
         self._requests.put(None)

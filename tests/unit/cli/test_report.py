@@ -50,3 +50,7 @@ def test_a_defect_is_no_known_error() -> None:
 def test_the_sentence_names_the_reason_of_the_broker() -> None:
     assert sentence(errors.SinkNotFound("there is no sink 'a'")) == "holdfast: there is no sink 'a' (SINK_NOT_FOUND)"
     assert sentence(CommandFailed("no")) == "holdfast: no"
+
+
+def test_a_reason_that_the_text_gives_already_is_not_said_twice() -> None:
+    assert sentence(StoreFailed("write", "broken")) == "holdfast: store could not write: broken"

@@ -18,7 +18,14 @@ The `reason` is API; the text is not. Facts are attributes and travel as `ErrorI
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+SHOWN_MAX: Final = 140
+"""Characters of what a caller sent that an error repeats: errors travel in headers, which have a bound."""
+
+
+def _shown(given: object) -> str:
+    return str(given)[:SHOWN_MAX]
 
 
 class BrokerError(Exception):
@@ -54,7 +61,8 @@ class InvalidSetting(Invalid):
     reason = "INVALID_SETTING"
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} = {value}: must be {allowed}", field=name, value=value, allowed=allowed)
+        shown = _shown(value)
+        super().__init__(f"{name} = {shown}: must be {allowed}", field=name, value=shown, allowed=allowed)
 
 
 class InvalidPage(Invalid):
@@ -147,7 +155,7 @@ class SinkNotFound(BrokerError):
     reason = "SINK_NOT_FOUND"
 
     def __init__(self, sink: str) -> None:
-        super().__init__(f"there is no sink {sink!r}", sink=sink)
+        super().__init__(f"there is no sink {_shown(sink)!r}", sink=_shown(sink))
 
 
 class SubscriptionNotFound(BrokerError):
@@ -156,7 +164,8 @@ class SubscriptionNotFound(BrokerError):
     reason = "SUBSCRIPTION_NOT_FOUND"
 
     def __init__(self, sink: str, subscription: str) -> None:
-        super().__init__(f"sink {sink!r} has no subscription {subscription!r}", sink=sink, subscription=subscription)
+        shown = _shown(subscription)
+        super().__init__(f"sink {sink!r} has no subscription {shown!r}", sink=sink, subscription=shown)
 
 
 class SinkExists(BrokerError):

@@ -63,6 +63,7 @@ class _Flight:
     end: int
     size: int
     unsettled: int
+    age_us: int
 
 
 Results = list[tuple[Range, Outcome]]
@@ -90,6 +91,7 @@ class Lane:
         self._flights: deque[_Flight] = deque()
         self._usage = InFlight()
         self._deadline_base = 0.0
+        self._settled_ages: list[int] = []
 
     # -- ownership
 
@@ -133,8 +135,13 @@ class Lane:
         sent_since = sum(flight.first >= self._failed_from for flight in self._flights)
         return self.resend.pages_allowed(now, sent_since)
 
-    def send(self, base: int, end: int, size: int, now: float, *, records_max: int | None = None) -> list[Range]:
-        """Put a page in flight and return its ranges to process; none when all of it is settled."""
+    def send(
+        self, base: int, end: int, size: int, now: float, *, records_max: int | None = None, age_us: int = 0
+    ) -> list[Range]:
+        """Put a page in flight and return its ranges to process; none when all of it is settled.
+
+        ``age_us`` is the page's age stamp; ``take_settled_ages`` hands it out again.
+        """
         ranges = list(self.cursor.unsettled(Range(max(base, self.position), end)))
         if records_max is not None:
             ranges, end = _first_of(ranges, records_max, end)
@@ -144,7 +151,7 @@ class Lane:
         records = sum(r.size for r in ranges)
         if not self._flights:
             self._deadline_base = now
-        self._flights.append(_Flight(base, ranges[0].first, ranges[-1].end, size, records))
+        self._flights.append(_Flight(base, ranges[0].first, ranges[-1].end, size, records, age_us))
         self._usage.records += records
         self._usage.size += size
         again = sum(min(r.end, self.cursor.sent) - r.first for r in ranges if r.first < self.cursor.sent)
@@ -180,6 +187,11 @@ class Lane:
         if asked.end > end:
             results.append((Range(max(asked.first, end), asked.end), Outcome.STALE))
         return results
+
+    def take_settled_ages(self) -> list[int]:
+        """Age stamps of the deliveries of a page whose last record was answered since this was asked last."""
+        found, self._settled_ages = self._settled_ages, []
+        return found
 
     def nack(
         self,
@@ -282,7 +294,7 @@ class Lane:
                 kept = sum(r.size for r in self.cursor.unsettled(Range(flight.first, first)))
                 self._usage.records -= flight.unsettled - kept
                 if kept:
-                    self._flights.append(_Flight(flight.base, flight.first, first, flight.size, kept))
+                    self._flights.append(_Flight(flight.base, flight.first, first, flight.size, kept, flight.age_us))
                 else:
                     self._usage.size -= flight.size
                 break
@@ -305,7 +317,7 @@ class Lane:
         for revision, first in self._history:
             if revision > answer.revision:
                 return first
-        return 1 << 63
+        return 1 << 64
 
     def _judged(self, answer: Answer, asked: Range) -> Results:
         """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
@@ -358,6 +370,8 @@ class Lane:
                 self._usage.records -= fresh
                 if flight.unsettled == 0:
                     self._usage.size -= flight.size
+                    if answered:
+                        self._settled_ages.append(flight.age_us)
         self._flights = deque(flight for flight in self._flights if flight.unsettled)
         self.cursor, fresh = self.cursor.settle(settled, how)
         if self._flights and self._lowest_unsettled() != head:

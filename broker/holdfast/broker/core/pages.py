@@ -20,6 +20,8 @@ PAGE_BYTES_MAX: Final = 1 << 20
 PAGE_FRAMING_BYTES: Final = 64
 """Room for the tags and lengths of one run, so that a full page of values is not over the bound."""
 TRACEPARENT_MAX: Final = 128
+TRACES_MAX: Final = 16
+"""Publishers' contexts kept per page; further parts keep offset and time only."""
 
 
 class Encoding(IntEnum):
@@ -62,7 +64,7 @@ class Part:
     """Wall clock, microseconds since 1970-01-01 UTC."""
 
     traceparent: str = ""
-    """W3C context of the publisher, or empty."""
+    """W3C context of the publisher, or empty; never set beyond the first 16 parts of a page."""
 
 
 @dataclass(frozen=True, slots=True)

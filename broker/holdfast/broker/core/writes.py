@@ -124,6 +124,8 @@ class DropGap:
     first: int
 
 
+NUMBER_BITS: Final = 40
+"""A page number is the start count, and in so many lower bits a count within it."""
 WHOLE_SINK: Final = 0xFFFF_FFFF
 """Stands for all partitions of a sink in ``Due``."""
 
@@ -154,7 +156,14 @@ class PutDue:
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """Delete the bytes of pages that are due, and their ledger entry."""
+    """Delete the bytes of pages that are due. Their space comes back later, so the ledger keeps them until then."""
+
+    due: Due
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """The space of pages that were due has come back: the ledger forgets them."""
 
     due: Due
 
@@ -191,6 +200,7 @@ Write = (
     | DropGap
     | PutDue
     | Reclaim
+    | Reclaimed
     | PutQuarantine
     | PutAge
 )

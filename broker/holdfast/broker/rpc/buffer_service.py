@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
-from holdfast.broker.core.errors import InvalidPage, InvalidPartition, InvalidPull, InvalidRange, RecordTooLarge
+from holdfast.broker.core.errors import (
+    InvalidPage,
+    InvalidPartition,
+    InvalidPull,
+    InvalidRange,
+    RecordTooLarge,
+    SinkNotFound,
+)
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
@@ -31,6 +38,10 @@ PULL_WAIT_US_MAX: Final = 60_000_000
 PULL_CONSUMER: Final = "pull"
 ANSWERS_MAX: Final = 1_024
 PEEK_RECORDS: Final = (10, 1_000)
+PEEK_BYTES: Final = 8 << 20
+"""Bytes of an answer after which nothing more is put into it."""
+
+_T = TypeVar("_T")
 
 
 class BufferServicer(pb_grpc.BufferServiceServicer):
@@ -62,10 +73,11 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 f"a call takes 1 to {BATCH_RECORDS_MAX} records, not {len(request.records)}", field="records"
             )
         receipts: list[record_pb2.Receipt] = []
+        traceparent = convert.traceparent(context.invocation_metadata())
         for partition, chosen in self._routed(buffer, request).items():
             pages = [
                 page.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records)
-                for page in records.pages_of(chosen, partition)
+                for page in records.pages_of(chosen, partition, traceparent)
             ]
             for append in await buffer.append_all(pages):
                 await append.done
@@ -94,7 +106,8 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
 
     async def Pull(self, request: pb.PullRequest, context: Any) -> pb.PullResponse:
         self._broker.check_serving()
-        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        buffer = self._broker.sink(request.sink)
+        subscription = buffer.subscription(request.subscription)
         default, most = PULL_RECORDS
         wait_us = convert.duration_us(request.wait)
         consumer_id = request.consumer_id or PULL_CONSUMER
@@ -103,7 +116,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 f"max_records is up to {most}, wait 0 to 60 s, consumer_id 1 to 64 of [A-Za-z0-9._-]", field="request"
             )
         puller = subscription.pullers.get(consumer_id)
-        taken = await puller.take(request.max_records or default, wait_us / 1_000_000)
+        taken = await self._unless_over(buffer, puller.take(request.max_records or default, wait_us / 1_000_000))
         response = pb.PullResponse()
         for event in taken:
             if isinstance(event, Delivered):
@@ -111,6 +124,19 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             else:
                 response.gaps.append(convert.gap(event.partition, event.gap))
         return response
+
+    async def _unless_over(self, buffer: Buffer, work: Coroutine[Any, Any, _T]) -> _T:
+        """What ``work`` returns, unless the broker ends its streams or the sink is deleted before."""
+        working = asyncio.ensure_future(work)
+        ends = [asyncio.ensure_future(self._broker.ended()), asyncio.ensure_future(buffer.gone.wait())]
+        try:
+            await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                self._broker.check_serving()
+                raise SinkNotFound(buffer.name)
+            return working.result()
+        finally:
+            await _cancelled([working, *ends])
 
     async def Ack(self, request: pb.AckRequest, context: Any) -> pb.AckResponse:
         self._broker.check_serving()
@@ -163,14 +189,13 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
 
     async def _until_ended(self, steps: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The steps of a replay, until the broker ends its streams."""
-        ended = asyncio.ensure_future(self._broker.ended())
+        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._broker.ended())]
         try:
             while True:
-                step = asyncio.ensure_future(anext(steps, None))
-                await asyncio.wait([step, ended], return_when=asyncio.FIRST_COMPLETED)
+                step: asyncio.Future[Any] = asyncio.ensure_future(anext(steps, None))
+                waiting[1:] = [step]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if not step.done():
-                    step.cancel()
-                    await asyncio.gather(step, return_exceptions=True)
                     self._broker.check_serving()
                     return
                 found = step.result()
@@ -178,14 +203,14 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                     return
                 yield found
         finally:
-            ended.cancel()
+            await _cancelled(waiting)  # the reader may be gone, and the next step may never come
 
     async def Peek(self, request: pb.PeekRequest, context: Any) -> pb.PeekResponse:
         buffer = self._broker.sink(request.sink)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))
         default, most = PEEK_RECORDS
-        left = min(request.max_records or default, most)
+        left, room = min(request.max_records or default, most), PEEK_BYTES
         replay = Replay(buffer, request.partition, self._broker.services.pages)
         offset = request.offset if request.HasField("offset") else None
         if offset is None:
@@ -198,13 +223,19 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 continue
             for entry, body in step.pages:
                 for found in records.placed(entry, body, Range(start, entry.end)):
-                    if left == 0:
+                    shown = records.peeked(found)
+                    response.records.append(shown)
+                    left, room = left - 1, room - shown.ByteSize()
+                    if left == 0 or room <= 0:
                         return response
-                    response.records.append(records.peeked(found))
-                    left -= 1
-            if left == 0:
-                return response
         return response
+
+
+async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel what is not done, and return when all of it has ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _delivered(event: Delivered) -> list[pb.DeliveredRecord]:

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from holdfast.broker.core.errors import InvalidRange
 from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.pages import Body, Durability, Entry, Gap, Incoming
+from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.runtime.publishing import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
@@ -44,6 +44,14 @@ def duration_us(value: Duration) -> int:
 def incoming(page: pb.PublishPage) -> Incoming:
     """A page from a publish stream."""
     return Incoming(page.partition, page.encoding, page.record_count, page.crc32, page.body, page.traceparent)
+
+
+def traceparent(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+    """The W3C context in a call's metadata, where tracing clients put it; empty for none and for one too long."""
+    for name, value in metadata or ():
+        if name == "traceparent" and isinstance(value, str) and len(value) <= TRACEPARENT_MAX:
+            return value
+    return ""
 
 
 def receipt(sink: str, partition: int, stored: Stored) -> record_pb2.Receipt:

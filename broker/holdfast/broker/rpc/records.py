@@ -9,6 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from holdfast.broker.core.errors import InvalidPage
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
@@ -17,6 +20,8 @@ from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 
 NO_TIME: Final = -(1 << 63)
+EVENT_TIME_S: Final = (-62_135_596_800, 253_402_300_799)
+"""What a `Timestamp` may hold."""
 SHOWN_MAX: Final = 4_096
 
 
@@ -29,26 +34,26 @@ class Placed:
     record: record_pb2.Record
 
 
-def pages_of(records: Sequence[record_pb2.Record], partition: int) -> Iterator[Incoming]:
+def pages_of(records: Sequence[record_pb2.Record], partition: int, traceparent: str = "") -> Iterator[Incoming]:
     """Records of one partition as pages, each within the bounds of a page."""
     first = size = 0
     for index, record in enumerate(records):
         length = _size(record)
         full = index > first and (size + length > PAGE_BYTES_MAX or index - first >= PAGE_RECORDS_MAX)
         if full:
-            yield _page(records[first:index], partition)
+            yield _page(records[first:index], partition, traceparent)
             first, size = index, 0
         size += length
     if first < len(records):
-        yield _page(records[first:], partition)
+        yield _page(records[first:], partition, traceparent)
 
 
 def _size(record: record_pb2.Record) -> int:
-    headers = sum(len(header.key) + len(header.value) + 8 for header in record.headers)
-    return len(record.value) + len(record.key) + headers + 16
+    """At least what a record takes of a body: its bytes, its places in the columns, a frame around its headers."""
+    return record.ByteSize() + 24
 
 
-def _page(records: Sequence[record_pb2.Record], partition: int) -> Incoming:
+def _page(records: Sequence[record_pb2.Record], partition: int, traceparent: str) -> Incoming:
     run = record_pb2.RecordRun(
         value_lengths=[len(record.value) for record in records], values=b"".join(record.value for record in records)
     )
@@ -57,12 +62,19 @@ def _page(records: Sequence[record_pb2.Record], partition: int) -> Incoming:
         run.keys = b"".join(record.key for record in records)
     if any(record.HasField("event_time") for record in records):
         run.event_times_us.extend(
-            timestamp_us(record.event_time) if record.HasField("event_time") else NO_TIME for record in records
+            _event_time_us(record.event_time) if record.HasField("event_time") else NO_TIME for record in records
         )
     if any(record.headers for record in records):
         run.headers.extend(record_pb2.Headers(entries=record.headers) for record in records)
     body = record_pb2.RecordPage(runs=[run]).SerializeToString()
-    return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body)
+    return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body, traceparent)
+
+
+def _event_time_us(time: Timestamp) -> int:
+    first, last = EVENT_TIME_S
+    if not first <= time.seconds <= last or not 0 <= time.nanos < 1_000_000_000:
+        raise InvalidPage("event_time is outside of the years 1 to 9999", field="records.event_time")
+    return timestamp_us(time)
 
 
 def placed(entry: Entry, body: Body, within: Range) -> Iterator[Placed]:
@@ -117,13 +129,13 @@ def _shown(value: bytes) -> tuple[str, str]:
         return base64.b64encode(value[:SHOWN_MAX]).decode(), "base64"
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text, "text"
     return text, "json"
 
 
 def _text(value: bytes) -> str:
     try:
-        return value.decode()
+        return value.decode()[:SHOWN_MAX]
     except UnicodeDecodeError:
-        return base64.b64encode(value).decode()
+        return base64.b64encode(value[:SHOWN_MAX]).decode()[:SHOWN_MAX]

@@ -130,6 +130,7 @@ class Broker:
         for stored in found.sinks:
             self._add_stored(stored)
         self._sweeper: asyncio.Task[None] | None = None
+        self._deletions: set[asyncio.Future[None]] = set()
 
     def _fenced(self, then: Callable[[StoreFenced], None]) -> Callable[[StoreFenced], None]:
         def fenced(failure: StoreFenced) -> None:
@@ -180,11 +181,20 @@ class Broker:
                     writers.sweep()
                 for buffer in list(self.sinks.values()):
                     buffer.sweep()
-                    for subscription in buffer.subscriptions.values():
-                        lanes = await lane_states(buffer, subscription)
-                        self.services.instruments.measured(buffer.name, subscription.name, lanes)
+                    if self.services.instruments.wants_lag:
+                        await self._measure(buffer)
                 self.committer.look_at_disk()
                 self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
+
+    async def _measure(self, buffer: Buffer) -> None:
+        for subscription in list(buffer.subscriptions.values()):
+            try:
+                lanes = await lane_states(buffer, subscription)
+            except StoreFenced as damage:
+                _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
+                return
+            if not buffer.deleted:
+                self.services.instruments.measured(buffer.name, subscription.name, lanes)
 
     # -- sinks
 
@@ -226,8 +236,20 @@ class Broker:
             raise SinkNotEmpty(name, buffer.pending)
         del self.sinks[name]
         del self.writers[name]
+        deletion = asyncio.ensure_future(self._finish(buffer))
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deleted)
+        await asyncio.shield(deletion)  # whoever asked may go away: what was begun is brought to its end
+
+    async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()
-        _log.info("sink was deleted sink=%s", name)
+        self.services.instruments.forgotten(buffer.name)
+        _log.info("sink was deleted sink=%s", buffer.name)
+
+    def _deleted(self, deletion: asyncio.Future[None]) -> None:
+        self._deletions.discard(deletion)
+        if not deletion.cancelled():
+            deletion.exception()  # perhaps nobody is left to ask for it
 
     # -- streams, and the end
 
@@ -265,6 +287,7 @@ class Broker:
     async def close(self) -> None:
         """Stop everything and give the store up."""
         await self.drain()
+        await asyncio.gather(*self._deletions, return_exceptions=True)
         for buffer in self.sinks.values():
             await buffer.close()
         if self._sweeper is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.errors import SinkNotFound, SubscriptionNotFound
+from holdfast.broker.core.errors import SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.limits import Wait, admit
 from holdfast.broker.core.log import PartitionLog
@@ -250,7 +250,7 @@ class Buffer:
         return append
 
     def _committed(self, partition: int, entries: list[Entry]) -> None:
-        self._services.instruments.ingested(self.name, partition, entries)
+        self._services.instruments.ingested(self.name, partition, entries, self.age_now_us())
         for subscription in self.subscriptions.values():
             subscription.wake(partition, new_page=True)
         self.changed.fire()
@@ -312,7 +312,11 @@ class Buffer:
             await self._trim_event.wait()
             self._trim_event.clear()
             while self._trim_due:
-                await self._trim(self.logs[self._trim_due.pop()])
+                log = self.logs[self._trim_due.pop()]
+                try:
+                    await self._trim(log)
+                except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
+                    _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
     async def _trim(self, log: PartitionLog) -> None:
         while log.pages:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
-from holdfast.broker.core.writes import PutCursor, Write
+from holdfast.broker.core.writes import NUMBER_BITS, PutCursor, Write
 from holdfast.broker.runtime.clock import Clock
 from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Lineup, cut
 from holdfast.broker.runtime.pulse import Pulse
@@ -27,7 +27,6 @@ GROW_BYTES: Final = 16 << 20
 """Under load a group waits until this much has come ..."""
 GROW_S: Final = 0.015
 """... but not longer than this."""
-NUMBER_BITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,16 @@ class Consumer:
                 await self._sleep(began)
         raise self.closed
 
+    def next_timer(self, looked_at: float) -> float | None:
+        """When the next timer of its lanes, or of a handover, runs out that had not at ``looked_at``."""
+        timers = [t for lane in self._subscription.lanes_of(self.id) if (t := lane.next_timer(looked_at)) is not None]
+        return min([*timers, *self._subscription.handover_timers()], default=None)
+
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
-        timers = [t for lane in self._subscription.lanes_of(self.id) if (t := lane.next_timer(looked_at)) is not None]
-        timers += self._subscription.handover_timers()
-        wait = max(0.0, min(timers) - self._subscription.now()) if timers else None
+        timer = self.next_timer(looked_at)
         try:
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(max(0.0, timer - self._subscription.now()) if timer is not None else None):
                 await self.wakeup.wait()
         except TimeoutError:
             self._subscription.let_time_pass()
@@ -151,8 +154,9 @@ class Consumer:
             if stop is not None and entry.base >= stop:
                 break
             first = max(entry.base, lane.position)
-            if not chosen and next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
-                lane.tell(entry.end)
+            if next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
+                if not chosen:
+                    lane.tell(entry.end)
                 continue
             full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
             spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= size_max
@@ -169,7 +173,7 @@ class Consumer:
         now = self._subscription.now()
         pages: list[tuple[Entry, Body]] = []
         ranges: list[Range] = []
-        sent_before = lane.cursor.sent
+        sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
         for entry, body in zip(entries, bodies, strict=True):
             if body is None:
                 if not pages:
@@ -178,7 +182,7 @@ class Consumer:
             left = None if records_max is None else records_max - sum(r.size for r in ranges)
             if left is not None and left <= 0:
                 break
-            ranges += lane.send(entry.base, entry.end, entry.size, now, records_max=left)
+            ranges += lane.send(entry.base, entry.end, entry.size, now, records_max=left, age_us=entry.age_us)
             pages.append((entry, body))
         if not ranges:
             self.wakeup.set()
@@ -194,7 +198,7 @@ class Consumer:
             attempts=attempts,
             resend=first < sent_before,
         )
-        self._subscription.delivered(partition, event)
+        self._subscription.delivered(event, lane.redelivered - redelivered_before)
         self.emit(event)
         return event
 

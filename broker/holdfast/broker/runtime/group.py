@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from holdfast.broker.core.log import PartitionLog, Tail
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Encoding, Entry, Incoming, Part
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, TRACES_MAX, Body, Encoding, Entry, Incoming, Part
 from holdfast.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
 
 BULK_BYTES: Final = 4 << 20
@@ -124,7 +124,7 @@ def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:
             age_us=first.age_us,
             bytes_before=tail.appended_bytes,
             pages_before=tail.appended_pages,
-            parts=tuple(Part(a.first, a.accepted_at_us, a.page.traceparent) for a in run),
+            parts=_parts(run),
         )
         tail = replace(
             tail,
@@ -140,6 +140,12 @@ def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:
     share.tail = tail
     group.writes.append(PutTail(lineup.sink, lineup.log.number, tail))
     group.writes.extend(append.slot for append in share.appends if append.slot is not None)
+
+
+def _parts(run: list[Append]) -> tuple[Part, ...]:
+    """Every append's place; only the first ones keep who published them, as the store does."""
+    kept = [Part(a.first, a.accepted_at_us, a.page.traceparent) for a in run[:TRACES_MAX]]
+    return (*kept, *(Part(a.first, a.accepted_at_us) for a in run[TRACES_MAX:]))
 
 
 def _runs(appends: list[Append]) -> Iterable[list[Append]]:

@@ -16,23 +16,32 @@ if TYPE_CHECKING:
 class Instruments:
     """Called on the loop, once per event; must be quick and must not fail."""
 
-    def ingested(self, sink: str, partition: int, entries: Sequence[Entry]) -> None:
-        """Pages have become durable."""
+    wants_lag: bool = False
+    """Whether ``measured`` is to be called: with many sinks it is work, so only while somebody looks."""
+
+    def ingested(self, sink: str, partition: int, entries: Sequence[Entry], age_now_us: int) -> None:
+        """Pages have become durable; ``age_now_us`` is the time now on the clock of their age stamps."""
 
     def synced(self, synced: Synced) -> None:
         """A batch was committed."""
 
-    def delivered(self, sink: str, subscription: str, event: Delivered, now_us: int) -> None:
-        """Pages were put in flight."""
+    def delivered(self, sink: str, subscription: str, event: Delivered, redelivered: int, now_us: int) -> None:
+        """Pages were put in flight, ``redelivered`` of their records not for the first time."""
 
-    def settled(self, sink: str, subscription: str, outcome: str, records: int) -> None:
-        """Records were settled."""
+    def settled(self, sink: str, subscription: str, partition: int, outcome: str, records: int) -> None:
+        """Records were settled: ``acked``, ``dropped`` or ``skipped``."""
+
+    def resided(self, sink: str, subscription: str, seconds: Sequence[float]) -> None:
+        """Pages were answered to their last record, so long after they had been accepted."""
 
     def failed(self, sink: str, subscription: str, why: str) -> None:
-        """A delivery failed and will be repeated."""
+        """A delivery failed and will be repeated: ``nack``, ``deadline`` or ``disconnect``."""
 
     def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
         """The lag of a subscription, once a second."""
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         """Records were dropped."""
+
+    def forgotten(self, sink: str) -> None:
+        """A sink was deleted."""

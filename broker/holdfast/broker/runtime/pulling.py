@@ -16,6 +16,10 @@ from holdfast.broker.runtime.events import Delivered, Event, GapMet
 if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
 
+ANSWER_BYTES: Final = 8 << 20
+"""Bytes of pages after which a call takes no more: the last page may be as large again, and it must still be sent."""
+LOOK_S: Final = 1.0
+"""A call that waits looks again after this, woken or not."""
 _NO_BOUND: Final = 1 << 62
 
 
@@ -38,23 +42,30 @@ class Puller:
 
     @property
     def alive(self) -> bool:
-        """The lease holds, and nobody has taken the id over."""
-        return self.consumer.closed is None and self._subscription.now() < self.lease_until
+        """A call is under way or the lease holds, and nobody has taken the id over."""
+        held = self._lock.locked() or self._subscription.now() < self.lease_until
+        return self.consumer.closed is None and held
 
     async def take(self, records_max: int, wait_s: float) -> list[Delivered | GapMet]:
-        """Up to ``records_max`` records; waits up to ``wait_s`` seconds for the first."""
+        """Up to ``records_max`` records, and not many more bytes than one message holds well.
+
+        Waits up to ``wait_s`` seconds for the first.
+        """
         async with self._lock:
             until = self._subscription.now() + wait_s
             while self.consumer.closed is None:
                 self.extend()
                 self.consumer.wakeup.clear()
+                began = self._subscription.now()
                 self._subscription.let_time_pass()
                 taken = await self._take_now(records_max)
-                left = until - self._subscription.now()
-                if taken or left <= 0:
+                now = self._subscription.now()
+                if taken or now >= until:
                     return taken
+                timer = self.consumer.next_timer(began)
+                looked_at_next = min(until, now + LOOK_S, timer if timer is not None else until)
                 try:
-                    async with asyncio.timeout(min(left, 1.0)):
+                    async with asyncio.timeout(max(0.0, looked_at_next - now)):
                         await self.consumer.wakeup.wait()
                 except TimeoutError:
                     continue
@@ -62,15 +73,16 @@ class Puller:
 
     async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []
-        left = records_max
+        left, size = records_max, 0
         for lane in self._subscription.lanes_of(self.consumer.id):
             partition = self._subscription.partition_of(lane)
-            while left > 0 and not self._subscription.moving(partition):
+            while left > 0 and size < ANSWER_BYTES and not self._subscription.moving(partition):
                 event = await self.consumer.take(partition, lane, records_max=left)
                 if event is None:
                     break
                 if isinstance(event, Delivered):
                     left -= sum(found.size for found in event.ranges)
+                    size += sum(len(body.data) for _, body in event.pages)
                     taken.append(event)
                 elif isinstance(event, GapMet):
                     taken.append(event)

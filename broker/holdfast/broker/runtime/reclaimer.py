@@ -2,6 +2,7 @@
 
 A partition's pages are reclaimed when ``BATCH_BYTES`` of them are due or nothing new became due for a while. The next
 range is not deleted before the last one is compacted: two tombstones side by side make the store rewrite live files.
+The ledger forgets a range only then, so that a crash in between leaves no file that nobody would ever look at again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.writes import Due, Reclaim
+from holdfast.broker.core.writes import Due, Reclaim, Reclaimed
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.store import Journal
 
 _log: Final = logging.getLogger(__name__)
 BATCH_BYTES: Final = 64 << 20
+LOOSE_BYTES: Final = 16 << 20
+"""Small pages deleted before the store is asked for their room: less than this stays in its log and buffers anyway."""
 IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096
 """Single deletes of small pages in one batch."""
@@ -32,6 +35,8 @@ class Reclaimer:
         self._committer = committer
         self._due: dict[tuple[int, int, bool], list[Due]] = {}
         self._sizes: dict[tuple[int, int, bool], int] = {}
+        self._loose_bytes = 0
+        """Small pages deleted since the last compaction of theirs."""
         self._event = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reclaim")
         self._task: asyncio.Task[None] | None = None
@@ -82,11 +87,27 @@ class Reclaimer:
         if not bulk and len(runs) > DELETES_MAX:
             self.add(runs[DELETES_MAX:])
             runs = runs[:DELETES_MAX]
-        await self._committer.write([Reclaim(run) for run in runs])
+        deletes, ends = [Reclaim(run) for run in runs], [Reclaimed(run) for run in runs]
         size = sum(run.size for run in runs)
         first, last = min(run.first for run in runs), max(run.last for run in runs)
-        if bulk or size >= BATCH_BYTES:
-            whole = Due(sink, partition, bulk, first, last, size)
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.compact, whole)
+        self._loose_bytes += 0 if bulk else size
+        if bulk or self._loose_bytes >= LOOSE_BYTES:
+            self._loose_bytes = self._loose_bytes if bulk else 0
+            await self._committer.write(deletes)
+            if not await self._compacted(Due(sink, partition, bulk, first, last, size)):
+                return
+            await self._committer.write(ends)
+        else:
+            await self._committer.write([*deletes, *ends])
         self.reclaimed_bytes += size
         _log.debug("pages were reclaimed sink=%d partition=%d bytes=%d", sink, partition, size)
+
+    async def _compacted(self, due: Due) -> bool:
+        """Compact a range; where that fails the others go on, and the ledger keeps this one for the next start."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.compact, due)
+        except StoreFenced as failure:
+            place = (due.sink, due.partition, due.size)
+            _log.error("space of pages did not come back sink=%d partition=%d bytes=%d cause=%s", *place, failure)
+            return False
+        return True

@@ -92,9 +92,10 @@ class Subscription:
         """The lanes that a consumer owns."""
         return [lane for lane in self.lanes if lane.owner == consumer_id]
 
-    def delivered(self, partition: int, event: Delivered) -> None:
-        """Count what was just put in flight."""
-        self._services.instruments.delivered(self._buffer.name, self.name, event, self._services.clock.wall_us())
+    def delivered(self, event: Delivered, redelivered: int) -> None:
+        """Count what was just put in flight, ``redelivered`` of its records not for the first time."""
+        now_us = self._services.clock.wall_us()
+        self._services.instruments.delivered(self._buffer.name, self.name, event, redelivered, now_us)
 
     def damaged(self, partition: int, entry: Entry) -> None:
         """A page could not be read. If it still stands in the log it is damaged: its bytes are kept aside."""
@@ -143,6 +144,7 @@ class Subscription:
                 lane.release(failed=failed)
                 if failed:
                     self.save(partition)
+                    self._services.instruments.failed(self._buffer.name, self.name, "disconnect")
                 self._moving.pop(partition, None)
 
     def _balance(self) -> None:
@@ -202,6 +204,7 @@ class Subscription:
             previous = lane.owner
             lane.release(failed=True)
             self.save(partition)
+            self._services.instruments.failed(self._buffer.name, self.name, "deadline")
             if previous is not None:
                 self._tell_assignment(previous)
         if overdue or any(self.lanes[p].idle for p in self._moving):
@@ -232,7 +235,10 @@ class Subscription:
             results += [(partition, part, outcome) for part, outcome in found]
         settled = lane.cursor.acked - before
         if settled:
-            self._services.instruments.settled(self._buffer.name, self.name, "acked", settled)
+            self._settled(partition, "acked", settled)
+            age_now_us = self._services.age.now_us()
+            seconds = [(age_now_us - age_us) / SECOND_US for age_us in lane.take_settled_ages()]
+            self._services.instruments.resided(self._buffer.name, self.name, seconds)
             self._buffer.trim_soon(partition)
         return self._answered(partition, tuple(results), changed=settled > 0)
 
@@ -298,6 +304,7 @@ class Subscription:
     def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
         """Open a new account at ``offset``; what is in flight is void and its late answers settle nothing."""
         lane, log = self.lanes[partition], self.log(partition)
+        self._settled(partition, "skipped", lane.cursor.pending(log.tail.next_offset))
         revocation = lane.seek(offset, log.tail.next_offset)
         for gap in log.gaps:
             if gap.end > offset:
@@ -308,7 +315,12 @@ class Subscription:
 
     def drop(self, partition: int, dropped: Range, now: float) -> None:
         """Records were dropped from the sink."""
-        self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
+        records = self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
+        self._settled(partition, "dropped", records)
+
+    def _settled(self, partition: int, outcome: str, records: int) -> None:
+        if records:
+            self._services.instruments.settled(self._buffer.name, self.name, partition, outcome, records)
 
     def bases_in_flight(self, partition: int) -> set[int]:
         """Offsets at which pages in flight begin, or lie."""

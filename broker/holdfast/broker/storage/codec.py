@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import DropReason, Entry, Gap, Part
+from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
 from holdfast.broker.core.writer import Slot
@@ -34,9 +34,6 @@ _GAP: Final = struct.Struct(">QBqQI")
 _ENTRY: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
 _DUE: Final = struct.Struct(">QQ")
-
-TRACES_MAX: Final = 16
-"""Publishers' contexts kept per page; further parts keep offset and time only."""
 
 
 class Undecodable(ValueError):
@@ -92,7 +89,7 @@ def decode_sink(value: bytes) -> SinkRecord:
         stored = json.loads(_open(value))
         known = {name: stored["settings"][name] for name in SETTING_NAMES if name in stored["settings"]}
         return SinkRecord(**{**stored, "settings": SinkSettings(**known)})
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise Undecodable(f"not a sink: {error}") from error
 
 
@@ -172,7 +169,10 @@ def encode_gap(gap: Gap) -> bytes:
 
 def decode_gap(first: int, value: bytes) -> Gap:
     end, reason, at_us, size, pages = _unpack(_GAP, _open(value))
-    return Gap(first, end, DropReason(reason), at_us, size, pages)
+    try:
+        return Gap(first, end, DropReason(reason), at_us, size, pages)
+    except ValueError as error:
+        raise Undecodable(f"a gap of an unknown kind: {error}") from error
 
 
 def encode_due(last: int, size: int) -> bytes:

@@ -4,6 +4,7 @@
     owner.json    who has the store open; locked for as long as it is
     db/           RocksDB
     ingest/       files on their way into the database; emptied at every start
+    synced        how far the log was synced; see ``synced``
 
 The lock is the operating system's and ends with the process, however that ends: a file left behind by
 a dead owner says nothing. What the file says is for people and for the error, never for a decision.
@@ -17,6 +18,7 @@ import os
 import shutil
 import socket
 from datetime import UTC, datetime
+from errno import ENOTDIR
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
@@ -42,6 +44,7 @@ class StoreDirectory:
         self.path: Final = path
         self.database: Final = path / "db"
         self.ingest: Final = path / "ingest"
+        self.synced: Final = path / "synced"
         make_directory(path)
         self._lock: int | None = _take_ownership(path / "owner.json", directory=path)
         try:
@@ -94,13 +97,16 @@ class StoreDirectory:
         """Refuse what RocksDB would take for a new database: it would begin by deleting the tables."""
         held = {path.suffix for path in self.database.glob("*")}
         if held & {".sst", ".log"} and not (self.database / "CURRENT").exists():
-            raise StoreCorrupt(None, f"{self.database} holds tables or logs, and its file CURRENT is missing")
+            reason = f"{self.database} holds tables or logs, and its file CURRENT is missing"
+            raise StoreCorrupt(None, reason, directory=self.path)
 
 
 def make_directory(path: Path) -> None:
     """Create ``path`` and what is above it, so that a power loss does not take their names away."""
     if path.is_dir():
         return
+    if path.exists():
+        raise NotADirectoryError(ENOTDIR, "It is there and is no directory", str(path))
     make_directory(path.parent)
     path.mkdir(exist_ok=True)
     sync_path(path.parent)

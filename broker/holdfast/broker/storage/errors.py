@@ -14,12 +14,16 @@ Reason texts come from the operating system or from RocksDB. They are for people
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.broker.storage.contract import Family
+
+
+REMEDY: Final = "put back a copy of the directory, or start with another one"
+"""What is left to do with a store that does not start."""
 
 
 class StoreError(Exception):
@@ -47,17 +51,22 @@ class StoreNoSpace(StoreFailed):
 class StoreCorrupt(StoreError):
     """Bytes could not be read back. Read around them or rebuild them; the rest of the store is good.
 
-    ``family`` is ``None`` if the store did not open. ``key`` is known for reads of single keys only.
+    If the store did not open ``directory`` says which one, and ``family`` is ``None``. ``key`` is known for reads of
+    single keys only.
     """
 
-    def __init__(self, family: Family | None, reason: str, *, key: bytes | None = None) -> None:
-        """Tell where the damage is."""
-        where = "store" if family is None else f"family {family}"
+    def __init__(
+        self, family: Family | None, reason: str, *, key: bytes | None = None, directory: Path | None = None
+    ) -> None:
+        """Tell where the damage is, and, for a whole store, what to do."""
+        where = f"family {family}" if family is not None else "store" if directory is None else f"store {directory}"
         at = "" if key is None else f" at key {key.hex()}"
-        super().__init__(f"{where} is damaged{at}: {reason}")
+        remedy = "" if directory is None else f"; {REMEDY}"
+        super().__init__(f"{where} is damaged{at}: {reason}{remedy}")
         self.family = family
         self.reason = reason
         self.key = key
+        self.directory = directory
 
 
 class StoreClosed(StoreError):
@@ -77,7 +86,7 @@ class StoreLocked(StoreError):
     def __init__(self, directory: Path, pid: int | None) -> None:
         """Name the directory and its owner."""
         owner = "another process" if pid is None else f"process {pid}"
-        super().__init__(f"store {directory} is in use by {owner}")
+        super().__init__(f"store {directory} is in use by {owner}; end it, or use another directory")
         self.directory = directory
         self.pid = pid
 
@@ -92,7 +101,8 @@ class StoreFormatUnsupported(StoreError):
         """Name both formats."""
         super().__init__(
             f"store {directory} has format {'unknown' if found is None else found}, "
-            f"this version reads format {supported}"
+            f"this version reads format {supported}; "
+            "use the version of Holdfast that wrote it, or another directory"
         )
         self.directory = directory
         self.found = found

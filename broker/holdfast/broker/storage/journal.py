@@ -34,6 +34,7 @@ from holdfast.broker.core.writes import (
     PutTail,
     PutWriter,
     Reclaim,
+    Reclaimed,
     Write,
 )
 from holdfast.broker.storage import codec, keys
@@ -248,6 +249,8 @@ def _operations(write: Write) -> list[Operation]:
             return put(key, codec.encode_due(due.last, due.size))
         case Reclaim(due):
             return _reclaim(due)
+        case Reclaimed(due):
+            return [Delete(meta, keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first))]
         case PutAge(age_us, wall_us):
             return put(keys.AGE, codec.encode_due(age_us, wall_us))
         case PutQuarantine(sink, partition, entry):
@@ -269,11 +272,9 @@ def _put(key: bytes, value: bytes) -> list[Operation]:
 
 
 def _reclaim(due: Due) -> list[Operation]:
-    ledger = Delete(Family.META, keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first))
     first, end = _due_span(due)
     if due.bulk or due.partition == WHOLE_SINK:
-        return [DeleteRange(Family.BULK if due.bulk else Family.SMALL, first, end), ledger]
-    singles = [
+        return [DeleteRange(Family.BULK if due.bulk else Family.SMALL, first, end)]
+    return [
         Delete(Family.SMALL, keys.place(due.sink, due.partition, number)) for number in range(due.first, due.last + 1)
     ]
-    return [*singles, ledger]

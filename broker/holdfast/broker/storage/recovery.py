@@ -1,6 +1,7 @@
 """What a start reads: sinks, counters, cursors, gaps, writers and the reclaim ledger. No page and no index entry.
 
 A start count is written and synced before anything else, so page numbers and owner epochs of two starts never meet.
+It is above that of every page in a file too: a damaged log takes the count back, but not the files.
 Pages that no key names (a crash came between their ingest and their batch) go into the reclaim ledger.
 """
 
@@ -8,15 +9,19 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Gap
-from holdfast.broker.core.writes import Due, PutDue, SinkRecord
+from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, SinkRecord
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put, Store
+from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError
 from holdfast.broker.storage.journal import Journal
 
 _log: Final = logging.getLogger(__name__)
@@ -49,7 +54,31 @@ class Recovered:
 
 
 def recover(store: Store) -> Recovered:
-    """Begin a start on ``store``: count it, read its state, note orphans in the ledger."""
+    """Begin a start on ``store``: count it, read its state, note orphans in the ledger.
+
+    Raises ``StoreError``: ``StoreCorrupt`` where the state cannot be read.
+    """
+    with _told_as_at_a_start():
+        return _recover(store)
+
+
+@contextmanager
+def _told_as_at_a_start() -> Iterator[None]:
+    """Nobody waits for anything yet: what a running broker calls fenced is the store's own error here."""
+    try:
+        try:
+            yield
+        except StoreFenced as failure:
+            if isinstance(failure.__cause__, StoreError):
+                raise failure.__cause__ from None
+            raise
+    except StoreCorrupt as damage:
+        raise StoreCorrupt(damage.family, f"{damage.reason}; {REMEDY}", key=damage.key) from damage
+    except codec.Undecodable as damage:
+        raise StoreCorrupt(Family.META, f"{damage}; {REMEDY}") from damage
+
+
+def _recover(store: Store) -> Recovered:
     [found] = store.get_many(Family.META, [keys.STORE])
     if found is None:
         store_id = secrets.token_hex(16)
@@ -57,9 +86,10 @@ def recover(store: Store) -> Recovered:
     else:
         store_id = codec.decode_text(found)
     journal = Journal(store, bytes.fromhex(store_id))
-    start_count = _number(store, keys.START) + 1
+    files = [keys.place_of(key) for key in store.highest_keys(Family.BULK)]
+    start_count = max([_number(store, keys.START), *(number >> NUMBER_BITS for _, _, number in files)]) + 1
     journal.put_number(keys.START, start_count)
-    orphans = _orphans(store, _number(store, keys.HIGHEST))
+    orphans = _orphans(files, _number(store, keys.HIGHEST))
     if orphans:
         _log.warning("orphans of a crash were found files=%d", len(orphans))
         journal.commit([], [PutDue(due) for due in orphans])
@@ -79,14 +109,13 @@ def _number(store: Store, key: bytes) -> int:
     return codec.decode_number(value) if value is not None else 0
 
 
-def _orphans(store: Store, highest: int) -> list[Due]:
+def _orphans(files: Sequence[tuple[int, int, int]], highest: int) -> list[Due]:
     """Ingested files whose pages stand above the highest number that a batch named: one group at most."""
-    found: list[Due] = []
-    for key in store.highest_keys(Family.BULK):
-        sink, partition, last = keys.place_of(key)
-        if last > highest:
-            found.append(Due(sink, partition, bulk=True, first=highest + 1, last=last, size=0))
-    return found
+    return [
+        Due(sink, partition, bulk=True, first=highest + 1, last=last, size=0)
+        for sink, partition, last in files
+        if last > highest
+    ]
 
 
 def _due(journal: Journal) -> list[Due]:

@@ -11,12 +11,16 @@ What it relies on, seen with rocksdict 0.3.29 (RocksDB 9.8):
 - ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps the key alive that it is given.
 - ``live_files`` lists all families alike and does not say which is whose.
 - A database is let go only when every object made from it is gone, closed or not.
+- A database does not open when one table of it cannot, unless its checks are relaxed: then that table cannot be read,
+  and the rest can.
+- A damaged log ends where the damage begins, and nothing says so: see ``synced``.
 - An ingest takes 1 µs longer for each file there is, so files should be large where there are many.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 import re
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -53,11 +57,13 @@ from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
 from holdfast.broker.storage.failures import Action, classified
 from holdfast.broker.storage.open_files import ensure_open_files
 from holdfast.broker.storage.settings import RocksSettings
+from holdfast.broker.storage.synced import SyncMark
 from holdfast.broker.storage.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_log: Final = logging.getLogger(__name__)
 _MIB: Final = 1024 * 1024
 
 _FILE_IN_LISTING: Final = re.compile(r"^ *(\d+):\d+\[", re.MULTILINE)
@@ -82,19 +88,35 @@ class RocksStore:
         with classified("open"):
             self._directory = StoreDirectory(directory)
         try:
+            self._open(settings)
             with classified("open"):
-                cache = Cache(settings.block_cache_bytes)
-                self._database = Rdict(
-                    str(self._directory.database),
-                    _database_options(settings),
-                    {str(family): _family_options(family, cache) for family in Family},
-                )
-                self._families = {family: self._database.get_column_family(family) for family in Family}
-                self._handles = {family: self._database.get_column_family_handle(family) for family in Family}
+                self._synced = SyncMark(self._directory.synced)
         except BaseException:
             gc.collect()
             self._directory.release()
             raise
+        missing = self._synced.found - self._database.latest_sequence_number()
+        if missing > 0:
+            _log.error("synced writes were lost, the log is damaged directory=%s writes=%d", directory, missing)
+
+    def _open(self, settings: RocksSettings) -> None:
+        """Open the database, and if a table cannot be read, all but that table."""
+        try:
+            self._open_database(settings, strict=True)
+        except StoreCorrupt as damage:
+            gc.collect()
+            self._open_database(settings, strict=False)
+            _log.error("table could not be read, its pages are gone cause=%s", damage)
+
+    def _open_database(self, settings: RocksSettings, *, strict: bool) -> None:
+        with classified("open", directory=self._directory.path):
+            cache = Cache(settings.block_cache_bytes)
+            options = _database_options(settings)
+            options.set_paranoid_checks(strict)
+            families = {str(family): _family_options(family, cache) for family in Family}
+            self._database = Rdict(str(self._directory.database), options, families)
+            self._families = {family: self._database.get_column_family(family) for family in Family}
+            self._handles = {family: self._database.get_column_family_handle(family) for family in Family}
 
     def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``.
@@ -136,6 +158,7 @@ class RocksStore:
         """Make every batch durable; see ``Store.sync``."""
         with self._changing("sync"):
             self._database.flush_wal(True)
+            self._synced.note(self._database.latest_sequence_number())
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return values in the order of ``keys``; see ``Store.get_many``.
@@ -183,7 +206,11 @@ class RocksStore:
             return entries
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
-        """Give deleted space back; see ``Store.compact``."""
+        """Give deleted space back; see ``Store.compact``.
+
+        A log is kept for as long as any family has in memory what it holds, so after small values the others, which
+        are smaller, are written out too.
+        """
         check_range(first, end)
         if first == end:
             return
@@ -194,6 +221,9 @@ class RocksStore:
             options = CompactOptions()
             options.set_exclusive_manual_compaction(False)
             table.compact_range(first, end, options)
+            if family is Family.SMALL:
+                for other in (Family.INDEX, Family.META):
+                    self._families[other].flush(True)
             if self._database.property_int_value("rocksdb.background-errors") != failures:
                 raise StoreFailed("compact", "RocksDB counted a background error; its LOG file says which")
 
@@ -237,6 +267,7 @@ class RocksStore:
         with suppress(StoreError), classified("close"):
             self._database.close()
         gc.collect()
+        self._synced.close()
         self._directory.release()
 
     @contextmanager

@@ -29,6 +29,8 @@ from holdfast.broker.storage.failures import Action, classified
         ),
         ("read", "IO error: No space left on device: While open a file", StoreNoSpace),
         ("open", "Corruption: CURRENT file does not end with newline", StoreCorrupt),
+        ("open", "Not implemented: File uses a future feature not supported in this version", StoreCorrupt),
+        ("open", "IO error: No such file or directory: While opening db/MANIFEST-000009", StoreCorrupt),
         ("open", "IO error: lock hold by current process: db/LOCK: No locks available", StoreFailed),
     ],
 )

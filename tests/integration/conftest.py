@@ -1,4 +1,4 @@
-"""Brokers for cases."""
+"""Brokers in this process, over real gRPC."""
 
 from __future__ import annotations
 

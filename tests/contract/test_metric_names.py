@@ -1,0 +1,202 @@
+"""Names, kinds, units and attributes of metrics, and names and kinds of spans: dashboards and alerts depend on them.
+
+A name that is changed here breaks somebody's dashboard: add, do not rename.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from opentelemetry.metrics import Meter, MeterProvider, NoOpMeter
+from opentelemetry.trace import SpanKind
+
+from holdfast.broker.core.pages import Body, DropReason
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.runtime.committer import Synced
+from holdfast.broker.runtime.events import Delivered
+from holdfast.broker.telemetry import OpenTelemetryInstruments
+from holdfast.client.telemetry import Telemetry
+from holdfast.deliver import Batch, BatchLimits, Reject
+from holdfast.deliver import Delivered as Taken
+from holdfast.deliver.courier import Courier
+from holdfast.deliver.telemetry import Instruments as DelivererInstruments
+from tests.unit.broker.samples import entry
+from tests.unit.deliver.memory_source import MemoryDelivery, records
+from tests.unit.deliver.recording_target import RecordingTarget
+from tests.unit.observed import Observed
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+COUNTER, HISTOGRAM, GAUGE = "counter", "histogram", "gauge"
+PLACE: Final = ("sink", "partition")
+LANE: Final = (*PLACE, "group")
+
+# name: (kind, unit, attributes beside messaging.system)
+BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "holdfast.delivered.records": (COUNTER, "{record}", LANE),
+    "holdfast.delivery.failures": (COUNTER, "{failure}", ("sink", "group", "reason")),
+    "holdfast.dropped.records": (COUNTER, "{record}", (*PLACE, "reason")),
+    "holdfast.ingest.bytes": (COUNTER, "By", PLACE),
+    "holdfast.ingest.duration": (HISTOGRAM, "s", ("sink",)),
+    "holdfast.ingest.records": (COUNTER, "{record}", PLACE),
+    "holdfast.reader.mode": (GAUGE, "1", LANE),
+    "holdfast.redelivered.records": (COUNTER, "{record}", LANE),
+    "holdfast.residence.duration": (HISTOGRAM, "s", ("sink", "group")),
+    "holdfast.settled.records": (COUNTER, "{record}", (*LANE, "outcome")),
+    "holdfast.sink.depth": (GAUGE, "{record}", PLACE),
+    "holdfast.sink.size": (GAUGE, "By", PLACE),
+    "holdfast.storage.sync.duration": (HISTOGRAM, "s", ()),
+    "holdfast.subscription.lag": (GAUGE, "{record}", LANE),
+    "holdfast.subscription.lag.age": (GAUGE, "s", LANE),
+    "holdfast.subscription.lag.size": (GAUGE, "By", LANE),
+    "holdfast.tail.size": (GAUGE, "By", ()),
+}
+CLIENT: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "messaging.client.consumed.messages": (COUNTER, "{message}", ("sink", "group", "operation")),
+    "messaging.client.operation.duration": (HISTOGRAM, "s", ("sink", "group", "operation")),
+    "messaging.client.sent.messages": (COUNTER, "{message}", ("sink", "operation")),
+    "messaging.process.duration": (HISTOGRAM, "s", ("sink", "group", "operation")),
+}
+DELIVERED: Final = (*LANE, "operation", "messaging.operation.type")
+DELIVERER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "holdfast.deliver.duration": (HISTOGRAM, "s", DELIVERED),
+    "holdfast.deliver.gaps": (COUNTER, "{gap}", DELIVERED),
+    "holdfast.deliver.records": (COUNTER, "{record}", DELIVERED),
+    "holdfast.deliver.rejects": (COUNTER, "{record}", DELIVERED),
+    "holdfast.deliver.retries": (COUNTER, "{batch}", DELIVERED),
+}
+SPANS: Final = {
+    "buffer orders": SpanKind.INTERNAL,
+    "send orders": SpanKind.PRODUCER,
+    "deliver orders": SpanKind.CONSUMER,
+    "settle orders": SpanKind.CLIENT,
+    "process orders": SpanKind.INTERNAL,
+}
+
+
+class NotingMeters(MeterProvider):
+    """Notes which instruments are made, measured or not."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, tuple[str, str]] = {}
+
+    def get_meter(self, name: str, *args: Any, **kwargs: Any) -> Meter:
+        """A meter that notes."""
+        return _NotingMeter(name, self.made)
+
+
+class _NotingMeter(NoOpMeter):
+    def __init__(self, name: str, made: dict[str, tuple[str, str]]) -> None:
+        super().__init__(name)
+        self._made = made
+
+    def create_counter(self, name: str, unit: str = "", description: str = "") -> Any:
+        self._made[name] = (COUNTER, unit)
+        return super().create_counter(name, unit, description)
+
+    def create_histogram(self, name: str, unit: str = "", description: str = "", **rest: Any) -> Any:
+        self._made[name] = (HISTOGRAM, unit)
+        assert rest.get("explicit_bucket_boundaries_advisory"), f"{name}: the default buckets are for milliseconds"
+        return super().create_histogram(name, unit, description)
+
+    def create_observable_gauge(
+        self, name: str, callbacks: Sequence[Any] | None = None, unit: str = "", description: str = ""
+    ) -> Any:
+        self._made[name] = (GAUGE, unit)
+        return super().create_observable_gauge(name, callbacks, unit, description)
+
+
+def broker_instruments(meters: MeterProvider) -> None:
+    """Make the broker's instruments."""
+    OpenTelemetryInstruments(meters.get_meter("test"), Observed().tracers.get_tracer("test"))
+
+
+@pytest.mark.parametrize(
+    ("make", "table"),
+    [
+        (broker_instruments, BROKER),
+        (lambda meters: Telemetry("orders", meters=meters), CLIENT),
+        (lambda meters: DelivererInstruments("orders", "default", meters=meters), DELIVERER),
+    ],
+    ids=["broker", "client", "deliverer"],
+)
+def test_every_metric_has_the_name_kind_and_unit_that_were_promised(
+    make: Callable[[MeterProvider], object], table: dict[str, tuple[str, str, tuple[str, ...]]]
+) -> None:
+    meters = NotingMeters()
+
+    make(meters)
+
+    assert meters.made == {name: (kind, unit) for name, (kind, unit, _) in table.items()}
+
+
+def everything_measured() -> Observed:
+    """What broker, client and deliverer say when each of their events has happened once."""
+    seen = Observed()
+    broker = OpenTelemetryInstruments(seen.meters.get_meter("broker"), seen.tracers.get_tracer("broker"))
+    page = entry(0)
+    broker.ingested("orders", 0, [page], 1)
+    broker.synced(Synced(0.1, 1, 1, 1))
+    broker.delivered("orders", "default", Delivered(0, 1, 0, ((page, Body(0, b"")),), (Range(0, 1),), (), False), 1, 1)
+    broker.settled("orders", "default", 0, "acked", 1)
+    broker.resided("orders", "default", [1.0])
+    broker.failed("orders", "default", "nack")
+    broker.dropped("orders", 0, DropReason.OVERFLOW, 1)
+    publisher = Telemetry("orders", tracers=seen.tracers, meters=seen.meters)
+    publisher.sent(publisher.send(0, 1, None), 1)
+    client = Telemetry("orders", "default", tracers=seen.tracers, meters=seen.meters)
+    client.processed(client.deliver(0, 1, []), 1.0)
+    client.settled(client.settle("ack", 0, 1, None), 1.0)
+
+    def rule(batch: Batch) -> Taken | Reject:
+        return Taken() if batch.first_offset == 0 else Reject("no", exact=True)
+
+    instruments = DelivererInstruments("orders", "default", tracers=seen.tracers, meters=seen.meters)
+    target = RecordingTarget(rule)
+    courier = Courier(
+        "orders",
+        target,
+        BatchLimits(records_max=1),
+        retry_delay_max_s=1.0,
+        instruments=instruments,
+        stopping=lambda: False,
+    )
+    courier.deliver(MemoryDelivery(records(2)))
+    courier.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
+    return seen
+
+
+def test_every_series_has_the_attributes_that_were_promised_and_no_others() -> None:
+    promised = {name: set(attributes) for name, (_, _, attributes) in {**BROKER, **CLIENT, **DELIVERER}.items()}
+
+    found = {
+        name: {key for point in points for key in point.at if key != "error.type"}
+        for name, points in everything_measured().metrics().items()
+    }
+
+    assert found == {name: promised[name] for name in found}
+    gauges = {name for name, (kind, _, _) in BROKER.items() if kind == GAUGE}  # those need a running broker
+    assert set(promised) - set(found) <= gauges | {"holdfast.deliver.retries"}
+
+
+def test_every_span_has_the_name_and_kind_that_were_promised() -> None:
+    assert {span.name: span.kind for span in everything_measured().spans()} == SPANS
+
+
+@pytest.mark.parametrize(
+    ("document", "tables"),
+    [("broker/README.md", (BROKER,)), ("client/holdfast/deliver/README.md", (DELIVERER, CLIENT))],
+)
+def test_the_documents_name_every_metric_and_no_other(
+    document: str, tables: tuple[dict[str, tuple[str, str, tuple[str, ...]]], ...]
+) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+
+    rows = re.findall(r"^\| `((?:holdfast|messaging)\.[a-z.]+)` \| (\w+) \| `([^`]+)` \|", text, re.M)
+
+    assert {name: (kind, unit) for name, kind, unit in rows} == {
+        name: (kind, unit) for table in tables for name, (kind, unit, _) in table.items()
+    }

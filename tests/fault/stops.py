@@ -1,0 +1,127 @@
+"""A real broker process that is stopped at one exact step of its store: killed there, or held until it is let go.
+
+Run as ``python -m tests.fault.stops DESCRIPTOR``, it does what ``tests.fault.launcher`` does, but a broker whose data
+directory has a ``.stop`` file beside it opens a store that looks out for the step written there. The file is used up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from holdfast.broker import server
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store
+from holdfast.broker.storage.rocks import RocksStore
+from tests.fault import launcher
+
+Action = Literal["ingest", "write", "sync", "compact"]
+Kind = Literal["any", "page", "reclaim"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A step of a store, and what happens there."""
+
+    action: Action
+    when: Literal["before", "after"]
+    number: int = 1
+    """Which of these steps, counted from the start of the process."""
+
+    kind: Kind = "any"
+    """Only writes that name pages, or remove their bytes; of syncs, the ones behind such writes."""
+
+    hold: bool = False
+    """Wait instead of dying, until the test lets go. See ``place``."""
+
+
+def place(data_dir: Path, name: str) -> Path:
+    """Beside a data directory: ``stop`` is the plan; ``held`` and ``go`` are pipes, opened there and then."""
+    return data_dir.with_name(f"{data_dir.name}.{name}")
+
+
+def plan(data_dir: Path, stop: Stop) -> None:
+    """Have the next broker on ``data_dir`` stopped."""
+    place(data_dir, "stop").write_text(json.dumps(asdict(stop)))
+    for name in ("held", "go"):
+        if stop.hold and not place(data_dir, name).exists():
+            os.mkfifo(place(data_dir, name))
+
+
+class StoppingStore(RocksStore):
+    """The store on disk, in a process that dies or waits at a step of it."""
+
+    def __init__(self, directory: Path, stop: Stop) -> None:
+        super().__init__(directory)
+        self._stop = stop
+        self._beside = directory
+        self._counts: Counter[str] = Counter()
+        self._behind_kind = False
+
+    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        with self._step("ingest", counts=bool(items)):
+            super().ingest(items)
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        self._behind_kind = any(_is_of(operation, self._stop.kind) for operation in operations)
+        with self._step("write", counts=self._behind_kind):
+            super().write(operations)
+
+    def sync(self) -> None:
+        with self._step("sync", counts=self._behind_kind):
+            super().sync()
+
+    def compact(self, family: Family, first: bytes, end: bytes) -> None:
+        with self._step("compact", counts=True):
+            super().compact(family, first, end)
+
+    @contextmanager
+    def _step(self, action: Action, *, counts: bool) -> Iterator[None]:
+        stop = self._stop
+        self._counts[action] += counts
+        reached = counts and action == stop.action and self._counts[action] == stop.number
+        if reached and stop.when == "before":
+            self._reached()
+        yield
+        if reached and stop.when == "after":
+            self._reached()
+
+    def _reached(self) -> None:
+        if not self._stop.hold:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with place(self._beside, "held").open("wb"):
+            pass  # opens when the test looks
+        place(self._beside, "go").read_bytes()
+
+
+def _is_of(operation: Operation, kind: Kind) -> bool:
+    match operation:
+        case Put(family):
+            return kind == "any" or (kind == "page" and family is Family.INDEX)
+        case Delete(family):
+            return kind == "any" or (kind == "reclaim" and family is Family.SMALL)
+        case DeleteRange(family):
+            return kind == "any" or (kind == "reclaim" and family is Family.BULK)
+
+
+def open_store(settings: BrokerSettings) -> Store:
+    """Take the place of the server's: a store that stops where a file says so."""
+    planned = place(settings.data_dir, "stop")
+    if not planned.exists():
+        return RocksStore(settings.data_dir)
+    stop = Stop(**json.loads(planned.read_text()))
+    planned.unlink()
+    return StoppingStore(settings.data_dir, stop)
+
+
+if __name__ == "__main__":
+    server.open_store = open_store
+    launcher.main(int(sys.argv[1]))

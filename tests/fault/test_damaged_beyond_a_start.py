@@ -1,0 +1,121 @@
+"""Directories that no broker can begin with: one line says which and what to do, and the exit code is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.broker.storage.directory import FORMAT
+from holdfast.cli.exits import ExitCode
+from holdfast.client import Client, Record
+from tests.fault.process import BrokerEnded, serve_command
+from tests.fault.publishers import SETTINGS
+from tests.fault.stopping import StoppingLauncher
+from tests.fault.test_damage import flip
+
+
+def refusal(store: Path) -> tuple[int, list[str]]:
+    """Exit code of a broker that does not come to serve on a directory, and the lines that it says."""
+    log = store.with_name(f"{store.name}.log")
+    log.unlink(missing_ok=True)
+    broker = serve_command(store)
+    with pytest.raises(BrokerEnded):
+        broker.ready()
+    return broker.wait(), log.read_text().splitlines()
+
+
+@pytest.fixture
+def store(launcher: StoppingLauncher, listen: str, tmp_path: Path) -> Path:
+    """The directory of a broker that has ended."""
+    directory = tmp_path / "store"
+    with launcher.start(directory, listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create("orders")
+            client.publish("orders", [Record(b"value")])
+        assert broker.terminate() == 0
+    return directory
+
+
+def the_only(store: Path, pattern: str) -> Path:
+    """The one file of a database that a pattern names."""
+    [path] = (store / "db").glob(pattern)
+    return path
+
+
+def empty_current(store: Path) -> None:
+    (store / "db" / "CURRENT").write_bytes(b"")
+
+
+def misleading_current(store: Path) -> None:
+    (store / "db" / "CURRENT").write_bytes(b"MANIFEST-999999\n")
+
+
+def no_current(store: Path) -> None:
+    (store / "db" / "CURRENT").unlink()
+
+
+def damaged_manifest(store: Path) -> None:
+    flip(the_only(store, "MANIFEST-*"), 200)
+
+
+def damaged_end_of_the_manifest(store: Path) -> None:
+    flip(the_only(store, "MANIFEST-*"), -1)
+
+
+def empty_manifest(store: Path) -> None:
+    the_only(store, "MANIFEST-*").write_bytes(b"")
+
+
+def damaged_state(store: Path) -> None:
+    """The table of the newest flush is that of the broker's own state."""
+    flip(max((store / "db").glob("*.sst")), 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "damage",
+    [
+        empty_current,
+        misleading_current,
+        no_current,
+        damaged_manifest,
+        damaged_end_of_the_manifest,
+        empty_manifest,
+        damaged_state,
+    ],
+    ids=lambda damage: damage.__name__.replace("_", " "),
+)
+def test_a_database_that_cannot_be_opened_is_named_with_what_to_do(damage: Callable[[Path], None], store: Path) -> None:
+    damage(store)
+
+    code, lines = refusal(store)
+    again = refusal(store)
+
+    assert code == ExitCode.FAILED
+    [line] = lines
+    assert line.startswith("holdfast: ")
+    assert str(store) in line
+    assert "put back a copy of the directory, or start with another one" in line
+    assert again == (code, lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("content", "found"), [(f"{FORMAT + 1}\n", str(FORMAT + 1)), ("\xff\n", "unknown")])
+def test_a_format_from_the_future_is_refused_with_both_numbers_and_changes_nothing(
+    content: str, found: str, store: Path
+) -> None:
+    (store / "FORMAT").write_text(content)
+    before = {path: path.stat().st_mtime_ns for path in (store / "db").iterdir()}
+
+    code, lines = refusal(store)
+
+    [line] = lines
+    assert code == ExitCode.FAILED
+    assert line == (
+        f"holdfast: store {store} has format {found}, this version reads format {FORMAT}; "
+        "use the version of Holdfast that wrote it, or another directory"
+    )
+    assert {path: path.stat().st_mtime_ns for path in (store / "db").iterdir()} == before

@@ -1,0 +1,145 @@
+"""A store that fails: the broker acknowledges nothing any more and says so; the next one has what was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from holdfast.broker.server import BrokerServer
+from holdfast.broker.storage.errors import StoreFailed, StoreNoSpace
+from holdfast.broker.storage.memory import Action, MemoryStore
+from holdfast.client import Client, ClientSettings, HoldfastError, Record, RetryPolicy, StoreFenced
+from tests.integration.cases.eventually import values_of
+from tests.integration.cases.wire import DeliverCall, PublishCall
+
+SINK = "orders"
+ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))
+"""A refusal is looked at, not waited out."""
+
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A broker over a store that a test lets fail."""
+
+    store: MemoryStore
+    server: BrokerServer
+    client: Client
+
+    def publish(self, *values: bytes) -> None:
+        """Publish values as one append."""
+        self.client.publish(SINK, [Record(value) for value in values], partition=0)
+
+    def fail(self, action: Action, error: StoreFailed | None = None) -> bytes:
+        """Have the store fail at the next append; returns the value that was refused."""
+        self.store.fail_next(action, error)
+        value = b"x" * (5 << 20 if action == "ingest" else 5)
+        with pytest.raises(StoreFenced):
+            self.publish(value)
+        return value
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """A broker with a sink and one acknowledged record."""
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint, settings=ONCE) as client:
+        client.sinks.create(SINK)
+        one = Served(store, server, client)
+        one.publish(b"acknowledged")
+        yield one
+
+
+def found_in(store: MemoryStore) -> tuple[list[bytes], bool, int]:
+    """What the next broker finds in a store: values, whether the accounts balance, and pending records."""
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        stats = client.sinks.stats(SINK)
+        return values_of(client, SINK), stats.identity_ok, stats.pending()
+
+
+@pytest.mark.parametrize("action", ["ingest", "write", "sync"])
+def test_an_append_whose_store_fails_is_not_acknowledged_and_none_behind_it_is(served: Served, action: Action) -> None:
+    served.fail(action)
+
+    with pytest.raises(StoreFenced) as later:
+        served.publish(b"later")
+    with pytest.raises(StoreFenced), PublishCall(served.server.endpoint, SINK, "writer"):
+        pass
+    with pytest.raises(StoreFenced):
+        served.client.sinks.create("another")
+
+    assert later.value.reason == "STORE_FENCED"
+    assert later.value.retry_after_s is not None
+
+
+@pytest.mark.parametrize("action", ["ingest", "write", "sync"])
+def test_a_crash_behind_a_failure_leaves_exactly_what_was_acknowledged(served: Served, action: Action) -> None:
+    served.fail(action)
+
+    left = served.store.crash()
+
+    assert found_in(left) == ([b"acknowledged"], True, 1)
+
+
+@pytest.mark.parametrize("kept_batches", [0, 1, 9])
+def test_what_a_failed_sync_left_behind_is_there_as_a_whole_or_not_at_all(served: Served, kept_batches: int) -> None:
+    refused = served.fail("sync")
+
+    left = served.store.crash(kept_batches=kept_batches)
+    values, balances, pending = found_in(left)
+
+    assert values in ([b"acknowledged"], [b"acknowledged", refused])
+    assert (balances, pending) == (True, len(values))
+
+
+def test_a_page_that_waits_behind_the_failure_is_not_acknowledged_either(served: Served) -> None:
+    with PublishCall(served.server.endpoint, SINK, "writer") as call:
+        served.store.fail_next("write")
+        for sequence in range(20):
+            call.send(sequence, [b"page"])
+        with pytest.raises(StoreFenced):
+            call.answer()
+
+    assert found_in(served.store.crash())[0] == [b"acknowledged"]
+
+
+@pytest.mark.parametrize("action", ["write", "sync"])
+def test_an_ack_whose_store_fails_is_not_answered_ok_and_its_record_comes_again(served: Served, action: Action) -> None:
+    with DeliverCall(served.server.endpoint, SINK) as call:
+        [delivery] = call.delivered(1)
+        served.store.fail_next(action)
+        with pytest.raises(StoreFenced):
+            call.ack(delivery.owner_epoch, delivery.revision, 0, 0)
+
+    assert found_in(served.store.crash()) == ([b"acknowledged"], True, 1)
+
+
+def test_a_fenced_broker_says_that_it_is_not_serving_and_why(served: Served) -> None:
+    served.fail("sync", StoreNoSpace("sync", "No space left on device"))
+
+    with grpc.insecure_channel(served.server.endpoint) as channel:
+        requests = [health_pb2.HealthCheckRequest(service=name) for name in ("", "readiness")]
+        answers = [HealthStub(channel).Check(request, timeout=10).status for request in requests]
+    info = served.client.info()
+
+    assert answers == [NOT_SERVING, NOT_SERVING]
+    assert info.state == "FENCED"
+    assert "No space left on device" in info.state_reason
+
+
+def test_a_failed_sync_is_never_made_up_for_by_a_later_one(served: Served) -> None:
+    refused = served.fail("sync")
+
+    for _ in range(3):
+        with pytest.raises(HoldfastError):
+            served.publish(b"again")
+    served.server.stop()
+
+    assert found_in(served.store.crash())[0] == [b"acknowledged"]
+    assert refused not in found_in(served.store.crash())[0]

@@ -1,0 +1,141 @@
+"""A receiver of OTLP over gRPC on a free port, which keeps what it was sent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
+WAIT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span as it came."""
+
+    service: str
+    name: str
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes
+    links: frozenset[tuple[bytes, bytes]]
+    """(trace id, span id)."""
+
+    attributes: dict[str, Any]
+
+    @property
+    def context(self) -> tuple[bytes, bytes]:
+        """What a link to it names."""
+        return self.trace_id, self.span_id
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The newest value of one series."""
+
+    unit: str
+    kind: str
+    value: float
+    """The number, or the count of a histogram."""
+
+    attributes: dict[str, Any]
+
+
+class Receiver(metrics_service_pb2_grpc.MetricsServiceServicer, trace_service_pb2_grpc.TraceServiceServicer):
+    """Keeps every span, and of each metric what came last."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        """Protects the three below; fires when something came."""
+        self._spans: list[Span] = []
+        self._metrics: dict[tuple[str, str], list[Point]] = {}
+        self.resources: list[dict[str, Any]] = []
+        self.endpoint = ""
+
+    def Export(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Take either signal: both services have this one call."""
+        with self._news:
+            if isinstance(request, trace_service_pb2.ExportTraceServiceRequest):
+                self._spans += _spans(request)
+                answer: Any = trace_service_pb2.ExportTraceServiceResponse()
+            else:
+                self._metrics |= _metrics(request)
+                answer = metrics_service_pb2.ExportMetricsServiceResponse()
+                self.resources += [_attributes(one.resource.attributes) for one in request.resource_metrics]
+            self._news.notify_all()
+        return answer
+
+    def metrics(self, service: str) -> dict[str, list[Point]]:
+        """What one service measured, as it said last."""
+        with self._news:
+            return {name: points for (sender, name), points in self._metrics.items() if sender == service}
+
+    def spans(self, name: str, count: int = 1) -> list[Span]:
+        """The spans of a name, once there are so many."""
+        return self._await(lambda: [span for span in self._spans if span.name == name], count)
+
+    def _await(self, look: Callable[[], list[Span]], count: int) -> list[Span]:
+        with self._news:
+            came = self._news.wait_for(lambda: len(look()) >= count, WAIT_S)
+            assert came, f"{count} did not come; there are {sorted({span.name for span in self._spans})}"
+            return look()
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """Run a receiver until the block ends."""
+    receiver = Receiver()
+    server = grpc.server(ThreadPoolExecutor(4, thread_name_prefix="otlp"))
+    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(receiver, server)
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+    receiver.endpoint = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        yield receiver
+    finally:
+        server.stop(None).wait()
+
+
+def _spans(request: Any) -> Iterator[Span]:
+    for resource in request.resource_spans:
+        service = _attributes(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                yield Span(
+                    service=service,
+                    name=span.name,
+                    trace_id=span.trace_id,
+                    span_id=span.span_id,
+                    parent_id=span.parent_span_id,
+                    links=frozenset((link.trace_id, link.span_id) for link in span.links),
+                    attributes=_attributes(span.attributes),
+                )
+
+
+def _metrics(request: Any) -> dict[tuple[str, str], list[Point]]:
+    found: dict[tuple[str, str], list[Point]] = {}
+    for resource in request.resource_metrics:
+        service = _attributes(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                kind = metric.WhichOneof("data")
+                found[service, metric.name] = [
+                    Point(metric.unit, kind, _value(kind, point), _attributes(point.attributes))
+                    for point in getattr(metric, kind).data_points
+                ]
+    return found
+
+
+def _value(kind: str, point: Any) -> float:
+    return float(point.count if kind == "histogram" else getattr(point, point.WhichOneof("value")))
+
+
+def _attributes(found: Any) -> dict[str, Any]:
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in found}

@@ -1,0 +1,160 @@
+"""What a broker says of itself, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from holdfast.broker.server import READINESS, BrokerServer, serve
+from holdfast.broker.settings import load
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.client import BrokerUnavailable, Client, ClientSettings, Record, RetryPolicy, StoreFenced
+from holdfast.v1 import admin_service_pb2 as pb
+from holdfast.v1.admin_service_pb2_grpc import AdminServiceStub
+from tests.integration.cases.eventually import values_of
+from tests.integration.cases.wire import DeliverCall, PublishCall
+
+ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))
+
+
+def health(endpoint: str, service: str = "") -> str:
+    with grpc.insecure_channel(endpoint) as channel:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service))
+    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+
+def described(endpoint: str) -> pb.GetBrokerInfoResponse:
+    with grpc.insecure_channel(endpoint) as channel:
+        answer: pb.GetBrokerInfoResponse = AdminServiceStub(channel).GetBrokerInfo(pb.GetBrokerInfoRequest())
+    return answer
+
+
+def test_a_broker_says_who_it_is_and_what_it_holds() -> None:
+    bounds: dict[str, Any] = {"sinks_max": 7, "tail_bytes": 1_000, "record_bytes_max": 2_000}
+    with BrokerServer.in_memory(**bounds) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x")])
+        info = client.info()
+
+    assert (info.sinks, info.sinks_max, info.record_bytes_max, info.tail_bytes_max) == (1, 7, 2_000, 1_000)
+    assert 0 < info.tail_bytes <= 1_000
+    assert info.waiting_bytes == 0
+
+
+def test_the_store_keeps_its_id_and_counts_its_starts() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server:
+        first = described(server.endpoint)
+    with BrokerServer.in_memory(store.reopen()) as server:
+        second = described(server.endpoint)
+
+    assert first.store_id == second.store_id
+    assert (first.start_count, second.start_count) == (1, 2)
+    assert first.state == pb.BROKER_STATE_SERVING
+
+
+def test_a_broker_that_serves_is_healthy_and_ready(broker: BrokerServer) -> None:
+    assert (health(broker.endpoint), health(broker.endpoint, READINESS)) == ("SERVING", "SERVING")
+
+
+def test_a_fenced_broker_says_so_and_refuses_everything_new() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint, settings=ONCE) as client:
+        client.sinks.create("orders")
+        with PublishCall(server.endpoint, "orders", "w") as call:
+            call.publish(0, [b"a"])
+            store.fail_next("sync")
+            with pytest.raises(StoreFenced):
+                call.publish(1, [b"b"])
+
+        info = described(server.endpoint)
+        with pytest.raises(StoreFenced):
+            client.publish("orders", [Record(b"c")])
+        with pytest.raises(StoreFenced):
+            PublishCall(server.endpoint, "orders", "w")
+        with pytest.raises(StoreFenced):
+            DeliverCall(server.endpoint, "orders")
+
+        assert info.state == pb.BROKER_STATE_FENCED
+        assert "sync" in info.state_reason
+        assert health(server.endpoint, READINESS) == "NOT_SERVING"
+
+
+def test_after_a_fence_the_next_start_has_what_was_answered() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint, settings=ONCE) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"answered")])
+        store.fail_next("write")
+        with pytest.raises(StoreFenced):
+            client.publish("orders", [Record(b"refused")])
+
+    with BrokerServer.in_memory(store.crash()) as server, Client(server.endpoint) as client:
+        assert values_of(client, "orders") == [b"answered"]
+
+
+def test_what_was_answered_before_a_stop_is_there_after_it() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        publisher = client.publisher("orders", linger_ms=0, delivery_timeout_s=30.0)
+        futures = [publisher.send(b"%d" % number) for number in range(500)]
+        futures[100].result(20)
+        server.stop()
+        publisher.abandon()
+        answered = [number for number, one in enumerate(futures) if one.done() and one.exception() is None]
+
+    with BrokerServer.in_memory(store.crash()) as server, Client(server.endpoint) as client:
+        stored = values_of(client, "orders")
+
+    assert len(answered) > 100
+    assert set(stored) >= {b"%d" % number for number in answered}
+    assert stored == [b"%d" % number for number in range(len(stored))]
+
+
+def test_sigterm_ends_a_broker_in_order(tmp_path: Path) -> None:
+    """The signal comes while a publisher, a consumer and a replay are connected."""
+    settings = load(data_dir=tmp_path / "data", listen="127.0.0.1:0", drain_s=20.0, disk_reserve_bytes=0)
+    seen: Future[list[str]] = Future()
+
+    def use(endpoint: str) -> None:
+        met: list[str] = []
+        try:
+            with Client(endpoint, settings=ClientSettings(reattach_timeout_s=0.0)) as client:
+                client.sinks.create("orders")
+                with PublishCall(endpoint, "orders", "w") as publish, DeliverCall(endpoint, "orders") as deliver:
+                    publish.publish(0, [b"answered"])
+                    deliver.delivered(1)
+                    steps = client.replay("orders", partition=0, follow=True)
+                    next(steps)
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    for ended in (publish.take, lambda: deliver.next("results"), lambda: next(steps)):
+                        try:
+                            ended()
+                        except BrokerUnavailable as error:
+                            met.append(error.reason)
+        finally:
+            seen.set_result(met)
+
+    user: list[threading.Thread] = []
+
+    def ready(endpoint: str) -> None:
+        user.append(threading.Thread(target=use, args=[endpoint]))
+        user[0].start()
+
+    code = serve(settings, on_ready=ready)
+    user[0].join(20)
+    with BrokerServer.on_disk(settings) as server, Client(server.endpoint) as client:
+        stored = values_of(client, "orders")
+
+    assert code == 0
+    assert seen.result(20) == ["DRAINING", "DRAINING", "DRAINING"]
+    assert stored == [b"answered"]

@@ -1,0 +1,278 @@
+"""Making, changing, observing and deleting sinks over gRPC."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from holdfast.broker.server import BrokerServer
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.client import (
+    Client,
+    DeliveryState,
+    InvalidArgument,
+    InvalidInterval,
+    InvalidName,
+    InvalidPageToken,
+    InvalidSetting,
+    NotFound,
+    Overflow,
+    Record,
+    SinkExists,
+    SinkNotEmpty,
+    SinkNotFound,
+    SubscriptionNotFound,
+)
+from holdfast.client.status import from_call
+from holdfast.v1 import sink_pb2
+from holdfast.v1 import sink_service_pb2 as pb
+from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+from tests.integration.cases.eventually import stats_when
+
+
+@pytest.fixture
+def stub(broker: BrokerServer) -> Iterator[SinkServiceStub]:
+    """The service without our client."""
+    with grpc.insecure_channel(broker.endpoint) as channel:
+        yield SinkServiceStub(channel)
+
+
+def test_a_sink_has_the_settings_that_were_given_and_defaults_for_the_rest(client: Client) -> None:
+    made = client.sinks.create("orders", partitions=3, overflow=Overflow.DROP_OLDEST, ack_deadline_s=2.5)
+
+    assert client.sinks.get("orders") == made
+    assert (made.settings.partitions, made.settings.overflow) == (3, Overflow.DROP_OLDEST)
+    assert (made.settings.ack_deadline_s, made.settings.buffer_page_size) == (2.5, 256)
+    assert len(made.incarnation) == 16
+
+
+def test_making_it_again_finds_it_or_says_what_differs(client: Client) -> None:
+    made = client.sinks.create("orders")
+
+    assert client.sinks.create("orders", exist_ok=True) == made
+    with pytest.raises(SinkExists):
+        client.sinks.create("orders")
+    with pytest.raises(SinkExists, match="partitions is 1, asked is 2"):
+        client.sinks.create("orders", exist_ok=True, partitions=2)
+
+
+@pytest.mark.parametrize("name", ["", "Orders", ".hidden", "a" * 124, "a b", "orders.dlq", "größe", "a" * 100_000])
+def test_a_wrong_name_is_refused_with_what_is_allowed(client: Client, name: str) -> None:
+    with pytest.raises(InvalidName) as refused:
+        client.sinks.create(name)
+
+    assert refused.value.facts["field"] == "name"
+
+
+@pytest.mark.parametrize("name", ["a.b-c_d", "0", "a" * 123])
+def test_a_right_name_is_taken(client: Client, name: str) -> None:
+    assert client.sinks.create(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"partitions": 0}, "partitions"),
+        ({"partitions": 1025}, "partitions"),
+        ({"buffer_page_size": 65_537}, "buffer_page_size"),
+        ({"max_total_bytes": 1023}, "max_total_bytes"),
+        ({"retry_backoff_factor": 0.5}, "retry_backoff_factor"),
+        ({"retry_backoff_factor": float("nan")}, "retry_backoff_factor"),
+        ({"ack_deadline_s": 0.01}, "ack_deadline_us"),
+        ({"retry_backoff_min_s": 2.0, "retry_backoff_max_s": 1.0}, "retry_backoff_max_us"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(client: Client, settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        client.sinks.create("orders", **settings)
+
+    assert refused.value.facts["field"] == field
+    with pytest.raises(SinkNotFound):
+        client.sinks.get("orders")
+
+
+def test_what_is_unknown_is_not_found_by_any_call(client: Client) -> None:
+    calls: list[Callable[[str], object]] = [
+        client.sinks.get,
+        client.sinks.delete,
+        client.sinks.pause,
+        client.sinks.resume,
+        client.sinks.stats,
+        lambda name: client.sinks.update(name, max_disk_cache=1),
+        lambda name: next(client.sinks.watch(name)),
+        lambda name: client.publish(name, [Record(b"x")]),
+        client.pull,
+        client.peek,
+        lambda name: next(client.replay(name, partition=0)),
+        client.publisher,
+        lambda name: client.subscriber(name).take(10),
+    ]
+    for call in calls:
+        with pytest.raises(SinkNotFound):
+            call("nothing")
+
+
+@pytest.mark.parametrize("name", ["x" * 100_000, "日本語" * 10_000, "a\nb\x00c"])
+def test_however_strange_the_name_the_answer_is_that_there_is_no_such_thing(client: Client, name: str) -> None:
+    with pytest.raises(SinkNotFound):
+        client.sinks.get(name)
+    with pytest.raises(NotFound):
+        client.pull(name)
+    client.sinks.create("orders")
+    with pytest.raises(SubscriptionNotFound):
+        client.pull("orders", subscription=name)
+
+
+# -- listing
+
+
+def test_sinks_are_listed_by_name_in_pages(stub: SinkServiceStub, client: Client) -> None:
+    for number in range(7):
+        client.sinks.create(f"s{number}")
+    pages: list[list[str]] = []
+    token = ""
+    while not pages or token:
+        answer = stub.ListSinks(pb.ListSinksRequest(page_size=3, page_token=token))
+        pages.append([sink.name for sink in answer.sinks])
+        token = answer.next_page_token
+
+    assert pages == [["s0", "s1", "s2"], ["s3", "s4", "s5"], ["s6"]]
+    assert [sink.name for sink in client.sinks.list()] == [f"s{number}" for number in range(7)]
+
+
+def test_a_page_is_a_hundred_sinks_unless_more_are_asked_for(stub: SinkServiceStub, client: Client) -> None:
+    for number in range(101):
+        client.sinks.create(f"s{number:03}")
+
+    assert len(stub.ListSinks(pb.ListSinksRequest()).sinks) == 100
+    assert len(stub.ListSinks(pb.ListSinksRequest(page_size=4_000_000_000)).sinks) == 101
+
+
+def test_a_list_goes_on_though_the_sink_it_stopped_at_is_gone(stub: SinkServiceStub, client: Client) -> None:
+    for name in "abcd":
+        client.sinks.create(name)
+    first = stub.ListSinks(pb.ListSinksRequest(page_size=2))
+    client.sinks.delete("b")
+
+    rest = stub.ListSinks(pb.ListSinksRequest(page_size=2, page_token=first.next_page_token))
+
+    assert [sink.name for sink in rest.sinks] == ["c", "d"]
+
+
+def test_a_token_that_was_never_given_is_refused(stub: SinkServiceStub) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        stub.ListSinks(pb.ListSinksRequest(page_token="größe"))
+
+    assert isinstance(from_call(failure.value), InvalidPageToken)
+
+
+# -- changing
+
+
+def test_an_update_changes_what_it_names_and_survives_a_restart() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        made = client.sinks.create("orders", max_disk_cache=10, ack_deadline_s=9.0)
+        changed = client.sinks.update("orders", max_disk_cache=20)
+    with BrokerServer.in_memory(store.reopen()) as server, Client(server.endpoint) as client:
+        found = client.sinks.get("orders")
+
+    assert found == changed == dataclasses.replace(made, settings=dataclasses.replace(made.settings, max_disk_cache=20))
+
+
+@pytest.mark.parametrize("settings", [{"partitions": 2}, {"max_total_bytes": 1}, {"ack_deadline_s": 0.0}])
+def test_what_is_fixed_or_wrong_is_refused_and_nothing_changes(client: Client, settings: dict[str, Any]) -> None:
+    made = client.sinks.create("orders")
+
+    with pytest.raises(InvalidSetting):
+        client.sinks.update("orders", max_disk_cache=5, **settings)
+
+    assert client.sinks.get("orders") == made
+
+
+def test_naming_the_partitions_that_it_has_changes_nothing(client: Client) -> None:
+    client.sinks.create("orders", partitions=2)
+
+    assert client.sinks.update("orders", partitions=2, max_disk_cache=1).settings.partitions == 2
+
+
+@pytest.mark.parametrize("paths", [[], ["nothing"], ["x" * 50_000]])
+def test_an_update_without_a_good_mask_is_refused(stub: SinkServiceStub, client: Client, paths: list[str]) -> None:
+    client.sinks.create("orders")
+    request = pb.UpdateSinkRequest(name="orders", settings=sink_pb2.SinkSettings(max_disk_cache=1))
+    request.update_mask.paths.extend(paths)
+
+    with pytest.raises(grpc.RpcError) as failure:
+        stub.UpdateSink(request)
+
+    assert isinstance(from_call(failure.value), InvalidSetting)
+
+
+# -- deleting
+
+
+def test_a_sink_with_unsettled_records_is_deleted_by_force_only(client: Client) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"x")] * 3)
+
+    with pytest.raises(SinkNotEmpty) as refused:
+        client.sinks.delete("orders")
+    client.sinks.delete("orders", force=True)
+
+    assert refused.value.facts == {"sink": "orders", "pending": "3"}
+    assert client.sinks.list() == []
+
+
+# -- pausing and observing
+
+
+def test_a_paused_sink_takes_records_and_delivers_none_until_it_is_resumed(client: Client) -> None:
+    client.sinks.create("orders")
+    client.sinks.pause("orders", "x" * 2_000)
+    client.publish("orders", [Record(b"x")])
+    paused = client.sinks.stats("orders").subscriptions[0].partitions[0]
+    held_back = client.pull("orders")
+
+    client.sinks.resume("orders")
+
+    assert (paused.state, paused.reason, held_back) == (DeliveryState.PAUSED, "x" * 1_024, [])
+    assert [record.value for record in client.pull("orders")] == [b"x"]
+
+
+def test_stats_tell_what_is_stored_and_what_is_left_to_do(client: Client) -> None:
+    client.sinks.create("orders", partitions=2)
+    client.publish("orders", [Record(b"x")] * 5, partition=1)
+    client.ack("orders", client.pull("orders", max_records=2))
+
+    stats = client.sinks.stats("orders")
+
+    empty, full = stats.subscriptions[0].partitions
+    assert stats.identity_ok
+    assert [(one.next_offset, one.records) for one in stats.partitions] == [(0, 0), (5, 5)]
+    assert (empty.pending, full.pending, full.acked, full.watermark) == (0, 3, 2, 2)
+
+
+def test_a_watch_sends_at_once_and_again_and_ends_with_its_sink(client: Client) -> None:
+    client.sinks.create("orders")
+    watch = client.sinks.watch("orders", interval_s=0.1)
+    first = next(watch)
+    client.publish("orders", [Record(b"x")])
+    stats_when(client, "orders", lambda stats: stats.partitions[0].records == 1)
+
+    client.sinks.delete("orders", force=True)
+
+    assert first.partitions[0].records == 0
+    with pytest.raises(SinkNotFound):
+        list(watch)
+
+
+@pytest.mark.parametrize("interval_s", [0.09, 3_601.0, -1.0])
+def test_a_watch_is_neither_too_quick_nor_too_slow(client: Client, interval_s: float) -> None:
+    client.sinks.create("orders")
+
+    with pytest.raises((InvalidInterval, InvalidArgument)):
+        next(client.sinks.watch("orders", interval_s=interval_s))

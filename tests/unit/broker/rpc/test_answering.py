@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from holdfast.broker.core.errors import InvalidNack, InvalidPartition, InvalidRange
+from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.resend import State
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.rpc.answering import REASON_MAX, acked, nacked
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import record_pb2
+from tests.unit.broker.running import running
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def taken(clock: FakeClock | None = None, *, records: int = 5) -> AsyncIterator[Taker]:
+    """A consumer with records in flight."""
+    async with running(clock=clock) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        append = await buffer.append(page(*[b"x"] * records))
+        await append.done
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        yield taker
+
+
+def ranges(*pairs: tuple[int, int]) -> list[record_pb2.OffsetRange]:
+    return [record_pb2.OffsetRange(first_offset=first, last_offset=last) for first, last in pairs]
+
+
+def ack(taker: Taker, *pairs: tuple[int, int], until: bool = False, partition: int = 0) -> pb.AckRanges:
+    return pb.AckRanges(partition=partition, owner_epoch=taker.answer().owner_epoch, ranges=ranges(*pairs), until=until)
+
+
+def nack(taker: Taker, *pairs: tuple[int, int], seconds: int | None = None, reason: str = "") -> pb.NackRanges:
+    delay = Duration(seconds=seconds) if seconds is not None else None
+    retry = pb.NackRetry(delay=delay, reason=reason)
+    return pb.NackRanges(owner_epoch=taker.answer().owner_epoch, ranges=ranges(*pairs), retry=retry)
+
+
+async def test_an_ack_settles_its_ranges() -> None:
+    async with taken() as taker:
+        results = await acked(taker.subscription, ack(taker, (0, 1), (3, 3)))
+
+        assert [outcome for _, _, outcome in results] == [Outcome.OK, Outcome.OK]
+        assert taker.lane().cursor.acked == 3
+
+
+async def test_until_takes_one_range_and_no_more() -> None:
+    async with taken() as taker:
+        await acked(taker.subscription, ack(taker, (0, 3), until=True))
+
+        assert taker.lane().cursor.watermark == 4
+        with pytest.raises(InvalidRange):
+            acked(taker.subscription, ack(taker, (0, 3), (4, 4), until=True))
+
+
+async def test_a_range_up_to_the_highest_offset_there_can_be_is_answered() -> None:
+    async with taken() as taker:
+        results = await acked(taker.subscription, ack(taker, (0, 2**64 - 1)))
+        until = await acked(taker.subscription, ack(taker, (0, 2**64 - 1), until=True))
+
+        assert [outcome for _, _, outcome in results] == [Outcome.OK, Outcome.UNKNOWN]
+        assert [outcome for _, _, outcome in until] == [Outcome.UNKNOWN]
+
+
+async def test_an_answer_about_a_partition_that_does_not_exist_is_refused() -> None:
+    async with taken() as taker:
+        with pytest.raises(InvalidPartition):
+            acked(taker.subscription, ack(taker, (0, 1), partition=1))
+
+
+async def test_a_nack_names_its_delay_and_reason() -> None:
+    clock = FakeClock()
+    async with taken(clock) as taker:
+        await nacked(taker.subscription, nack(taker, (0, 0), seconds=9, reason="x" * 5_000))
+
+        resend = taker.lane().resend
+        assert (resend.state, resend.until - clock.now) == (State.BACKING_OFF, 9.0)
+        assert resend.reason == "x" * REASON_MAX
+
+
+async def test_a_nack_without_an_action_is_a_retry_with_the_sinks_back_off() -> None:
+    async with taken() as taker:
+        request = pb.NackRanges(owner_epoch=taker.answer().owner_epoch, ranges=ranges((0, 0)))
+
+        await nacked(taker.subscription, request)
+
+        assert (taker.lane().resend.state, taker.lane().resend.reason) == (State.BACKING_OFF, "nack")
+
+
+@pytest.mark.parametrize("seconds", [-1, 24 * 3_600 + 1, 315_576_000_000])
+async def test_a_delay_out_of_bounds_is_refused_and_nothing_is_given_back(seconds: int) -> None:
+    async with taken() as taker:
+        with pytest.raises(InvalidNack):
+            nacked(taker.subscription, nack(taker, (0, 0), seconds=seconds))
+
+        assert taker.lane().resend.state is State.FLOWING
+
+
+async def test_the_longest_delay_is_a_day() -> None:
+    async with taken() as taker:
+        results = await nacked(taker.subscription, nack(taker, (0, 0), seconds=24 * 3_600))
+
+        assert [outcome for _, _, outcome in results] == [Outcome.OK]
+
+
+async def test_a_dead_letter_stops_the_sink_with_its_reason() -> None:
+    async with taken() as taker:
+        letter = pb.NackDeadLetter(reason="no such customer")
+        request = pb.NackRanges(owner_epoch=taker.answer().owner_epoch, ranges=ranges((2, 2)), dead_letter=letter)
+
+        await nacked(taker.subscription, request)
+
+        assert taker.lane().resend.state is State.PAUSED
+        assert "no such customer" in taker.lane().resend.reason

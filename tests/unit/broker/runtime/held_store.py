@@ -1,0 +1,83 @@
+"""A store whose disk a test can hold up, to look at what waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.memory import MemoryStore
+
+STEP_S = 10.0
+
+
+class Door:
+    """A place where calls of other threads may be made to wait."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+        self._reached = threading.Event()
+
+    def close(self) -> None:
+        """Let the next call wait."""
+        self._reached.clear()
+        self._open.clear()
+
+    def wait_reached(self) -> None:
+        """Return when a call waits."""
+        assert self._reached.wait(STEP_S)
+
+    async def reached(self) -> None:
+        """Return when a call waits, without holding up the loop."""
+        await asyncio.get_running_loop().run_in_executor(None, self.wait_reached)
+
+    def open(self) -> None:
+        """Let calls through."""
+        self._open.set()
+
+    def go_through(self) -> None:
+        """Wait while it is closed."""
+        self._reached.set()
+        assert self._open.wait(STEP_S)
+
+
+class HeldStore(MemoryStore):
+    """A memory store that syncs, and reads pages, only while it is not held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = Door()
+        self._syncs = Door()
+
+    def hold(self) -> None:
+        """Let the next sync wait."""
+        self._syncs.close()
+
+    async def reached(self) -> None:
+        """Return when a sync waits."""
+        await self._syncs.reached()
+
+    def wait_reached(self) -> None:
+        """The same, from a thread without a loop."""
+        self._syncs.wait_reached()
+
+    def let_go(self) -> None:
+        """Let syncs through."""
+        self._syncs.open()
+
+    def scan_meta(self) -> list[tuple[bytes, bytes]]:
+        """All small state."""
+        return self.scan(Family.META, b"", b"\xff", 1_000)
+
+    def sync(self) -> None:
+        """Wait while held, then sync."""
+        self._syncs.go_through()
+        super().sync()
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Wait while reads are held, then read."""
+        if family in {Family.SMALL, Family.BULK}:
+            self.reads.go_through()
+        return super().get_many(family, keys)

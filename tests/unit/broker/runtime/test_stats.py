@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.resend import State
+from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.stats import LaneState, partition_states, sink_states
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.running import running
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+SIZE = len(page(b"x" * 10).body)
+
+
+@asynccontextmanager
+async def sink(
+    store: MemoryStore | None = None, clock: FakeClock | None = None, *, pages: int = 6, **settings: Any
+) -> AsyncIterator[Buffer]:
+    """A sink with pages of one record each."""
+    async with running(store, clock) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1, **settings))
+        for _ in range(pages):
+            append = await buffer.append(page(b"x" * 10))
+            await append.done
+        yield buffer
+
+
+async def lane(buffer: Buffer) -> LaneState:
+    [(name, _, [state])] = await sink_states(buffer)
+    assert name == "default"
+    return state
+
+
+async def test_an_untouched_sink_lags_by_all_that_it_holds() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock) as buffer:
+        clock.advance(3.0)
+
+        state = await lane(buffer)
+        [partition] = partition_states(buffer)
+
+        assert (state.pending, state.pending_bytes, state.pending_pages) == (6, 6 * SIZE, 6)
+        assert (state.oldest_age_us, state.state, state.realtime) == (3_000_000, State.FLOWING, None)
+        assert (partition.earliest, partition.next_offset, partition.records) == (0, 6, 6)
+        assert (partition.size, partition.pages, partition.dropped) == (6 * SIZE, 6, ())
+
+
+async def test_the_lag_shrinks_with_what_is_settled() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 4)
+        clock.advance(1.0)
+
+        state = await lane(buffer)
+
+        assert (state.pending, state.pending_bytes, state.pending_pages, state.in_flight) == (2, 2 * SIZE, 2, 2)
+        assert (state.cursor.acked, state.balances, state.realtime) == (4, True, True)
+
+
+async def test_nothing_pending_is_no_lag_at_all() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 6)
+        clock.advance(60.0)
+
+        state = await lane(buffer)
+
+        assert (state.pending, state.pending_bytes, state.pending_pages, state.oldest_age_us) == (0, 0, 0, 0)
+
+
+async def test_what_was_dropped_is_no_part_of_the_lag() -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=4) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.one()
+        for _ in range(2):
+            append = await buffer.append(page(b"x" * 10))
+            await append.done
+
+        state = await lane(buffer)
+        [partition] = partition_states(buffer)
+
+        assert (state.pending, state.pending_bytes, state.pending_pages) == (4, 4 * SIZE, 4)
+        assert (state.cursor.dropped, state.balances) == (4, True)
+        assert partition.dropped == ((DropReason.OVERFLOW, 4),)
+
+
+async def test_a_back_off_is_shown_with_its_end_and_reason() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.one()
+        await taker.nack(0, 1, delay_s=8.0, reason="it said 503")
+
+        state = await lane(buffer)
+
+        assert (state.state, state.reason) == (State.BACKING_OFF, "it said 503")
+        assert state.retry_at_us == clock.wall + 8_000_000
+
+
+async def test_a_pause_is_shown_with_its_reason() -> None:
+    async with sink() as buffer:
+        await buffer.stop("at night")
+
+        state = await lane(buffer)
+
+        assert (state.state, state.reason, state.retry_at_us) == (State.PAUSED, "at night", None)
+
+
+async def test_what_is_sent_again_is_counted() -> None:
+    async with sink(retry_backoff_min_us=1_000, retry_backoff_max_us=1_000) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.nack(4, 5)
+        await taker.one()
+
+        assert (await lane(buffer)).redelivered == 1
+
+
+async def test_consumers_are_counted_and_without_one_there_is_no_mode() -> None:
+    async with sink() as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        [(_, connected, _)] = await sink_states(buffer)
+        buffer.subscription("").leave(taker.consumer)
+        [(_, left, [state])] = await sink_states(buffer)
+
+        assert (connected, left, state.realtime, state.mode_switches) == (1, 0, None, 0)
+
+
+async def test_the_lag_is_the_same_after_a_restart() -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with sink(store, clock) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 2)
+    clock.advance(2.0)
+    async with running(store.reopen(), clock) as broker:
+        state = await lane(broker.sink("orders"))
+
+    assert (state.pending, state.pending_bytes, state.pending_pages) == (4, 4 * SIZE, 4)
+    assert state.oldest_age_us >= 2_000_000
+
+
+async def test_the_lag_is_known_far_behind_what_is_in_memory() -> None:
+    async with sink(pages=0) as buffer:
+        appends = [await buffer.append(page(b"x" * 10)) for _ in range(1_000)]
+        await asyncio.gather(*(append.done for append in appends))
+
+        state = await lane(buffer)
+
+        assert (state.pending, state.pending_bytes, state.pending_pages) == (1_000, 1_000 * SIZE, 1_000)

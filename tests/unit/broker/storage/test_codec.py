@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import Head, Tail
+from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import DEFAULTS, SinkSettings
+from holdfast.broker.core.writer import Slot
+from holdfast.broker.core.writes import SinkRecord
+from holdfast.broker.storage import codec
+
+U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+TEXTS = st.text(max_size=20)
+TAILS = st.builds(Tail, U64, U64, U64, I64, I64)
+DROPS = st.lists(st.tuples(st.integers(0, 255), U64), max_size=10).map(tuple)
+HEADS = st.builds(Head, U64, U64, U64, U64, DROPS)
+CURSORS = st.builds(
+    Cursor,
+    start=U64,
+    watermark=U64,
+    beyond=st.lists(st.builds(Range, U64, U64), max_size=5).map(tuple),
+    acked=U64,
+    dead_lettered=U64,
+    dropped=U64,
+    skipped=U64,
+    attempts=st.lists(st.tuples(U64, U32), max_size=5).map(tuple),
+    told=U64,
+    sent=U64,
+)
+SLOTS = st.builds(Slot, U64, U32, U64, U32)
+GAPS = st.builds(Gap, U64, U64, st.sampled_from(DropReason), I64, U64, U32)
+ENTRIES = st.builds(
+    Entry,
+    base=st.integers(0, 2**63),
+    count=U32,
+    number=U64,
+    bulk=st.booleans(),
+    size=U64,
+    encoding=st.integers(0, 255),
+    accepted_at_us=I64,
+    age_us=I64,
+    bytes_before=U64,
+    pages_before=U64,
+    parts=st.just(()),
+)
+SINKS = st.builds(
+    SinkRecord,
+    id=U32,
+    name=TEXTS,
+    incarnation=TEXTS,
+    settings=st.builds(SinkSettings, max_disk_cache=U64, realtime=st.booleans(), retry_backoff_factor=st.floats(1, 10)),
+    created_at_us=I64,
+    paused=st.none() | TEXTS,
+)
+
+SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
+    (codec.encode_number(7), codec.decode_number),
+    (codec.encode_text("abc"), codec.decode_text),
+    (codec.encode_sink(SinkRecord(1, "orders", "abc", DEFAULTS, 7)), codec.decode_sink),
+    (codec.encode_tail(Tail(1, 2, 3, 4, 5)), codec.decode_tail),
+    (codec.encode_head(Head(1, 2, 3, 4, ((1, 5),))), codec.decode_head),
+    (codec.encode_cursor(Cursor(beyond=(Range(1, 2),), attempts=((3, 4),))), codec.decode_cursor),
+    (codec.encode_slot(1, Slot(1, 2, 3, 4)), codec.decode_slot),
+    (codec.encode_gap(Gap(1, 2, DropReason.OVERFLOW, 3, 4, 5)), lambda value: codec.decode_gap(1, value)),
+    (codec.encode_due(1, 2), codec.decode_due),
+    (
+        codec.encode_entry(Entry(5, 2, 7, True, 8, 1, 9, 10, 11, 12, (Part(5, 9, "trace"), Part(6, 9)))),
+        lambda value: codec.decode_entry(5, value),
+    ),
+]
+"""One stored value of each kind, and what reads it."""
+IDS = ["number", "text", "sink", "tail", "head", "cursor", "slot", "gap", "due", "entry"]
+
+
+@given(number=U64, text=TEXTS)
+def test_numbers_and_texts_come_back(number: int, text: str) -> None:
+    assert codec.decode_number(codec.encode_number(number)) == number
+    assert codec.decode_text(codec.encode_text(text)) == text
+
+
+@given(sink=SINKS)
+def test_sinks_come_back(sink: SinkRecord) -> None:
+    assert codec.decode_sink(codec.encode_sink(sink)) == sink
+
+
+@given(tail=TAILS, head=HEADS)
+def test_tails_and_heads_come_back(tail: Tail, head: Head) -> None:
+    assert codec.decode_tail(codec.encode_tail(tail)) == tail
+    assert codec.decode_head(codec.encode_head(head)) == head
+
+
+@given(cursor=CURSORS)
+def test_cursors_come_back(cursor: Cursor) -> None:
+    assert codec.decode_cursor(codec.encode_cursor(cursor)) == cursor
+
+
+@given(epoch=U64, slot=SLOTS, gap=GAPS, last=U64, size=U64)
+def test_slots_gaps_and_what_is_due_come_back(epoch: int, slot: Slot, gap: Gap, last: int, size: int) -> None:
+    assert codec.decode_slot(codec.encode_slot(epoch, slot)) == (epoch, slot)
+    assert codec.decode_gap(gap.first, codec.encode_gap(gap)) == gap
+    assert codec.decode_due(codec.encode_due(last, size)) == (last, size)
+
+
+@given(entry=ENTRIES, parts=st.lists(st.tuples(U32, I64, st.text("0123456789abcdef-", max_size=55)), max_size=20))
+def test_entries_come_back_and_keep_the_first_traces(entry: Entry, parts: list[tuple[int, int, str]]) -> None:
+    whole = tuple(Part(entry.base + first, at_us, trace) for first, at_us, trace in parts)
+
+    found = codec.decode_entry(entry.base, codec.encode_entry(dataclasses.replace(entry, parts=whole)))
+
+    kept = tuple(
+        part if index < TRACES_MAX else dataclasses.replace(part, traceparent="") for index, part in enumerate(whole)
+    )
+    assert found == dataclasses.replace(entry, parts=kept)
+
+
+@pytest.mark.parametrize(("value", "decode"), SAMPLES, ids=IDS)
+def test_no_bit_can_flip_unnoticed(value: bytes, decode: Callable[[bytes], Any]) -> None:
+    for place in range(len(value)):
+        flipped = value[:place] + bytes([value[place] ^ 0x10]) + value[place + 1 :]
+        with pytest.raises(codec.Undecodable):
+            decode(flipped)
+
+
+@pytest.mark.parametrize(("value", "decode"), SAMPLES, ids=IDS)
+def test_what_was_cut_off_is_noticed(value: bytes, decode: Callable[[bytes], Any]) -> None:
+    for length in range(len(value)):
+        with pytest.raises(codec.Undecodable):
+            decode(value[:length])
+
+
+def sealed(content: bytes, version: int = 1) -> bytes:
+    return struct.pack(">IB", zlib.crc32(content), version) + content
+
+
+@pytest.mark.parametrize(("value", "decode"), SAMPLES, ids=IDS)
+def test_a_layout_of_another_version_is_not_guessed_at(value: bytes, decode: Callable[[bytes], Any]) -> None:
+    with pytest.raises(codec.Undecodable, match="layout 2"):
+        decode(sealed(value[5:], version=2))
+
+
+@pytest.mark.parametrize(("value", "decode"), [sample for sample in SAMPLES if sample[1] is not codec.decode_text])
+def test_a_sealed_value_that_is_too_short_is_not_guessed_at(value: bytes, decode: Callable[[bytes], Any]) -> None:
+    with pytest.raises(codec.Undecodable):
+        decode(sealed(value[5:-1]))
+    with pytest.raises(codec.Undecodable):
+        decode(sealed(b""))
+
+
+def test_a_reason_that_this_version_does_not_know_is_not_guessed_at() -> None:
+    content = bytearray(codec.encode_gap(Gap(1, 2, DropReason.OVERFLOW, 3, 4, 5))[5:])
+    content[8] = 99
+
+    with pytest.raises(codec.Undecodable):
+        codec.decode_gap(1, sealed(bytes(content)))
+
+
+def stored_sink(**changes: Any) -> bytes:
+    """A sink as another version may have stored it."""
+    fields = dataclasses.asdict(SinkRecord(1, "orders", "abc", DEFAULTS, 7))
+    fields["settings"] |= changes
+    return sealed(json.dumps(fields).encode())
+
+
+def test_settings_of_a_later_version_are_left_out() -> None:
+    assert codec.decode_sink(stored_sink(unheard_of=5, max_disk_cache=9)).settings == SinkSettings(max_disk_cache=9)
+
+
+def test_settings_that_an_earlier_version_did_not_have_take_their_default() -> None:
+    value = sealed(json.dumps({"id": 1, "name": "a", "incarnation": "b", "settings": {}, "created_at_us": 7}).encode())
+
+    assert codec.decode_sink(value) == SinkRecord(1, "a", "b", DEFAULTS, 7)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"settings": {}}', b"\xff", b'{"settings": 5}', b"null"])
+def test_what_is_no_sink_is_not_guessed_at(content: bytes) -> None:
+    with pytest.raises(codec.Undecodable):
+        codec.decode_sink(sealed(content))

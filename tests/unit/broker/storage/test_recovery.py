@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import Head, Tail
+from holdfast.broker.core.pages import Body, DropReason, Gap
+from holdfast.broker.core.settings import DEFAULTS
+from holdfast.broker.core.writes import (
+    Due,
+    PageWrite,
+    PutCursor,
+    PutDue,
+    PutEntry,
+    PutGap,
+    PutHead,
+    PutSink,
+    PutTail,
+    PutWriter,
+    SinkRecord,
+)
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.errors import StoreCorrupt, StoreFailed
+from holdfast.broker.storage.journal import Journal
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.recovery import recover
+from tests.unit.broker.samples import entry
+
+RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)
+
+
+def page(number: int, *, sink: int = 1, partition: int = 0) -> PageWrite:
+    data = b"body"
+    return PageWrite(sink, partition, replace(entry(number), bulk=True), Body(zlib.crc32(data), data))
+
+
+def test_a_new_store_is_empty_and_gets_an_id() -> None:
+    store = MemoryStore()
+
+    found = recover(store)
+
+    assert len(found.journal.store_id) == 16
+    assert (found.start_count, found.next_sink, found.age_us, found.sinks, found.due) == (1, 1, (0, 0), (), ())
+
+
+def test_the_id_stays_and_starts_are_counted_whatever_ended_them() -> None:
+    store = MemoryStore()
+    first = recover(store)
+    killed = recover(store.reopen())
+    lost_power = recover(killed.journal.store.crash())  # type: ignore[attr-defined]
+
+    assert {first.journal.store_id, killed.journal.store_id, lost_power.journal.store_id} == {first.journal.store_id}
+    assert [found.start_count for found in (first, killed, lost_power)] == [1, 2, 3]
+
+
+def test_two_stores_have_two_ids() -> None:
+    assert recover(MemoryStore()).journal.store_id != recover(MemoryStore()).journal.store_id
+
+
+def test_all_state_of_all_sinks_is_found() -> None:
+    store = MemoryStore()
+    journal = recover(store).journal
+    tail, head, cursor = Tail(9, 1, 2, 3, 4), Head(2, 2, 3, 1, ((1, 2),)), Cursor(watermark=2, dropped=2)
+    gap = Gap(0, 2, DropReason.OVERFLOW, 5, 6, 1)
+    journal.commit(
+        [],
+        [
+            PutSink(replace(RECORD, id=300, name="later"), fresh=True),
+            PutSink(RECORD, fresh=False),
+            *(PutTail(1, number, tail) for number in (0, 3)),
+            PutHead(1, 3, head),
+            PutCursor(1, "default", 3, cursor),
+            PutCursor(1, "second", 0, Cursor()),
+            PutWriter(1, "w", 77),
+            PutGap(1, 3, gap),
+            PutGap(1, 3, replace(gap, first=5, end=6)),
+            PutDue(Due(1, 0, True, 1, 2, 3)),
+        ],
+    )
+
+    found = recover(store.reopen())
+
+    orders, later = found.sinks
+    assert (orders.record, later.record.name, found.next_sink) == (RECORD, "later", 301)
+    assert orders.tails == {0: tail, 3: tail}
+    assert orders.heads == {3: head}
+    assert orders.cursors == {("default", 3): cursor, ("second", 0): Cursor()}
+    assert orders.writers == {"w": 77}
+    assert orders.gaps == {3: [gap, replace(gap, first=5, end=6)]}
+    assert found.due == (Due(1, 0, True, 1, 2, 3),)
+
+
+def test_pages_that_a_crash_left_without_a_name_are_due() -> None:
+    store = MemoryStore()
+    journal = recover(store).journal
+    journal.commit([page(10)], [PutEntry(1, 0, page(10).entry)])
+    store.fail_next("write")
+    with pytest.raises(Exception, match="fenced"):
+        journal.commit([page(11), page(12), page(13, partition=4)], [])
+
+    found = recover(store.crash())
+
+    assert {(due.partition, due.bulk, due.first, due.last) for due in found.due} == {
+        (0, True, 11, 12),
+        (4, True, 11, 13),
+    }
+    again = recover(found.journal.store.reopen())  # type: ignore[attr-defined]
+    assert again.due == found.due, "the ledger keeps them until they are reclaimed"
+
+
+def test_pages_that_a_batch_has_named_are_not_taken_for_orphans() -> None:
+    store = MemoryStore()
+    journal = recover(store).journal
+    journal.commit([page(10), page(11)], [PutEntry(1, 0, page(number).entry) for number in (10, 11)])
+
+    assert recover(store.reopen()).due == ()
+
+
+def test_a_start_is_above_every_page_that_is_in_a_file() -> None:
+    store = MemoryStore()
+    number = (5 << 40) + 3
+    recover(store).journal.commit([page(number)], [PutEntry(1, 0, page(number).entry)])
+
+    assert recover(store.reopen()).start_count == 6
+
+
+def test_state_without_a_sink_is_left_alone_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    recover(store).journal.commit([], [PutTail(9, 0, Tail(5)), PutSink(RECORD)])
+
+    found = recover(store.reopen())
+
+    assert [sink.record.name for sink in found.sinks] == ["orders"]
+    assert "sink=9" in caplog.text
+
+
+def unreadable(store: MemoryStore) -> None:
+    store.damage(Family.META, keys.sink(1))
+
+
+def undecodable(store: MemoryStore) -> None:
+    store.write([Put(Family.META, keys.sink(1), b"nothing of ours")])
+
+
+@pytest.mark.parametrize("damage", [unreadable, undecodable])
+def test_state_that_cannot_be_read_is_named_and_nothing_is_guessed(damage: Callable[[MemoryStore], None]) -> None:
+    store = MemoryStore()
+    recover(store).journal.commit([], [PutSink(RECORD)])
+    store = store.reopen()
+    damage(store)
+
+    with pytest.raises(StoreCorrupt):
+        recover(store)
+
+
+def test_a_store_that_fails_at_the_start_says_so() -> None:
+    store = MemoryStore()
+    store.fail_next("sync")
+
+    with pytest.raises(StoreFailed):
+        recover(store)
+
+
+def test_nothing_is_read_but_small_state() -> None:
+    store = MemoryStore()
+    journal: Journal = recover(store).journal
+    journal.commit([page(10)], [PutSink(RECORD), PutEntry(1, 0, page(10).entry)])
+    store = store.reopen()
+    store.damage(Family.INDEX, keys.place(1, 0, 10))
+    store.damage(Family.BULK, keys.place(1, 0, 10))
+
+    assert len(recover(store).sinks) == 1

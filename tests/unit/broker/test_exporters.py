@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import socket
+from threading import Event
+from urllib.request import urlopen
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+
+from holdfast.broker.exporters import Exporters, export, meter_provider, tracer_provider
+from holdfast.broker.exporting import Exporting, ExportingError
+
+NOTHING = Exporting(prometheus=("127.0.0.1", 0))
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without any ``OTEL_`` variable."""
+    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def fetch(url: str) -> str:
+    """What Prometheus would get."""
+    with urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_prometheus_gets_the_metrics_of_this_broker_and_of_no_other_in_the_process() -> None:
+    one, other = export(NOTHING, service="a"), export(NOTHING, service="b")
+    one.meters.get_meter("test").create_counter("mine").add(1)
+    other.meters.get_meter("test").create_counter("theirs").add(1)
+
+    text = fetch(one.metrics_url)
+
+    assert "mine_total" in text
+    assert "process_resident_memory_bytes" in text
+    assert "theirs_total" not in text
+    one.close()
+    other.close()
+
+
+def test_the_endpoint_is_gone_after_the_end() -> None:
+    exporters = export(NOTHING, service="a")
+    exporters.close()
+
+    with pytest.raises(OSError, match="refused"):
+        fetch(exporters.metrics_url)
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port} for metrics"):
+            export(Exporting(prometheus=("127.0.0.1", port)), service="a")
+
+
+def test_names_of_the_environment_win_over_ours(variables: pytest.MonkeyPatch) -> None:
+    ours = export(NOTHING, service="holdfast-broker", instance="store-1")
+    variables.setenv("OTEL_SERVICE_NAME", "theirs")
+    variables.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=i,deployment.environment.name=test")
+    theirs = export(NOTHING, service="holdfast-broker", instance="store-1")
+
+    first, second = ours.tracers.resource.attributes, theirs.tracers.resource.attributes
+    assert (first["service.name"], first["service.instance.id"]) == ("holdfast-broker", "store-1")
+    assert (second["service.name"], second["service.instance.id"]) == ("theirs", "i")
+    assert second["deployment.environment.name"] == "test"
+    ours.close()
+    theirs.close()
+
+
+def test_an_exporter_that_is_not_installed_is_named() -> None:
+    with pytest.raises(ExportingError, match="no exporter of traces is installed under the name 'nowhere'"):
+        export(Exporting(traces=("nowhere",), prometheus=("127.0.0.1", 0)), service="a")
+
+
+def test_a_variable_that_the_exporter_cannot_read_is_an_error_of_ours(variables: pytest.MonkeyPatch) -> None:
+    variables.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+
+    with pytest.raises(ExportingError, match="soon"):
+        export(Exporting(traces=("otlp_proto_grpc",)), service="a")
+
+
+def test_an_end_does_not_wait_for_ever_for_somebody_who_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    never = Event()
+    exporters = Exporters(MeterProvider(), TracerProvider(), [never.wait], close_s=0.05)
+
+    exporters.close()
+
+    assert "telemetry was not sent in time" in caplog.text
+    never.set()
+
+
+def test_an_end_that_fails_does_not_keep_the_others_from_ending(caplog: pytest.LogCaptureFixture) -> None:
+    ended = Event()
+
+    def fails() -> None:
+        raise RuntimeError("secret")
+
+    Exporters(MeterProvider(), TracerProvider(), [fails, ended.set]).close()
+
+    assert ended.is_set()
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_providers_by_name_export_only_what_was_asked_for() -> None:
+    tracers, meters = tracer_provider(), meter_provider()
+
+    assert tracers.resource.attributes["service.name"] == "holdfast-client"
+    tracers.shutdown()
+    meters.shutdown()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.exporting import Exporting, ExportingError, wanted
+
+GRPC = ("otlp_proto_grpc",)
+HTTP = ("otlp_proto_http",)
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, Exporting()),
+        ({"OTEL_SERVICE_NAME": "x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, Exporting()),
+        (ENDPOINT, Exporting(GRPC, GRPC)),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://collector:4317"}, Exporting(metrics=GRPC)),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4317"}, Exporting(traces=GRPC)),
+        ({"OTEL_METRICS_EXPORTER": "otlp", "OTEL_TRACES_EXPORTER": "none"}, Exporting(metrics=GRPC)),
+        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, Exporting(metrics=GRPC)),
+        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": " otlp , console, otlp"}, Exporting(GRPC, (*GRPC, "console"))),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, Exporting(HTTP, HTTP)),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, Exporting(GRPC, HTTP)),
+        ({**ENDPOINT, "OTEL_SDK_DISABLED": "True"}, Exporting()),
+        ({"OTEL_METRICS_EXPORTER": "prometheus"}, Exporting(prometheus=("127.0.0.1", 9464))),
+        (
+            {
+                "OTEL_METRICS_EXPORTER": "prometheus,otlp",
+                "OTEL_EXPORTER_PROMETHEUS_HOST": "0.0.0.0",
+                "OTEL_EXPORTER_PROMETHEUS_PORT": "1",
+            },
+            Exporting(metrics=GRPC, prometheus=("0.0.0.0", 1)),
+        ),
+    ],
+)
+def test_the_standard_variables_say_what_is_exported(environment: dict[str, str], expected: Exporting) -> None:
+    assert wanted(environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "must be one of grpc, http/protobuf"),
+        ({"OTEL_METRICS_EXPORTER": "none,otlp"}, "OTEL_METRICS_EXPORTER = 'none,otlp': none stands alone"),
+        ({"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "x"}, "a port of 0 to 65535"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(ExportingError, match=message):
+        wanted(environment)
+
+
+def test_an_address_for_prometheus_comes_on_top() -> None:
+    exporting = wanted(ENDPOINT).with_prometheus("127.0.0.1", 0)
+
+    assert exporting == Exporting(GRPC, GRPC, ("127.0.0.1", 0))

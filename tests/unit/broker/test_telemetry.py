@@ -1,0 +1,283 @@
+"""What a running broker tells OpenTelemetry."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from opentelemetry.trace import SpanKind
+
+from holdfast.broker.core.lane import Answer
+from holdfast.broker.core.pages import TRACES_MAX, Body, Part
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.events import Delivered
+from holdfast.broker.runtime.stats import lane_states
+from holdfast.broker.settings import load
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.telemetry import OpenTelemetryInstruments, instruments
+from tests.unit.broker.running import Hand, running
+from tests.unit.broker.samples import entry, page
+from tests.unit.observed import Observed, Point
+
+pytestmark = pytest.mark.anyio
+TRACE = "00-{:032x}-{:016x}-01"
+START_US = FakeClock().wall
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The broker runs on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def seen() -> Observed:
+    """Providers of the test's own."""
+    return Observed()
+
+
+def told_to(seen: Observed, *, exports: bool = True) -> OpenTelemetryInstruments:
+    """The broker's instruments over these providers."""
+    return OpenTelemetryInstruments(seen.meters.get_meter("test"), seen.tracers.get_tracer("test"), exports=exports)
+
+
+@asynccontextmanager
+async def observed(
+    seen: Observed, clock: FakeClock | None = None, store: MemoryStore | None = None, **settings: Any
+) -> AsyncIterator[tuple[Broker, Buffer]]:
+    """A broker that tells ``seen``, and its sink `orders`."""
+    told = told_to(seen)
+    async with running(store, clock or FakeClock(), instruments=told) as broker:
+        told.watch(broker)
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1, **settings))
+        yield broker, buffer
+
+
+async def append(buffer: Buffer, *values: bytes, partition: int = 0, traceparent: str = "") -> None:
+    """Append one page and wait until it is durable."""
+    await (await buffer.append(page(*values, partition=partition, traceparent=traceparent))).done
+
+
+async def taken(hand: Hand, partition: int = 0) -> Delivered:
+    """The next delivery."""
+    event = await hand.take(partition)
+    assert isinstance(event, Delivered)
+    return event
+
+
+async def measure(broker: Broker, told: Buffer) -> None:
+    """Measure the lag now, as the sweeper does every second."""
+    for subscription in told.subscriptions.values():
+        lanes = await lane_states(told, subscription)
+        broker.services.instruments.measured(told.name, subscription.name, lanes)
+
+
+async def test_what_becomes_durable_is_counted_and_timed(seen: Observed) -> None:
+    async with observed(seen, partitions=2) as (broker, buffer):
+        await append(buffer, b"a", b"bc")
+        await append(buffer, b"d", partition=1)
+        size = buffer.logs[0].size
+        groups = broker.committer.groups
+
+        assert seen.values("holdfast.ingest.records", "sink", "partition") == {("orders", "0"): 2, ("orders", "1"): 1}
+        assert seen.values("holdfast.ingest.bytes", "partition")["0",] == size
+        assert [point.count for point in seen.points("holdfast.ingest.duration")] == [2]
+        assert [point.count for point in seen.points("holdfast.storage.sync.duration")] == [groups]
+
+
+async def test_the_time_to_durable_is_that_of_the_broker_s_own_clock(seen: Observed) -> None:
+    told_to(seen).ingested("orders", 0, [entry(0, age_us=1_000_000), entry(1, age_us=1_500_000)], 2_000_000)
+
+    assert seen.points("holdfast.ingest.duration") == [Point({"sink": "orders"}, 1.5, 2)]
+
+
+async def test_a_delivered_page_has_a_span_from_accepted_to_delivered_linked_to_its_publisher(seen: Observed) -> None:
+    clock = FakeClock()
+    async with observed(seen, clock, partitions=2) as (_, buffer):
+        await append(buffer, b"a", b"b", partition=1, traceparent=TRACE.format(7, 9))
+        clock.advance(5)
+        await taken(Hand(buffer.subscription("")), 1)
+
+    [span] = seen.spans()
+    assert (span.name, span.kind, span.parent) == ("buffer orders", SpanKind.INTERNAL, None)
+    assert (span.start_time, span.end_time) == (START_US * 1_000, (START_US + 5_000_000) * 1_000)
+    assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [(7, 9)]
+    assert dict(span.attributes or {}) == {
+        "messaging.system": "holdfast",
+        "messaging.destination.name": "orders",
+        "messaging.destination.partition.id": "1",
+        "messaging.consumer.group.name": "default",
+        "messaging.batch.message_count": 2,
+    }
+
+
+async def test_the_link_to_the_publisher_outlives_the_broker(seen: Observed) -> None:
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await append(buffer, b"a", traceparent=TRACE.format(7, 9))
+
+    told = told_to(seen)
+    async with running(store.crash(), instruments=told) as broker:
+        await taken(Hand(broker.sink("orders").subscription("")))
+
+    [span] = seen.spans("buffer orders")
+    assert [link.context.span_id for link in span.links] == [9]
+
+
+async def test_a_page_keeps_the_first_publishers_now_as_after_a_restart(seen: Observed) -> None:
+    count = TRACES_MAX + 4
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=count))
+        appends = await buffer.append_all([page(b"x", traceparent=TRACE.format(1, n + 1)) for n in range(count)])
+        for one in appends:
+            await one.done
+        now = await taken(Hand(buffer.subscription("")))
+
+    async with running(store.crash()) as broker:
+        later = await taken(Hand(broker.sink("orders").subscription("")))
+
+    [before], [after] = now.pages, later.pages
+    assert before[0].parts == after[0].parts
+    assert [part.traceparent != "" for part in before[0].parts] == [True] * TRACES_MAX + [False] * 4
+
+
+async def test_no_span_is_linked_to_what_is_no_context(seen: Observed) -> None:
+    parts = tuple(Part(0, 0, text) for text in ("", "?", "00-0-0-00", TRACE.format(0, 1)))
+    pages = ((replace(entry(0), parts=parts), Body(0, b"")),)
+    event = Delivered(0, 1, 0, pages, (Range(0, 1),), (), resend=False)
+
+    told_to(seen).delivered("orders", "default", event, 0, START_US)
+
+    assert [list(span.links) for span in seen.spans()] == [[]]
+
+
+async def test_what_is_sent_again_is_counted_by_records(seen: Observed) -> None:
+    async with observed(seen) as (_, buffer):
+        for value in (b"a", b"b"):
+            await append(buffer, value)
+        subscription = buffer.subscription("")
+        hand = Hand(subscription)
+        first = await taken(hand)
+        answer = Answer(first.owner_epoch, first.revision)
+        subscription.retry(0, answer, [Range(1, 2)], delay_s=0.0, reason="a secret")
+        await taken(hand)
+
+        assert seen.values("holdfast.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
+        assert seen.values("holdfast.delivery.failures", "sink", "group", "reason") == {
+            ("orders", "default", "nack"): 1
+        }
+        assert seen.values("holdfast.delivered.records", "sink", "partition", "group") == {
+            ("orders", "0", "default"): 3
+        }
+
+
+async def test_what_is_acked_is_counted_and_its_stay_is_measured_from_accepted_to_settled(seen: Observed) -> None:
+    clock = FakeClock()
+    async with observed(seen, clock) as (_, buffer):
+        await append(buffer, b"a", b"b")
+        clock.advance(2)
+        event = await taken(Hand(buffer.subscription("")))
+        answer = Answer(event.owner_epoch, event.revision)
+        clock.advance(5)
+        await buffer.subscription("").ack(0, answer, [Range(0, 1)])
+        half = seen.points("holdfast.residence.duration")
+        await buffer.subscription("").ack(0, answer, [Range(0, 2)])
+
+        assert half == []
+        assert seen.points("holdfast.residence.duration") == [Point({"sink": "orders", "group": "default"}, 7.0, 1)]
+        outcomes = seen.values("holdfast.settled.records", "sink", "partition", "group", "outcome")
+        assert outcomes == {("orders", "0", "default", "acked"): 2}
+
+
+async def test_what_is_dropped_is_counted_by_reason_and_settles_what_was_pending(seen: Observed) -> None:
+    async with observed(seen, max_disk_cache=2, overflow=Overflow.DROP_OLDEST) as (_, buffer):
+        for number in range(5):
+            await append(buffer, b"%d" % number)
+
+        dropped = seen.values("holdfast.dropped.records", "sink", "partition", "reason")
+        assert dropped == {("orders", "0", "OVERFLOW"): 3}
+        assert seen.values("holdfast.settled.records", "outcome") == {("dropped",): 3}
+
+
+async def test_a_seek_skips_what_was_pending(seen: Observed) -> None:
+    async with observed(seen) as (_, buffer):
+        for value in (b"a", b"b", b"c"):
+            await append(buffer, value)
+        await buffer.subscription("").seek(0, 2)
+
+        assert seen.values("holdfast.settled.records", "outcome") == {("skipped",): 3}
+
+
+async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
+    clock = FakeClock()
+    async with observed(seen, clock) as (broker, buffer):
+        await append(buffer, b"first")
+        clock.advance(3)
+        await append(buffer, b"second", b"third")
+        event = await taken(Hand(buffer.subscription("")))
+        await buffer.subscription("").ack(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)])
+        clock.advance(4)
+        await measure(broker, buffer)
+        lag, entries = {("orders", "0", "default")}, buffer.logs[0].first_entries()
+
+        assert seen.values("holdfast.sink.depth", "sink", "partition") == {("orders", "0"): buffer.logs[0].records}
+        assert seen.values("holdfast.sink.size", "sink", "partition") == {("orders", "0"): buffer.logs[0].size}
+        assert seen.values("holdfast.subscription.lag", "sink", "partition", "group") == dict.fromkeys(lag, 2)
+        assert seen.values("holdfast.subscription.lag.size") == {(): list(entries)[-1].size}
+        assert seen.values("holdfast.subscription.lag.age") == {(): 4.0}
+        assert seen.values("holdfast.reader.mode") == {(): 1}
+        assert seen.values("holdfast.tail.size") == {(): broker.tail.size}
+
+
+async def test_lag_is_measured_from_the_first_time_that_somebody_asks_for_it(seen: Observed) -> None:
+    told = told_to(seen, exports=False)
+    before = told.wants_lag
+
+    seen.metrics()
+
+    assert (before, told.wants_lag) == (False, True)
+    assert told_to(Observed(), exports=True).wants_lag
+
+
+async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
+    async with observed(seen) as (broker, buffer):
+        await append(buffer, b"a")
+        await measure(broker, buffer)
+        await broker.delete("orders", force=True)
+
+        metrics = seen.metrics()
+        assert "holdfast.sink.depth" not in metrics
+        assert "holdfast.subscription.lag" not in metrics
+
+
+async def test_neither_records_nor_reasons_in_somebody_s_words_get_out(seen: Observed) -> None:
+    async with observed(seen) as (broker, buffer):
+        await append(buffer, b"payload-4711", traceparent=TRACE.format(1, 1))
+        subscription = buffer.subscription("")
+        event = await taken(Hand(subscription))
+        subscription.reject(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], reason="secret-4712")
+        await measure(broker, buffer)
+        told = repr(seen.metrics()) + "".join(span.to_json() for span in seen.spans())
+
+    assert "orders" in told
+    assert "4711" not in told
+    assert "4712" not in told
+
+
+def test_without_exporters_a_broker_measures_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+
+    told = instruments(load())
+
+    assert (told.wants_lag, told.metrics_url) == (False, "")
+    told.close()
