@@ -34,6 +34,7 @@ SMALL_PAGES: Final = 2_000_000
 QUICK: Final = 20
 """What a quick run divides the backlogs by, but not what they are held against."""
 UNDER_WAY: Final = 4_096
+UNDER_WAY_BYTES: Final = 64 * MIB
 """Appends that wait for their sync while a backlog is written."""
 SHARE_BAR: Final = 1 / 20
 """Of the time that reading as much as the large backlog takes."""
@@ -81,7 +82,7 @@ async def _fill(place: Path, page: Incoming, pages: int) -> None:
             waiting: deque[Append] = deque()
             for _ in range(pages):
                 waiting.append(await buffer.append(page))
-                while len(waiting) > UNDER_WAY or sum(len(one.page.body) for one in waiting) > 64 * MIB:
+                if len(waiting) > min(UNDER_WAY, UNDER_WAY_BYTES // len(page.body)):
                     await waiting.popleft().done
             for one in waiting:
                 await one.done

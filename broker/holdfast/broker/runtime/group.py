@@ -1,8 +1,8 @@
 """Cutting a group: which waiting appends become durable together, and as what pages.
 
-Partitions take turns. One with ``BULK_BYTES`` waiting gives up to ``QUANTUM_BYTES`` a turn and gets a file of its own;
-the others give what they have, through the log. Small appends of one partition are joined into one page.
-Within a partition the order is that of the offsets.
+Partitions take turns. When ``BULK_BYTES`` wait in all, one with ``FILE_BYTES`` of them gives up to ``QUANTUM_BYTES`` a
+turn and gets a file of its own; the others give what they have, through the log. Small appends of one partition are
+joined into one page. Within a partition the order is that of the offsets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from holdfast.broker.core.pages import PAGE_BYTES_MAX, TRACES_MAX, Body, Encodin
 from holdfast.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
 
 BULK_BYTES: Final = 4 << 20
-QUANTUM_BYTES: Final = 8 << 20
+FILE_BYTES: Final = 2 << 20
+"""A file costs as much as about 1.5 MiB through the log: its syncs do, however little is in it."""
+QUANTUM_BYTES: Final = 16 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
 """Appends that are joined into one page: each keeps its own place in the entry."""
@@ -81,7 +83,9 @@ class Group:
 
 def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     """Take a group off the lineups and number its pages."""
-    shares = {id(lineup): Share(lineup, bulk=lineup.size >= BULK_BYTES) for lineup in lineups if lineup.waiting}
+    waiting = [lineup for lineup in lineups if lineup.waiting]
+    least = FILE_BYTES if sum(lineup.size for lineup in waiting) >= BULK_BYTES else BULK_BYTES
+    shares = {id(lineup): Share(lineup, bulk=lineup.size >= least) for lineup in waiting}
     total = 0
     turn = deque(sorted(shares.values(), key=lambda share: share.bulk))  # the small ones never wait behind bulk
     while turn and total < GROUP_BYTES:

@@ -11,7 +11,17 @@ from holdfast.broker.core.log import PartitionLog, Tail
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Part
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import PutEntry, PutSlot, PutTail
-from holdfast.broker.runtime.group import BULK_BYTES, GROUP_BYTES, PARTS_MAX, QUANTUM_BYTES, Append, Group, Lineup, cut
+from holdfast.broker.runtime.group import (
+    BULK_BYTES,
+    FILE_BYTES,
+    GROUP_BYTES,
+    PARTS_MAX,
+    QUANTUM_BYTES,
+    Append,
+    Group,
+    Lineup,
+    cut,
+)
 from tests.unit.broker.samples import page, values
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +169,23 @@ async def test_a_partition_with_much_waiting_is_bulk_and_the_small_ones_go_first
     assert {each.partition: each.entry.bulk for each in group.pages} == {0: True, 1: False}
 
 
+async def test_partitions_that_have_much_waiting_together_get_files_though_none_would_alone() -> None:
+    lines = [lineup(number) for number in range(3)]
+    for line in lines:
+        for _ in range(FILE_BYTES // MIB):
+            queue(line, b"x" * MIB)
+    lines.append(lineup(3))
+    queue(lines[3], b"y" * (FILE_BYTES // 2))
+
+    together = cut(lines, numbers())
+    for _ in range(FILE_BYTES // MIB):
+        queue(lines[0], b"x" * MIB)
+    alone = cut(lines, numbers())
+
+    assert {each.partition: each.entry.bulk for each in together.pages} == {0: True, 1: True, 2: True, 3: False}
+    assert [each.entry.bulk for each in alone.pages] == [False] * (FILE_BYTES // MIB)
+
+
 async def test_partitions_with_much_waiting_take_turns_and_a_group_has_a_bound() -> None:
     lines = [lineup(number) for number in range(6)]
     for line in lines:
@@ -168,7 +195,7 @@ async def test_partitions_with_much_waiting_take_turns_and_a_group_has_a_bound()
     group = cut(lines, numbers())
 
     assert GROUP_BYTES <= group.size <= GROUP_BYTES + QUANTUM_BYTES
-    assert {share.lineup.log.number for share in group.shares} == {0, 1, 2, 3}
+    assert {share.lineup.log.number for share in group.shares} == {0, 1}
     assert all(share.size <= QUANTUM_BYTES + MIB for share in group.shares)
 
 
