@@ -56,6 +56,7 @@ from holdfast.broker.storage.directory import StoreDirectory
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
 from holdfast.broker.storage.failures import Action, classified
 from holdfast.broker.storage.open_files import ensure_open_files
+from holdfast.broker.storage.page_cache import read_ends
 from holdfast.broker.storage.settings import RocksSettings
 from holdfast.broker.storage.synced import SyncMark
 from holdfast.broker.storage.usage import Usage
@@ -133,6 +134,7 @@ class RocksStore:
             for key, value in items:
                 writer[key] = value
             writer.finish()
+            read_ends(path)
             options = IngestExternalFileOptions()
             options.set_move_files(True)
             self._families[Family.BULK].ingest_external_file([str(path)], options)

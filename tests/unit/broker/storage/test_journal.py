@@ -35,7 +35,7 @@ from holdfast.broker.core.writes import (
     Write,
 )
 from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.journal import SLICE, Journal
 from holdfast.broker.storage.memory import Action, MemoryStore
 from holdfast.broker.storage.recovery import recover
@@ -161,7 +161,7 @@ def test_a_damaged_entry_is_left_out_and_told(
 ) -> None:
     put(journal, [entry(1), entry(2)])
     [(key, value)] = store.scan(Family.INDEX, keys.place(1, 0, 1), keys.place(1, 0, 2), 1)
-    store._seen.tables[Family.INDEX].put(key, value[:-1] + bytes([value[-1] ^ 1]))
+    store.write([Put(Family.INDEX, key, value[:-1] + bytes([value[-1] ^ 1]))])
 
     assert [each.base for each in journal.entries(1, 0, 0, 10, 10)] == [2]
     assert "offset=1" in caplog.text
