@@ -74,6 +74,9 @@ RULES: Final[dict[str, Rule]] = {
     "holdfast.broker.storage.rocks": Rule(
         frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
+    "holdfast.broker.storage.rocks_options": Rule(
+        frozenset({"holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    ),
     "holdfast.broker.runtime": Rule(
         frozenset({"holdfast.broker.core"}),
         third_party=frozenset({"opentelemetry"}),

@@ -1,4 +1,4 @@
-"""The store on disk: RocksDB, and the only file that knows of it.
+"""The store on disk: RocksDB. Only this file and ``rocks_options`` know of it.
 
 What it relies on, seen with rocksdict 0.3.29 (RocksDB 9.8):
 
@@ -28,14 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rocksdict import (
-    BlockBasedOptions,
     Cache,
-    ChecksumType,
     CompactOptions,
-    DBCompressionType,
-    DBRecoveryMode,
     IngestExternalFileOptions,
-    Options,
     Rdict,
     ReadOptions,
     SstFileWriter,
@@ -57,6 +52,7 @@ from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
 from holdfast.broker.storage.failures import Action, classified
 from holdfast.broker.storage.open_files import ensure_open_files
 from holdfast.broker.storage.page_cache import read_ends
+from holdfast.broker.storage.rocks_options import database_options, family_options
 from holdfast.broker.storage.settings import RocksSettings
 from holdfast.broker.storage.synced import SyncMark
 from holdfast.broker.storage.usage import Usage
@@ -65,8 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _log: Final = logging.getLogger(__name__)
-_MIB: Final = 1024 * 1024
-
 _FILE_IN_LISTING: Final = re.compile(r"^ *(\d+):\d+\[", re.MULTILINE)
 """The number of a file in the property ``rocksdb.sstables``, whose keys are in hexadecimal."""
 
@@ -84,7 +78,7 @@ class RocksStore:
         self._usage: Final = Usage()
         self._fenced_by: BaseException | None = None
         self._file_numbers = count(1)
-        self._file_options: Final = _family_options(Family.BULK, None)
+        self._file_options: Final = family_options(Family.BULK, None)
         ensure_open_files(settings.open_tables_max + settings.open_files_beside)
         with classified("open"):
             self._directory = StoreDirectory(directory)
@@ -112,9 +106,9 @@ class RocksStore:
     def _open_database(self, settings: RocksSettings, *, strict: bool) -> None:
         with classified("open", directory=self._directory.path):
             cache = Cache(settings.block_cache_bytes)
-            options = _database_options(settings)
+            options = database_options(settings)
             options.set_paranoid_checks(strict)
-            families = {str(family): _family_options(family, cache) for family in Family}
+            families = {str(family): family_options(family, cache) for family in Family}
             self._database = Rdict(str(self._directory.database), options, families)
             self._families = {family: self._database.get_column_family(family) for family in Family}
             self._handles = {family: self._database.get_column_family_handle(family) for family in Family}
@@ -295,50 +289,3 @@ class RocksStore:
     def _refuse_fenced(self, action: Action) -> None:
         if self._fenced_by is not None:
             raise StoreFailed(action, f"fenced: {self._fenced_by}")
-
-
-def _database_options(settings: RocksSettings) -> Options:
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
-    options.set_max_total_wal_size(settings.log_bytes_max)
-    options.set_db_write_buffer_size(settings.write_buffers_bytes)
-    options.set_max_open_files(settings.open_tables_max)
-    options.set_max_background_jobs(settings.background_jobs)
-    options.set_bytes_per_sync(_MIB)
-    options.set_keep_log_file_num(4)
-    options.set_max_log_file_size(4 * _MIB)
-    options.set_stats_dump_period_sec(0)
-    return options
-
-
-def _family_options(family: Family, cache: Cache | None) -> Options:
-    """The options of a family; of a file to be ingested where there is no ``cache``."""
-    options = Options(raw_mode=True)
-    blocks = BlockBasedOptions()
-    options.set_compression_type(DBCompressionType.none())
-    options.set_max_compaction_bytes(256 * _MIB)
-    if family in {Family.BULK, Family.SMALL}:
-        blocks.set_checksum_type(ChecksumType.no_checksum())
-    if family is Family.BULK:
-        # Files lie side by side on the bottom of two levels. Only the owner knows which range is due:
-        # left alone, RocksDB would join deletions that lie apart and rewrite all that is between them.
-        options.set_num_levels(2)
-        options.set_disable_auto_compactions(True)
-        options.set_target_file_size_base(64 * _MIB)
-        options.set_write_buffer_size(2 * _MIB)
-        blocks.disable_cache()
-    else:
-        options.set_target_file_size_base(32 * _MIB)
-        options.set_write_buffer_size({Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}[family] * _MIB)
-        # Queues delete from their head: a table made mostly of deletions goes soon.
-        options.add_compact_on_deletion_collector_factory(1024, 512, 0.5)
-        blocks.set_block_size(16 * 1024)
-        if cache is not None:
-            blocks.set_block_cache(cache)
-        if family is not Family.SMALL:  # pages may be compressed by who made them
-            options.set_compression_type(DBCompressionType.lz4())
-            blocks.set_bloom_filter(10, False)
-    options.set_block_based_table_factory(blocks)
-    return options
