@@ -4,13 +4,10 @@
 #
 #   make compose-test
 #
-# DOCKER=…            the docker command (docker)
 # COMPOSE=…           the compose command ("docker compose" where there is one, else docker-compose)
-# BASE_IMAGE=…        what the images are built on (python:3.12-slim)
-# CA_BUNDLE=FILE      certificates that the build is to trust, as a secret: behind a proxy that signs its own
-# BUILD_NETWORK=host  network of the build
 # KEEP_IMAGES=1       keep the images for the next run
 # OUTAGE_S=20         seconds without the target
+# DOCKER, BASE_IMAGE, CA_BUNDLE, BUILD_NETWORK: see compose/build
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +15,6 @@ say() { printf '%(%H:%M:%S)T compose-test: %s\n' -1 "$*"; }
 lack() { echo "compose-test: $*" >&2; exit 2; }
 
 DOCKER=${DOCKER:-docker}
-BASE_IMAGE=${BASE_IMAGE:-python:3.12-slim}
 OUTAGE_S=${OUTAGE_S:-20}
 command -v "$DOCKER" >/dev/null || lack "$DOCKER was not found; install a container engine, or name its command with DOCKER."
 "$DOCKER" version >/dev/null 2>&1 || lack "the container engine does not answer; start it (for example: systemctl start docker)."
@@ -32,11 +28,19 @@ fi
 
 # A name of its own: a stack that somebody runs here is not touched.
 export COMPOSE_PROJECT_NAME="holdfast-test-$$"
-export HOLDFAST_TAG="test-$$" HOLDFAST_PORT=0 BASE_IMAGE DOCKER_BUILDKIT=1
+export HOLDFAST_TAG="test-$$" HOLDFAST_PORT=0 DOCKER
 [ -z "${KEEP_IMAGES:-}" ] || export HOLDFAST_TAG=test
-images=(broker deliver spark)
+images=(broker deliver target spark)
 compose() { $COMPOSE -f compose/compose.yaml "$@"; }
 container() { compose ps -q "$1"; }
+
+# What there is of this run: containers, volumes, networks.
+left() {
+    local label="label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"
+    "$DOCKER" ps --all --filter "$label" --format '{{.Names}}'
+    "$DOCKER" volume ls --filter "$label" --format '{{.Name}}'
+    "$DOCKER" network ls --filter "$label" --format '{{.Name}}'
+}
 
 clean_up() {
     code=$?
@@ -50,17 +54,16 @@ clean_up() {
     if [ -z "${KEEP_IMAGES:-}" ]; then
         for image in "${images[@]}"; do "$DOCKER" image rm "holdfast-$image:$HOLDFAST_TAG" >/dev/null 2>&1 || true; done
     fi
+    remains=$(left)
+    if [ -n "$remains" ]; then
+        say "could not be removed: ${remains//$'\n'/, }"
+        [ "$code" -ne 0 ] || code=1
+    fi
+    [ "$code" -ne 0 ] || say "passed in $SECONDS s"
     exit "$code"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
-
-build() {
-    local options=(--file compose/Dockerfile --build-arg "BASE_IMAGE=$BASE_IMAGE" --target "$1" --tag "holdfast-$1:$HOLDFAST_TAG")
-    [ -z "${CA_BUNDLE:-}" ] || options+=(--secret "id=ca,src=$CA_BUNDLE")
-    [ -z "${BUILD_NETWORK:-}" ] || options+=(--network "$BUILD_NETWORK")
-    "$DOCKER" build --quiet "${options[@]}" .
-}
 
 # Waits until a container is what is asked for, at most so many seconds.
 wait_healthy() {
@@ -74,7 +77,8 @@ wait_healthy() {
 }
 
 stats() { compose exec -T target python -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:8080/stats").read().decode())'; }
-rows() { stats | sed -n 's/.*"rows":\([0-9]*\).*/\1/p' | head -n 1; }
+rows() { stats | sed -n 's/.*"rows":\([0-9]*\),"arrivals".*/\1/p'; }
+waiting() { compose exec -T broker holdfast lag readings -o json | grep -o '"records": *[0-9]*' | awk -F: '{ n += $2 } END { print n + 0 }'; }
 
 wait_rows() {
     local found until=$((SECONDS + $2))
@@ -93,10 +97,12 @@ kill_broker() {
     wait_healthy broker 60
 }
 
-say "building on $BASE_IMAGE (some minutes the first time)"
-for image in "${images[@]}"; do build "$image" >/dev/null; say "built holdfast-$image"; done
+compose config --quiet
+say "building on ${BASE_IMAGE:-python:3.12-slim} (some minutes the first time)"
+compose/build "${images[@]}"
 "$DOCKER" run --rm --entrypoint /bin/sh "holdfast-broker:$HOLDFAST_TAG" -c \
-    '! command -v java && ! python -c "import pyspark" 2>/dev/null' >/dev/null || lack "the broker's image holds Java or Spark"
+    '[ -z "$(find / -xdev \( -name libjvm.so -o -name "*.jar" -o -name pyspark \) -print -quit 2>/dev/null)" ]' ||
+    lack "the broker's image holds Java or Spark"
 for image in "${images[@]}"; do
     [ "$("$DOCKER" run --rm --entrypoint id "holdfast-$image:$HOLDFAST_TAG" -u)" != 0 ] || lack "holdfast-$image runs as root"
 done
@@ -113,11 +119,14 @@ say "the target is cut off for $OUTAGE_S s"
 "$DOCKER" network disconnect "$network" "$target"
 outage_ends=$((SECONDS + OUTAGE_S))
 sleep 5
+held=$(rows)
 kill_broker
 [ $SECONDS -ge $outage_ends ] || sleep $((outage_ends - SECONDS))
-held=$(rows)
+behind=$(waiting)
+[ "$behind" -gt 0 ] || lack "nothing waits in the broker although the target is away"
+[ "$(rows)" = "$held" ] || lack "the target got rows although it was cut off"
 "$DOCKER" network connect --alias target "$network" "$target"
-say "the target is back; it held $held rows"
+say "the target is back; it holds $held rows, and $behind records wait for it"
 
 sleep 2
 kill_broker
@@ -129,4 +138,3 @@ written=$(compose logs --no-color --tail=5 spark | sed -n 's/.*{"ticks": \([0-9]
 [ -n "$written" ] || lack "the job did not say how far it came"
 say "the job has written all readings of $written ticks; comparing"
 compose exec -T target python /opt/holdfast/compose/check.py --db /data/target.sqlite --sink readings --ticks "$written"
-say "passed"

@@ -1,4 +1,4 @@
-"""Making, changing, observing and deleting sinks over gRPC."""
+"""Making, listing and changing sinks over gRPC."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from holdfast.broker.server import BrokerServer
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.client import (
     Client,
-    DeliveryState,
-    InvalidArgument,
-    InvalidInterval,
     InvalidName,
     InvalidPageToken,
     InvalidSetting,
@@ -23,7 +20,6 @@ from holdfast.client import (
     Overflow,
     Record,
     SinkExists,
-    SinkNotEmpty,
     SinkNotFound,
     SubscriptionNotFound,
 )
@@ -31,7 +27,6 @@ from holdfast.client.status import from_call
 from holdfast.v1 import sink_pb2
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
-from tests.integration.cases.eventually import stats_when
 
 
 @pytest.fixture
@@ -210,69 +205,3 @@ def test_an_update_without_a_good_mask_is_refused(stub: SinkServiceStub, client:
         stub.UpdateSink(request)
 
     assert isinstance(from_call(failure.value), InvalidSetting)
-
-
-# -- deleting
-
-
-def test_a_sink_with_unsettled_records_is_deleted_by_force_only(client: Client) -> None:
-    client.sinks.create("orders")
-    client.publish("orders", [Record(b"x")] * 3)
-
-    with pytest.raises(SinkNotEmpty) as refused:
-        client.sinks.delete("orders")
-    client.sinks.delete("orders", force=True)
-
-    assert refused.value.facts == {"sink": "orders", "pending": "3"}
-    assert client.sinks.list() == []
-
-
-# -- pausing and observing
-
-
-def test_a_paused_sink_takes_records_and_delivers_none_until_it_is_resumed(client: Client) -> None:
-    client.sinks.create("orders")
-    client.sinks.pause("orders", "x" * 2_000)
-    client.publish("orders", [Record(b"x")])
-    paused = client.sinks.stats("orders").subscriptions[0].partitions[0]
-    held_back = client.pull("orders")
-
-    client.sinks.resume("orders")
-
-    assert (paused.state, paused.reason, held_back) == (DeliveryState.PAUSED, "x" * 1_024, [])
-    assert [record.value for record in client.pull("orders")] == [b"x"]
-
-
-def test_stats_tell_what_is_stored_and_what_is_left_to_do(client: Client) -> None:
-    client.sinks.create("orders", partitions=2)
-    client.publish("orders", [Record(b"x")] * 5, partition=1)
-    client.ack("orders", client.pull("orders", max_records=2))
-
-    stats = client.sinks.stats("orders")
-
-    empty, full = stats.subscriptions[0].partitions
-    assert stats.identity_ok
-    assert [(one.next_offset, one.records) for one in stats.partitions] == [(0, 0), (5, 5)]
-    assert (empty.pending, full.pending, full.acked, full.watermark) == (0, 3, 2, 2)
-
-
-def test_a_watch_sends_at_once_and_again_and_ends_with_its_sink(client: Client) -> None:
-    client.sinks.create("orders")
-    watch = client.sinks.watch("orders", interval_s=0.1)
-    first = next(watch)
-    client.publish("orders", [Record(b"x")])
-    stats_when(client, "orders", lambda stats: stats.partitions[0].records == 1)
-
-    client.sinks.delete("orders", force=True)
-
-    assert first.partitions[0].records == 0
-    with pytest.raises(SinkNotFound):
-        list(watch)
-
-
-@pytest.mark.parametrize("interval_s", [0.09, 3_601.0, -1.0])
-def test_a_watch_is_neither_too_quick_nor_too_slow(client: Client, interval_s: float) -> None:
-    client.sinks.create("orders")
-
-    with pytest.raises((InvalidInterval, InvalidArgument)):
-        next(client.sinks.watch("orders", interval_s=interval_s))

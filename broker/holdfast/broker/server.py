@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
-from holdfast.broker.exporting import ExportingError
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
@@ -177,13 +177,12 @@ def serve(
     store = open_store(settings)
 
     async def run() -> int:
-        try:
+        with ExitStack() as undo:
+            undo.callback(store.close)
             check_listen(settings.listen)
             serving = Serving(settings, store, SystemClock(), data_dir=str(settings.data_dir.resolve()))
             await serving.start()
-        except (OSError, ExportingError):
-            store.close()
-            raise
+            undo.pop_all()
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -274,6 +273,7 @@ class BrokerServer:
             self.serving = Serving(self._settings, self._store, self._clock, data_dir=self._data_dir)
             await self.serving.start()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the thread that waits
+            self._store.close()
             self._ready.set_exception(error)
             return
         self._ready.set_result(self.serving.endpoint)

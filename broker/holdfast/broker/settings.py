@@ -7,6 +7,7 @@ command line. `[sink_defaults]` holds what a sink has when its creator does not 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ class SettingsError(ValueError):
 class SinkDefaults(BaseModel):
     """What a sink has unless its creator says otherwise. Bounds are those of the sink's settings."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     partitions: int = 1
     buffer_page_size: int = 256
@@ -112,23 +113,32 @@ def load(config: Path | None = None, **given: Any) -> BrokerSettings:
     try:
         filed = tomllib.loads(config.read_text()) if config is not None else {}
         environment = BrokerSettings().model_dump(exclude_unset=True)
-        settings = BrokerSettings(**{**filed, **environment, **chosen})
+        settings = BrokerSettings(**_over(_over(filed, environment), chosen))
         settings.sink_defaults.to_core()
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise SettingsError(f"{name}: {first['msg']}") from error
-    except (InvalidSetting, tomllib.TOMLDecodeError, OSError) as error:
+    except (InvalidSetting, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsError(str(error)) from error
     address(settings.listen)
     if settings.metrics_listen:
-        address(settings.metrics_listen)
+        address(settings.metrics_listen, name="metrics_listen")
     return settings
 
 
-def address(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT; raises ``SettingsError``."""
+def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """``low`` with ``high`` on top of it, table by table."""
+    merged = dict(low)
+    for name, value in high.items():
+        below = merged.get(name)
+        merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def address(text: str, *, name: str = "listen") -> tuple[str, int]:
+    """Host and port of HOST:PORT; raises ``SettingsError``, which speaks of the setting ``name``."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65_535:
-        raise SettingsError(f"listen = {text!r}: must be HOST:PORT with a port of 0 to 65535")
+        raise SettingsError(f"{name} = {text!r}: must be HOST:PORT with a port of 0 to 65535")
     return host, int(port)

@@ -36,6 +36,8 @@ HEADERS_MAX: Final = 64
 HEADER_NAME_BYTES_MAX: Final = 256
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
+YEAR_1_US: Final = -62_135_596_800_000_000
+YEAR_10000_US: Final = 253_402_300_800_000_000
 
 
 class EnumType(Protocol):
@@ -64,10 +66,13 @@ def from_us(microseconds: int) -> datetime:
 
 
 def to_us(event_time: datetime | int) -> int:
-    """Return microseconds since 1970 UTC; raises ``InvalidPage`` for a ``datetime`` without a zone."""
+    """Return microseconds since 1970 UTC.
+
+    Raises ``InvalidPage`` for a ``datetime`` without a zone, and for a number that no ``datetime`` could hold.
+    """
     if isinstance(event_time, int):
-        if not -(2**63) < event_time < 2**63:
-            raise InvalidPage(f"event_time = {event_time}: must be microseconds that fit 64 bits")
+        if not YEAR_1_US <= event_time < YEAR_10000_US:
+            raise InvalidPage(f"event_time = {event_time}: must be microseconds since 1970 of the years 1 to 9999")
         return event_time
     if event_time.tzinfo is None:
         raise InvalidPage("event_time has no time zone; use datetime(..., tzinfo=UTC)")

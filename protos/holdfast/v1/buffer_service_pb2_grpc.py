@@ -144,7 +144,10 @@ class BufferServiceServicer(object):
         """Takes up to `max_records` records for a consumer, as `Deliver` would, in one call. The partitions it gets are leased
         to `consumer_id` for the ack deadline, and longer with every call of the same consumer.
 
+        An answer holds about 16 MiB at most; the next call takes more.
+
         - `INVALID_ARGUMENT` / `INVALID_PULL`. `NOT_FOUND` / `SUBSCRIPTION_NOT_FOUND`.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 1,024 consumers have pulled within their leases.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,7 +192,7 @@ class BufferServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Peek(self, request, context):
-        """A few records, decoded for people. Changes nothing.
+        """A few records, decoded for people. Changes nothing. An answer ends early at 8 MiB.
 
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`.
         """

@@ -239,13 +239,13 @@ class TooManySinks(Exhausted):
 
 
 class TooManyStreams(Exhausted):
-    """The broker serves as many streams as it may."""
+    """The broker serves as many streams as it may, or a subscription as many pulling consumers."""
 
     reason = "TOO_MANY_STREAMS"
     retry_after_s = 1.0
 
-    def __init__(self, bound: int) -> None:
-        super().__init__(f"the broker serves at most {bound} streams", bound=bound)
+    def __init__(self, bound: int, what: str = "streams") -> None:
+        super().__init__(f"the broker serves at most {bound} {what}", bound=bound)
 
 
 class OffsetTrimmed(BrokerError):

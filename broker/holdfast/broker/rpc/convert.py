@@ -41,9 +41,9 @@ def duration_us(value: Duration) -> int:
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
-def incoming(page: pb.PublishPage) -> Incoming:
+def incoming(page: pb.PublishPage, body: bytes) -> Incoming:
     """A page from a publish stream."""
-    return Incoming(page.partition, page.encoding, page.record_count, page.crc32, page.body, page.traceparent)
+    return Incoming(page.partition, page.encoding, page.record_count, page.crc32, body, page.traceparent)
 
 
 def traceparent(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:

@@ -1,4 +1,4 @@
-"""Counts the records of a page without copying it: the columns are found by their tags, and only lengths are read.
+"""Counts the records of a page without copying it: the columns are found by their tags, and only numbers are read.
 
 The usual body, as our own publishers make it, holds each column once and in order. Whatever another writer may
 legally do differently goes through protobuf, which copies all of it; so does a small body, for which that is faster.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import sys
 from array import array
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from google.protobuf.message import DecodeError
 
 from holdfast.v1 import record_pb2
 
 NO_KEY: Final = 0xFFFF_FFFF
+NO_TIME: Final = -(1 << 63)
+TIMES_US: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Event times from the first to the last that a `Timestamp` holds: no reader could show another one."""
 SMALL_BYTES: Final = 4_096
 _RUN: Final = 0x0A
 _COLUMNS: Final = (0x0A, 0x12, 0x1A, 0x22, 0x2A)
@@ -84,11 +88,24 @@ def _count(columns: list[memoryview]) -> int:
             raise ValueError("the lengths of the keys do not add up")
     if len(times) // 8 not in (0, count):
         raise ValueError("there are not as many event times as values")
+    _check_times(_numbers(times, "q"))
     return count
 
 
-def _numbers(column: memoryview) -> array[int]:
-    numbers = array("I")
+def _check_times(times: Sequence[int]) -> None:
+    """Raise for a time that would be a stumbling block for every reader: nanoseconds taken for microseconds, say."""
+    if not times:
+        return
+    first, last = TIMES_US
+    lowest = min(times)
+    if lowest == NO_TIME:
+        lowest = min((time for time in times if time != NO_TIME), default=first)
+    if lowest < first or max(times) > last:
+        raise ValueError("an event time is outside of the years 1 to 9999")
+
+
+def _numbers(column: memoryview, kind: Literal["I", "q"] = "I") -> array[int]:
+    numbers = array(kind)
     numbers.frombytes(column)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -112,5 +129,6 @@ def _any(body: bytes) -> int:
                 raise ValueError("the lengths of the keys do not add up")
         if len(run.event_times_us) not in (0, count) or len(run.headers) not in (0, count):
             raise ValueError("there are not as many event times or headers as values")
+        _check_times(run.event_times_us)
         total += count
     return total

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from holdfast.broker.core.errors import BrokerError
+from holdfast.broker.rpc import page_requests
 from holdfast.broker.rpc.frames import serialized
 from holdfast.broker.rpc.status import code_of, status_of
 
 Handler = Callable[[Any, Any], Any]
+
+_READ: Final[dict[str, Callable[[bytes], Any]]] = {"/holdfast.v1.BufferService/Publish": page_requests.read}
+"""Methods whose requests are not read by protobuf alone."""
 
 
 class StatusInterceptor(grpc.aio.ServerInterceptor):
@@ -23,18 +27,19 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         handler: Any = await continuation(handler_call_details)
         if handler is None or not handler_call_details.method.startswith("/holdfast."):
             return handler
+        read = _READ.get(handler_call_details.method, handler.request_deserializer)
         if handler.unary_unary is not None:
-            return _remade(handler, "unary_unary", _translated(handler.unary_unary))
+            return _remade(_translated(handler.unary_unary), "unary_unary", read)
         if handler.stream_stream is not None:
-            return _remade(handler, "stream_stream", _translated(handler.stream_stream))
+            return _remade(_translated(handler.stream_stream), "stream_stream", read)
         if handler.unary_stream is not None:
-            return _remade(handler, "unary_stream", _translated_steps(handler.unary_stream))
+            return _remade(_translated_steps(handler.unary_stream), "unary_stream", read)
         return handler
 
 
-def _remade(handler: Any, kind: str, behaviour: Handler) -> Any:
+def _remade(behaviour: Handler, kind: str, read: Callable[[bytes], Any]) -> Any:
     make = getattr(grpc, f"{kind}_rpc_method_handler")
-    return make(behaviour, handler.request_deserializer, serialized)
+    return make(behaviour, read, serialized)
 
 
 def _translated(behaviour: Handler) -> Handler:

@@ -14,6 +14,7 @@ from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writer import WINDOW
 from holdfast.broker.rpc import convert
 from holdfast.broker.rpc.counting import count_records
+from holdfast.broker.rpc.page_requests import PageRequest
 from holdfast.broker.rpc.status import status_of
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.publishing import Session, Stored
@@ -40,7 +41,7 @@ class PublishStream:
     async def serve(self) -> None:
         """Serve until the publisher is done, or raise why not."""
         request = await self._context.read()
-        if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
+        if not isinstance(request, pb.PublishRequest) or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
         session, opened = await self._open(request.open)
         try:
@@ -98,19 +99,19 @@ class PublishStream:
                 request = await self._context.read()
                 if request is grpc.aio.EOF:
                     return
-                kind = request.WhichOneof("request")
-                if kind == "close":
+                if isinstance(request, PageRequest):
+                    await self._page(session, request)
+                elif request.WhichOneof("request") == "close":
                     await session.forget()
                     return
-                if kind != "page":
+                else:
                     raise InvalidOpen("`open` came twice, or the message is empty", field="request")
-                await self._page(session, request.page)
         finally:
             self._done = True
             self._changed.set()
 
-    async def _page(self, session: Session, page: pb.PublishPage) -> None:
-        incoming = convert.incoming(page)
+    async def _page(self, session: Session, request: PageRequest) -> None:
+        page, incoming = request.page, convert.incoming(request.page, request.body)
         size = len(incoming.body)
         while self._in_flight and self._in_flight + size > IN_FLIGHT_BYTES_MAX:
             self._room.clear()

@@ -15,13 +15,10 @@ from holdfast.broker.core.errors import InvalidPage
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
-from holdfast.broker.rpc.counting import NO_KEY
+from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, TIMES_US
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 
-NO_TIME: Final = -(1 << 63)
-EVENT_TIME_S: Final = (-62_135_596_800, 253_402_300_799)
-"""What a `Timestamp` may hold."""
 SHOWN_MAX: Final = 4_096
 
 
@@ -71,10 +68,11 @@ def _page(records: Sequence[record_pb2.Record], partition: int, traceparent: str
 
 
 def _event_time_us(time: Timestamp) -> int:
-    first, last = EVENT_TIME_S
-    if not first <= time.seconds <= last or not 0 <= time.nanos < 1_000_000_000:
+    first, last = TIMES_US
+    microseconds = timestamp_us(time)
+    if not first <= microseconds <= last:
         raise InvalidPage("event_time is outside of the years 1 to 9999", field="records.event_time")
-    return timestamp_us(time)
+    return microseconds
 
 
 def placed(entry: Entry, body: Body, within: Range) -> Iterator[Placed]:

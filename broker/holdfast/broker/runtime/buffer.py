@@ -93,6 +93,8 @@ class Buffer:
         if record.paused is not None:
             for subscription in self.subscriptions.values():
                 subscription.pause(record.paused)
+        self._drops: dict[int, asyncio.Future[None]] = {}
+        """The last drop of each partition: done when it is durable, and all before it with it."""
         self._trim_event = asyncio.Event()
         self._trim_due: set[int] = {log.number for log in self.logs}
         self._tasks = [
@@ -282,12 +284,19 @@ class Buffer:
             "records were dropped sink=%s partition=%d reason=%s first=%d end=%d",
             *(self.name, partition, reason.name, entries[0].base, entries[-1].end),
         )
-        self._remove(partition, entries, writes, keep=reason is DropReason.CORRUPT)
+        self._drops[partition] = self._remove(partition, entries, writes, keep=reason is DropReason.CORRUPT)
         for subscription in self.subscriptions.values():
             subscription.wake(partition)
         self.changed.fire()
 
-    def _remove(self, partition: int, entries: list[Entry], writes: list[Write], *, keep: bool = False) -> None:
+    def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
+        """What to wait for, without cancelling it, before a gap is told: a crash could undo it until then."""
+        last = self._drops.get(partition)
+        return None if last is None or (last.done() and last.exception() is None) else last
+
+    def _remove(
+        self, partition: int, entries: list[Entry], writes: list[Write], *, keep: bool = False
+    ) -> asyncio.Future[None]:
         sink = self.record.id
         writes += [DropEntry(sink, partition, entry.base) for entry in entries]
         writes.append(PutHead(sink, partition, self.logs[partition].head))
@@ -301,6 +310,7 @@ class Buffer:
             self._services.pages.tail.drop(entry.number)
         synced = self._services.committer.write(writes)
         synced.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
+        return synced
 
     def trim_soon(self, partition: int) -> None:
         """A watermark has moved: what is settled by all may go."""

@@ -117,7 +117,13 @@ class Consumer:
                 return None
             gap = subscription.log(partition).next_gap(lane.position)
             if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
-                return self._tell(partition, lane, gap.end)
+                drop = subscription.unsynced_drop(partition)
+                if drop is None:
+                    return self._tell(partition, lane, gap.end)
+                if drop.done():
+                    return None  # it failed: the store is fenced
+                await asyncio.wait([drop])
+                continue
             chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
             if not chosen and place == _place(lane):
                 return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core.errors import TooManyStreams
 from holdfast.broker.core.settings import SECOND_US
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Delivered, Event, GapMet
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 ANSWER_BYTES: Final = 8 << 20
 """Bytes of pages after which a call takes no more: the last page may be as large again, and it must still be sent."""
+PULLERS_MAX: Final = 1_024
+"""Leases of one subscription: every id that pulls takes one until it has run out."""
 LOOK_S: Final = 1.0
 """A call that waits looks again after this, woken or not."""
 _NO_BOUND: Final = 1 << 62
@@ -103,10 +106,12 @@ class Pullers:
         self._pullers: dict[str, Puller] = {}
 
     def get(self, consumer_id: str) -> Puller:
-        """The puller of an id, made when it is new or its lease has run out."""
+        """The puller of an id, made when it is new or its lease has run out; raises ``TooManyStreams``."""
         self.sweep()
         found = self._pullers.get(consumer_id)
         if found is None:
+            if len(self._pullers) >= PULLERS_MAX:
+                raise TooManyStreams(PULLERS_MAX, "pulling consumers of one subscription")
             found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
         return found
 

@@ -20,7 +20,7 @@ from holdfast.broker.runtime.store import Journal
 
 _log: Final = logging.getLogger(__name__)
 BATCH_BYTES: Final = 64 << 20
-LOOSE_BYTES: Final = 16 << 20
+LOOSE_BYTES: Final = 4 << 20
 """Small pages deleted before the store is asked for their room: less than this stays in its log and buffers anyway."""
 IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096

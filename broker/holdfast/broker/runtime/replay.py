@@ -100,7 +100,7 @@ class Replay:
         entries = await self._reader.upcoming(position)
         gap = log.next_gap(position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
-            return gap.cut(position)
+            return await self._told(gap, position)
         if position < (entries[0].base if entries else log.head.earliest):
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
@@ -140,4 +140,12 @@ class Replay:
         if log.gap_at(at) is None:
             self._buffer.drop(log.number, [first], DropReason.CORRUPT)
         gap = log.gap_at(at)
-        return gap.cut(position) if gap is not None else None
+        return await self._told(gap, position) if gap is not None else None
+
+    async def _told(self, gap: Gap, position: int) -> Gap:
+        """The gap from ``position`` on, once it is durable; raises ``StoreFenced`` when it will never be."""
+        drop = self._buffer.unsynced_drop(self._log.number)
+        if drop is not None:
+            await asyncio.wait([drop])
+            drop.result()
+        return gap.cut(position)

@@ -61,6 +61,10 @@ class Subscription:
     def log(self, partition: int) -> PartitionLog:
         return self._buffer.logs[partition]
 
+    def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
+        """See ``Buffer.unsynced_drop``."""
+        return self._buffer.unsynced_drop(partition)
+
     def partition_of(self, lane: Lane) -> int:
         return self._partition[id(lane)]
 

@@ -59,7 +59,7 @@ def test_a_page_from_the_wire_is_taken_as_it_is() -> None:
     message = pb.PublishPage(partition=2, sequence=7, encoding=record_pb2.ENCODING_RECORDS, record_count=3)
     message.crc32, message.body, message.traceparent = 9, b"x", "t"
 
-    page = convert.incoming(message)
+    page = convert.incoming(message, message.body)
 
     assert (page.partition, page.encoding, page.record_count) == (2, 1, 3)
     assert (page.crc32, page.body, page.traceparent) == (9, b"x", "t")

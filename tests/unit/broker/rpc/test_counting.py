@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.rpc.counting import NO_KEY, SMALL_BYTES, count_records
+from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, SMALL_BYTES, TIMES_US, count_records
 from holdfast.v1 import record_pb2
 
 PADDING = b"x" * SMALL_BYTES
@@ -23,7 +23,8 @@ def run(values: list[bytes], keys: list[bytes | None] | None = None, times: list
 
 
 RECORDS = st.lists(
-    st.tuples(st.binary(max_size=40), st.none() | st.binary(max_size=8), st.integers(-(2**62), 2**62)), max_size=20
+    st.tuples(st.binary(max_size=40), st.none() | st.binary(max_size=8), st.integers(*TIMES_US) | st.just(NO_TIME)),
+    max_size=20,
 )
 
 
@@ -67,9 +68,12 @@ def test_a_page_with_headers_is_counted() -> None:
         (lambda columns: columns.key_lengths.append(1), "as many keys"),
         (lambda columns: columns.key_lengths.extend([2, NO_KEY]), "lengths of the keys"),
         (lambda columns: columns.event_times_us.append(1), "as many event times"),
+        (lambda columns: columns.event_times_us.extend([1, 1_700_000_000_000_000_000]), "outside of the years"),
+        (lambda columns: columns.event_times_us.extend([NO_TIME, TIMES_US[0] - 1]), "outside of the years"),
+        (lambda columns: columns.event_times_us.extend([NO_TIME + 1, NO_TIME]), "outside of the years"),
     ],
 )
-def test_columns_that_contradict_each_other_are_refused(padding: bytes, change, problem: str) -> None:  # type: ignore[no-untyped-def]
+def test_columns_that_are_no_good_are_refused(padding: bytes, change, problem: str) -> None:  # type: ignore[no-untyped-def]
     page = record_pb2.RecordPage.FromString(run([padding, b"abc"]))
     change(page.runs[0])
 

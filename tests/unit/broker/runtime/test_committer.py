@@ -1,80 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
+from holdfast.broker.core.errors import DiskFull, TooManyWaiting
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.writes import PutAge, PutCursor
 from holdfast.broker.runtime import group
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.committer import Committer, Synced
-from holdfast.broker.runtime.group import Append, Lineup
-from holdfast.broker.runtime.tail import Tail
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.memory import Action, MemoryStore
-from holdfast.broker.storage.recovery import recover
+from holdfast.broker.runtime.group import Lineup
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.runtime.bench import bench
 from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.samples import page
 
 pytestmark = pytest.mark.anyio
-
-
-class Bench:
-    """A committer, one partition, and what happened."""
-
-    def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
-        self.journal: Journal = recover(store).journal
-        self.tail = Tail(1 << 20)
-        self.fenced: list[StoreFenced] = []
-        self.synced: list[Synced] = []
-        self.confirmed: list[int] = []
-        self.order: list[int] = []
-        self.log = PartitionLog(0)
-        self.lineup = Lineup(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
-        self.committer = Committer(
-            self.journal,
-            FakeClock(),
-            self.tail,
-            start_count=1,
-            waiting_bytes_max=waiting_bytes_max,
-            disk_reserve_bytes=reserve,
-            on_fenced=self.fenced.append,
-            on_synced=self.synced.append,
-        )
-
-    def append(self, *found: bytes, page_records: int = 256, to: Lineup | None = None) -> Append:
-        to = to or self.lineup
-        asked = page(*found, partition=to.log.number)
-        append = Append(
-            page=asked,
-            first=to.log.reserve(len(found), len(asked.body)),
-            accepted_at_us=1,
-            age_us=1,
-            slot=None,
-            page_records=page_records,
-            done=asyncio.get_running_loop().create_future(),
-        )
-        append.done.add_done_callback(lambda _: self.order.append(append.first))
-        self.committer.append(to, append)
-        return append
-
-
-@asynccontextmanager
-async def bench(
-    store: MemoryStore | None = None, *, waiting_bytes_max: int = 1 << 30, reserve: int = 0
-) -> AsyncIterator[Bench]:
-    one = Bench(store or MemoryStore(), waiting_bytes_max=waiting_bytes_max, reserve=reserve)
-    one.committer.start()
-    try:
-        yield one
-    finally:
-        await one.committer.close()
-        one.journal.close()
 
 
 async def test_an_append_is_answered_when_its_sync_has_returned_and_not_before() -> None:
@@ -198,68 +138,6 @@ async def test_what_waits_for_its_sync_counts_against_the_disk() -> None:
             at.committer.admit(600)
         store.let_go()
         await append.done
-
-
-@pytest.mark.parametrize("action", ["write", "sync"])
-async def test_after_a_failure_everyone_who_waits_hears_of_it_and_nothing_is_tried_again(action: Action) -> None:
-    store = HeldStore()
-    async with bench(store) as at:
-        moment = at.committer.committed.next()
-        store.hold()
-        first = at.append(b"a")
-        await store.reached()
-        behind = at.append(b"b")
-        written = at.committer.write([PutAge(1, 2)])
-        store.fail_next(action)
-        store.let_go()
-        failures = await asyncio.gather(first.done, behind.done, written, return_exceptions=True)
-
-        assert [type(failure) for failure in failures][1:] == [StoreFenced, StoreFenced]
-        assert at.fenced == [at.committer.fenced]
-        assert moment.is_set()
-        late = at.append(b"c")
-        with pytest.raises(StoreFenced):
-            await late.done
-        with pytest.raises(StoreFenced):
-            await at.committer.write([PutAge(1, 2)])
-        with pytest.raises(StoreFenced):
-            at.committer.admit(1)
-        assert at.log.tail.next_offset == (1 if failures[0] is None else 0)
-
-
-async def test_a_failed_ingest_fences_too() -> None:
-    store = MemoryStore()
-    async with bench(store) as at:
-        store.fail_next("ingest")
-        appends = [at.append(b"x" * (1 << 20)) for _ in range(5)]
-        failures = await asyncio.gather(*(append.done for append in appends), return_exceptions=True)
-
-        assert {type(failure) for failure in failures} == {StoreFenced}
-        assert at.log.recent == []
-
-
-class BrokenStore(MemoryStore):
-    """A store with a mistake in it."""
-
-    broken = False
-
-    def sync(self) -> None:
-        """Fail as nobody foresaw."""
-        if self.broken:
-            raise RuntimeError("a mistake")
-        super().sync()
-
-
-async def test_a_mistake_of_our_own_fences_instead_of_hanging() -> None:
-    store = BrokenStore()
-    async with bench(store) as at:
-        store.broken = True
-        append = at.append(b"a")
-
-        with pytest.raises(StoreFenced, match="a mistake"):
-            await append.done
-
-        assert len(at.fenced) == 1
 
 
 async def test_partitions_that_a_group_has_left_out_are_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:

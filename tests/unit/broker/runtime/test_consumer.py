@@ -1,26 +1,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from holdfast.broker.core.lane import Answer
 from holdfast.broker.core.pages import PAGE_BYTES_MAX
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.core.settings import Overflow
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import Clock, SystemClock
-from holdfast.broker.runtime.consumer import PAGES_MAX, Consumer, Credit
-from holdfast.broker.runtime.events import Delivered, Event, GapMet
+from holdfast.broker.runtime.consumer import PAGES_MAX, Credit
+from holdfast.broker.runtime.events import Delivered, GapMet
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
-from tests.unit.broker.running import PLENTY, delivered_values, running
+from tests.unit.broker.running import PLENTY, delivered_values
 from tests.unit.broker.runtime.held_store import HeldStore
+from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page
 
@@ -28,101 +24,8 @@ pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 
 
-@asynccontextmanager
-async def sink(
-    store: MemoryStore | None = None, clock: Clock | None = None, bounds: Bounds | None = None, **settings: Any
-) -> AsyncIterator[Buffer]:
-    """A sink that joins no pages."""
-    async with running(store, clock, bounds=bounds) as broker:
-        buffer, _ = await broker.create("orders", SinkSettings(**{"buffer_page_size": 1, **settings}))
-        yield buffer
-
-
-async def fill(buffer: Buffer, pages: int, *, records: int = 1, size: int = 10) -> None:
-    for _ in range(pages):
-        append = await buffer.append(page(*[b"x" * size] * records))
-        await append.done
-
-
 def join(buffer: Buffer, *, records: int = PLENTY.records, size: int = PLENTY.size) -> Taker:
     return Taker(buffer.subscription(""), "a", Credit(records, size))
-
-
-# -- credit
-
-
-async def test_credit_in_records_is_passed_by_at_most_one_page() -> None:
-    async with sink() as buffer:
-        await fill(buffer, 10, records=4)
-        taker = join(buffer, records=10)
-
-        assert await taker.all_offsets() == list(range(12))
-        await taker.ack(0, 1)
-        assert await taker.all_offsets() == []
-        await taker.ack(1, 3)
-        assert await taker.all_offsets() == [12, 13, 14, 15]
-
-
-async def test_credit_in_bytes_is_passed_by_at_most_one_page() -> None:
-    async with sink() as buffer:
-        await fill(buffer, 10, size=1_000)
-        taker = join(buffer, size=2_500)
-
-        assert await taker.all_offsets() == [0, 1, 2]
-        await taker.ack(0, 1)
-        assert await taker.all_offsets() == [3]
-
-
-async def test_a_page_larger_than_the_credit_is_sent_when_nothing_is_in_flight() -> None:
-    async with sink() as buffer:
-        await fill(buffer, 3, size=1_000)
-        taker = join(buffer, size=1)
-
-        assert await taker.all_offsets() == [0]
-        await taker.ack(0, 1)
-        assert await taker.all_offsets() == [1]
-
-
-async def test_no_credit_no_records() -> None:
-    async with sink() as buffer:
-        await fill(buffer, 3)
-        taker = join(buffer, records=0)
-        nothing = await taker.all_offsets()
-
-        taker.consumer.credit = Credit(2, MIB)
-
-        assert nothing == []
-        assert await taker.all_offsets() == [0, 1]
-
-
-async def test_the_sink_bounds_what_is_in_flight_whatever_the_consumer_offers() -> None:
-    async with sink(in_flight_bytes_max=64 << 10) as buffer:
-        await fill(buffer, 5, size=30 << 10)
-        taker = join(buffer)
-
-        assert await taker.all_offsets() == [0, 1, 2]
-
-
-async def test_one_credit_counts_over_all_partitions() -> None:
-    async with sink(partitions=2) as buffer:
-        for partition in (0, 1):
-            append = await buffer.append(page(b"a", b"b", partition=partition))
-            await append.done
-        taker = join(buffer, records=2)
-
-        assert await taker.all_offsets(0) == [0, 1]
-        assert await taker.all_offsets(1) == []
-
-
-async def test_what_is_revoked_gives_its_credit_back() -> None:
-    async with sink(retry_backoff_min_us=1_000, retry_backoff_max_us=1_000) as buffer:
-        await fill(buffer, 10)
-        taker = join(buffer, records=10)
-        await taker.all_offsets()
-
-        await taker.nack(2, 3)
-
-        assert taker.consumer.usage.records == 2
 
 
 # -- what goes into a delivery
@@ -263,63 +166,3 @@ async def test_what_was_revoked_while_it_was_read_is_not_sent() -> None:
 
         assert await taking is None
         assert await taker.one() == [0]
-
-
-# -- the pump
-
-
-@asynccontextmanager
-async def pumping(buffer: Buffer, credit: Credit | None = None) -> AsyncIterator[tuple[Consumer, asyncio.Queue[Event]]]:
-    """A consumer that is sent to, as on a stream."""
-    events: asyncio.Queue[Event] = asyncio.Queue()
-    subscription = buffer.subscription("")
-    consumer = subscription.join("a", credit or PLENTY, events.put_nowait)
-    task = asyncio.ensure_future(consumer.pump())
-    try:
-        async with asyncio.timeout(10):
-            yield consumer, events
-    finally:
-        subscription.leave(consumer)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def delivered(events: asyncio.Queue[Event]) -> list[int]:
-    """The offsets of the next delivery."""
-    while True:
-        event = await events.get()
-        if isinstance(event, Delivered):
-            return [offset for offset, _ in delivered_values(event)]
-
-
-async def test_the_pump_sends_a_page_as_soon_as_it_is_durable() -> None:
-    async with sink() as buffer, pumping(buffer) as (_, events):
-        for offset in range(3):
-            await fill(buffer, 1)
-
-            assert await delivered(events) == [offset]
-
-
-async def test_the_pump_goes_on_when_credit_comes() -> None:
-    async with sink() as buffer, pumping(buffer, Credit(0, MIB)) as (consumer, events):
-        await fill(buffer, 2)
-        consumer.credit = Credit(1, MIB)
-        consumer.wakeup.set()
-
-        assert await delivered(events) == [0]
-
-
-async def test_the_pump_wakes_up_by_itself_when_a_back_off_is_over_and_when_a_deadline_passes() -> None:
-    short: dict[str, Any] = {"retry_backoff_min_us": 5_000, "retry_backoff_max_us": 5_000, "ack_deadline_us": 100_000}
-    async with sink(clock=SystemClock(), **short) as buffer, pumping(buffer) as (_, events):
-        await fill(buffer, 1)
-        lane = buffer.subscription("").lanes[0]
-        await delivered(events)
-        answer = Answer(lane.owner_epoch, lane.revision)
-        await buffer.subscription("").retry(0, answer, [Range(0, 1)], delay_s=None, reason="it said 503")
-
-        after_the_nack = await delivered(events)
-        after_the_deadline = await delivered(events)
-
-        assert (after_the_nack, after_the_deadline) == ([0], [0])
-        assert lane.cursor.attempts == ((0, 2),)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.broker.core.errors import TooManyStreams
 from holdfast.broker.core.lane import Answer, Outcome
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.runtime import pulling
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered, GapMet
@@ -141,13 +143,13 @@ async def test_when_a_lease_runs_out_another_gets_what_was_in_flight() -> None:
 async def test_a_pull_waits_for_the_first_record() -> None:
     async with sink(records=0) as buffer:
         at = buffer.subscription("")
-        pulling = asyncio.ensure_future(pull(at, wait_s=30.0))
+        waiting = asyncio.ensure_future(pull(at, wait_s=30.0))
         await asyncio.sleep(0)
 
         await fill(buffer, 1)
 
         async with asyncio.timeout(10):
-            assert await pulling == [0]
+            assert await waiting == [0]
 
 
 async def test_two_calls_of_one_consumer_go_one_after_the_other() -> None:
@@ -157,6 +159,48 @@ async def test_two_calls_of_one_consumer_go_one_after_the_other() -> None:
         first, second = await asyncio.gather(pull(at, 3), pull(at, 3))
 
         assert (first, second) == ([0, 1, 2], [3, 4])
+
+
+async def test_there_are_so_many_leases_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "PULLERS_MAX", 2)
+    clock = FakeClock()
+    async with sink(clock) as buffer:
+        at = buffer.subscription("")
+        for consumer_id in ("a", "b"):
+            await pull(at, 0, consumer_id)
+
+        with pytest.raises(TooManyStreams):
+            await pull(at, 0, "c")
+        await pull(at, 0, "a")
+        clock.advance(10.0)
+
+        assert await pull(at, 2, "c") == [0, 1]
+
+
+async def test_a_waiting_call_keeps_its_lease_however_short_that_is() -> None:
+    clock = FakeClock()
+    async with sink(clock, records=0) as buffer:
+        at = buffer.subscription("")
+        waiting = asyncio.ensure_future(pull(at, wait_s=1_000.0))
+        await asyncio.sleep(0)
+        clock.advance(20.0)
+        buffer.sweep()
+
+        await fill(buffer, 1)
+
+        async with asyncio.timeout(10):
+            assert await waiting == [0]
+
+
+async def test_one_call_takes_no_more_bytes_than_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "ANSWER_BYTES", 2 << 20)
+    async with sink(records=0) as buffer:
+        for _ in range(5):
+            append = await buffer.append(page(b"x" * (1 << 20)))
+            await append.done
+        at = buffer.subscription("")
+
+        assert [await pull(at), await pull(at), await pull(at)] == [[0, 1], [2, 3], [4]]
 
 
 async def test_a_stream_of_the_same_id_takes_the_partitions_over() -> None:

@@ -1,149 +1,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, DropReason, Gap
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Bounds, Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.replay import PAGES_MAX, Batch, Replay
+from holdfast.broker.core.errors import InvalidRange, OffsetTrimmed, SinkNotFound
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, DropReason
+from holdfast.broker.core.settings import Overflow
+from holdfast.broker.runtime.broker import Bounds
+from holdfast.broker.runtime.replay import PAGES_MAX, Batch
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
-from tests.unit.broker.running import running
+from tests.unit.broker.runtime.reading import sink
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page
 
 pytestmark = pytest.mark.anyio
-
-
-class Reading:
-    """A sink that joins no pages, and short words for reading it again."""
-
-    def __init__(self, broker: Broker, buffer: Buffer) -> None:
-        self.broker = broker
-        self.buffer = buffer
-
-    async def fill(self, pages: int, *, records: int = 1, size: int = 10) -> None:
-        for _ in range(pages):
-            append = await self.buffer.append(page(*[b"x" * size] * records))
-            await append.done
-
-    def replay(self) -> Replay:
-        return Replay(self.buffer, 0, self.broker.services.pages)
-
-    async def start(self, *, offset: int | None = None, time_us: int | None = None) -> int:
-        return await self.replay().start_at(offset=offset, time_us=time_us)
-
-    async def steps(self, start: int = 0, end: int | None = None) -> list[Batch | Gap]:
-        return [step async for step in self.replay().read(start, end, follow=False)]
-
-    async def met(self, start: int = 0, end: int | None = None) -> list[str]:
-        """Base offsets of the pages, and gaps, in order."""
-        met: list[str] = []
-        for step in await self.steps(start, end):
-            if isinstance(step, Gap):
-                met.append(f"{step.reason.name} {step.first}-{step.end - 1}")
-            else:
-                met += [str(entry.base) for entry, _ in step.pages]
-        return met
-
-
-@asynccontextmanager
-async def sink(
-    store: MemoryStore | None = None, clock: FakeClock | None = None, bounds: Bounds | None = None, **settings: Any
-) -> AsyncIterator[Reading]:
-    async with running(store, clock, bounds=bounds) as broker:
-        buffer, _ = await broker.create("orders", SinkSettings(**{"buffer_page_size": 1, **settings}))
-        yield Reading(broker, buffer)
-
-
-# -- where it starts
-
-
-async def test_without_a_start_it_begins_at_the_earliest_record() -> None:
-    async with sink() as at:
-        empty = await at.start()
-        await at.fill(3)
-
-        assert (empty, await at.start()) == (0, 0)
-
-
-async def test_an_offset_beyond_the_end_is_told_with_where_the_end_is() -> None:
-    async with sink() as at:
-        await at.fill(3)
-
-        assert await at.start(offset=3) == 3
-        with pytest.raises(OffsetAhead) as refused:
-            await at.start(offset=4)
-
-        assert refused.value.facts == {"requested": "4", "earliest": "0", "next": "3"}
-
-
-async def test_an_offset_that_was_trimmed_is_told_with_what_is_left() -> None:
-    async with sink() as at:
-        await at.fill(4)
-        taker = Taker(at.buffer.subscription(""))
-        await taker.all_offsets()
-        await taker.ack(0, 2)
-        async with asyncio.timeout(10):
-            while at.buffer.logs[0].head.earliest < 2:
-                await asyncio.sleep(0)
-
-        assert await at.start(offset=2) == 2
-        with pytest.raises(OffsetTrimmed) as refused:
-            await at.start(offset=1)
-
-        assert refused.value.facts == {"requested": "1", "earliest": "2", "next": "4"}
-
-
-async def test_a_time_finds_the_first_record_accepted_since() -> None:
-    clock = FakeClock()
-    async with sink(clock=clock) as at:
-        began = clock.wall
-        for _ in range(20):
-            await at.fill(1)
-            clock.advance(1.0)
-
-        found = [await at.start(time_us=began + seconds * 1_000_000 - 1) for seconds in range(20)]
-        exact = await at.start(time_us=began + 7_000_000)
-        after = await at.start(time_us=began + 100_000_000)
-
-        assert (found, exact, after) == (list(range(20)), 7, 20)
-
-
-async def test_a_time_finds_its_place_inside_a_joined_page() -> None:
-    clock = FakeClock()
-    async with sink(clock=clock, buffer_page_size=100) as at:
-        began = clock.wall
-        appends = []
-        for _ in range(4):
-            appends.append(await at.buffer.append(page(b"a", b"b")))
-            clock.advance(1.0)
-        await asyncio.gather(*(append.done for append in appends))
-
-        assert len(at.buffer.logs[0].recent) == 1
-        assert await at.start(time_us=began + 1_500_000) == 4
-
-
-async def test_a_time_is_found_far_behind_what_is_in_memory() -> None:
-    clock = FakeClock()
-    async with sink(clock=clock) as at:
-        began = clock.wall
-        appends = []
-        for _ in range(1_500):
-            appends.append(await at.buffer.append(page(b"x")))
-            clock.advance(1.0)
-        await asyncio.gather(*(append.done for append in appends))
-
-        assert await at.start(time_us=began + 333_000_000) == 333
 
 
 # -- what it reads

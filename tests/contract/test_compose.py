@@ -1,0 +1,155 @@
+"""What can be said of `compose/` without a container engine: `make compose-test` says the rest."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+COMPOSE: Final = ROOT / "compose"
+DOCKERFILE: Final = (COMPOSE / "Dockerfile").read_text(encoding="utf-8")
+
+
+def stages() -> dict[str, str]:
+    """The lines of each stage by its name, with those of the stages that it builds on before them."""
+    found: dict[str, str] = {}
+    for block in re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[1:]:
+        first, _, rest = block.partition("\n")
+        base, name = first.split(" AS ")
+        found[name] = found.get(base, "") + rest
+    return found
+
+
+def services() -> dict[str, str]:
+    """The lines of each service in the compose file by its name, without comments."""
+    text = re.sub(r"\s+#.*|^#.*", "", (COMPOSE / "compose.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    [section] = re.findall(r"^services:\n((?: .*\n|\n)*)", text, flags=re.MULTILINE)
+    named = re.findall(r"^  ([a-z]+):\n((?:    .*\n|\n)*)", section, flags=re.MULTILINE)
+    assert "".join(f"  {name}:\n{lines}" for name, lines in named) == section
+    return dict(named)
+
+
+def image_of(service: str) -> str:
+    [image] = re.findall(r"image: holdfast-([a-z]+):\$\{HOLDFAST_TAG:-local\}", services()[service])
+    return str(image)
+
+
+def locked(*extras: str) -> set[str]:
+    command = [sys.executable, str(COMPOSE / "locked.py"), *extras]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return set(re.findall(r"^([a-z0-9.-]+)==", text, flags=re.MULTILINE))
+
+
+def test_there_is_a_container_for_each_part() -> None:
+    assert set(services()) == {"broker", "sink", "target", "deliverer", "spark"}
+
+
+@pytest.mark.parametrize("service", sorted(services()))
+def test_every_service_runs_an_image_that_one_service_builds(service: str) -> None:
+    image = image_of(service)
+    building = [name for name, lines in services().items() if f"build: {{<<: *build, target: {image}}}" in lines]
+
+    assert image in stages()
+    assert [image_of(name) for name in building] == [image]
+
+
+@pytest.mark.parametrize("service", sorted(services()))
+def test_nobody_is_root_or_can_become_it(service: str) -> None:
+    user = re.findall(r"^USER (\S+)$", stages()[image_of(service)], flags=re.MULTILINE)
+    common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
+
+    assert user[-1:] == ["holdfast"]
+    assert "<<: *common" in services()[service]
+    assert "user:" not in services()[service]
+    for line in ("read_only: true", "cap_drop: [ALL]", 'security_opt: ["no-new-privileges:true"]'):
+        assert line in common
+
+
+@pytest.mark.parametrize("service", sorted(set(services()) - {"sink"}))
+def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
+    in_image = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", stages()[image_of(service)], flags=re.MULTILINE)
+    in_service = re.findall(r'^      test: \["CMD", (.*)\]$', services()[service], flags=re.MULTILINE)
+    [check] = in_service or in_image
+
+    [name] = re.findall(r'health\.py", "([a-z]+)"', check)
+    assert f'"{name}": {name},' in (COMPOSE / "health.py").read_text(encoding="utf-8")
+
+
+def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
+    assert "jre" not in stages()["broker"]
+    assert re.findall(r"COPY --from=(\S+)", stages()["broker"]) == ["broker-build"]
+    assert "compose/install /opt/holdfast broker cli\n" in stages()["broker-build"]
+    assert {"grpcio", "rocksdict"} <= locked("broker", "cli")
+    assert not {"pyspark", "py4j", "pyarrow", "pandas"} & locked("broker", "cli")
+
+
+@pytest.mark.parametrize("image", ["broker", "deliver", "spark"])
+def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str) -> None:
+    [extras] = re.findall(r"compose/install /opt/holdfast (.*)\n", stages()[f"{image}-build"])
+
+    assert extras == f"{image} cli"
+    assert {"grpcio", "protobuf", "opentelemetry-api", "typer"} <= locked(*extras.split())
+
+
+def test_what_the_images_copy_is_there_and_let_through() -> None:
+    let_through = [
+        line.removeprefix("!")
+        for line in (COMPOSE / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    ]
+    copied = [
+        name
+        for names in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, flags=re.MULTILINE)
+        for name in names.split()
+    ]
+
+    assert copied
+    for name in copied:
+        assert (ROOT / name).exists(), name
+        assert any(Path(name).match(line) or line.startswith(f"{name}/") for line in let_through), name
+    for line in let_through:
+        assert list(ROOT.glob(line)), line
+
+
+@pytest.mark.parametrize("service", sorted(services()))
+def test_the_files_that_a_service_runs_are_in_its_image(service: str) -> None:
+    stage = stages()[image_of(service)]
+
+    for name in re.findall(r"/opt/holdfast/compose/(\w+\.py)", services()[service] + stage):
+        assert re.search(rf"^COPY .*compose/{re.escape(name)} .*/opt/holdfast/compose/$", stage, flags=re.MULTILINE)
+
+
+def test_one_default_for_what_the_images_are_built_on() -> None:
+    [default] = re.findall(r"^ARG BASE_IMAGE=(\S+)$", DOCKERFILE, flags=re.MULTILINE)
+    others = [
+        found
+        for name in ("compose.yaml", "build", "test.sh")
+        for found in re.findall(r"\$\{BASE_IMAGE:-([^}]*)\}", (COMPOSE / name).read_text(encoding="utf-8"))
+    ]
+
+    assert len(others) == 3
+    assert set(others) == {default}
+
+
+def test_the_broker_is_open_to_this_machine_alone() -> None:
+    published = [line for lines in services().values() for line in re.findall(r"ports: (.*)", lines)]
+
+    assert published == ['["127.0.0.1:${HOLDFAST_PORT:-7461}:7461"]']
+
+
+def test_no_image_is_taken_from_a_registry_where_somebody_else_may_have_its_name() -> None:
+    common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
+
+    assert "  pull_policy: never\n" in re.sub(r" +#.*", "", common)
+    assert not any("pull_policy" in lines for lines in services().values())
+
+
+def test_compose_finds_its_file_from_the_root() -> None:
+    [name] = re.findall(r"^COMPOSE_FILE=(\S+)$", (ROOT / ".env").read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+    assert (ROOT / name).is_file()

@@ -1,0 +1,48 @@
+"""A damaged log takes the broker's own counts back, and the files that were ingested meanwhile are still there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.client import Client, Record
+from tests.fault.publishers import SETTINGS
+from tests.fault.stopping import StoppingLauncher, let_go, wait_held
+from tests.fault.stops import Stop
+from tests.fault.test_damage import flip
+from tests.integration.cases.eventually import values_of
+
+SINK = "orders"
+MIB = 1 << 20
+
+
+@pytest.mark.slow
+def test_pages_behind_a_log_that_was_lost_as_a_whole_do_not_share_the_numbers_of_those_before(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    with launcher.start(store, listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK)
+            for _ in range(2):
+                client.publish(SINK, [Record(b"lost" * (MIB // 4))] * 6, partition=0)
+        broker.kill()
+    [log] = (store / "db").glob("*.log")
+    flip(log, 0)
+
+    with launcher.start_to(Stop("compact", "after", hold=True), store, listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK)
+            client.publish(SINK, [Record(b"new" * (MIB // 4))] * 6, partition=0)
+            wait_held(store)  # what was ingested and is named by nothing has been removed
+            let_go(store)
+        assert again.terminate() == 0
+    with launcher.start(store, listen) as last:
+        last.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = values_of(client, SINK)
+
+    assert found == [b"new" * (MIB // 4)] * 6

@@ -1,0 +1,73 @@
+"""A committer on its own, with one partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.committer import Committer, Synced
+from holdfast.broker.runtime.group import Append, Lineup
+from holdfast.broker.runtime.tail import Tail
+from holdfast.broker.storage.journal import Journal
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.recovery import recover
+from tests.unit.broker.samples import page
+
+
+class Bench:
+    """A committer, one partition, and what happened."""
+
+    def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
+        self.journal: Journal = recover(store).journal
+        self.tail = Tail(1 << 20)
+        self.fenced: list[StoreFenced] = []
+        self.synced: list[Synced] = []
+        self.confirmed: list[int] = []
+        self.order: list[int] = []
+        self.log = PartitionLog(0)
+        self.lineup = Lineup(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
+        self.committer = Committer(
+            self.journal,
+            FakeClock(),
+            self.tail,
+            start_count=1,
+            waiting_bytes_max=waiting_bytes_max,
+            disk_reserve_bytes=reserve,
+            on_fenced=self.fenced.append,
+            on_synced=self.synced.append,
+        )
+
+    def append(self, *found: bytes, page_records: int = 256, to: Lineup | None = None) -> Append:
+        """Let values wait as one append."""
+        to = to or self.lineup
+        asked = page(*found, partition=to.log.number)
+        append = Append(
+            page=asked,
+            first=to.log.reserve(len(found), len(asked.body)),
+            accepted_at_us=1,
+            age_us=1,
+            slot=None,
+            page_records=page_records,
+            done=asyncio.get_running_loop().create_future(),
+        )
+        append.done.add_done_callback(lambda _: self.order.append(append.first))
+        self.committer.append(to, append)
+        return append
+
+
+@asynccontextmanager
+async def bench(
+    store: MemoryStore | None = None, *, waiting_bytes_max: int = 1 << 30, reserve: int = 0
+) -> AsyncIterator[Bench]:
+    """A committer that works."""
+    one = Bench(store or MemoryStore(), waiting_bytes_max=waiting_bytes_max, reserve=reserve)
+    one.committer.start()
+    try:
+        yield one
+    finally:
+        await one.committer.close()
+        one.journal.close()

@@ -1,0 +1,63 @@
+"""A sink that joins no pages, and short words for reading it again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.runtime.broker import Bounds, Broker
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.replay import Batch, Replay
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.running import running
+from tests.unit.broker.samples import page
+
+
+class Reading:
+    """A sink that joins no pages, and short words for reading it again."""
+
+    def __init__(self, broker: Broker, buffer: Buffer) -> None:
+        self.broker = broker
+        self.buffer = buffer
+
+    async def fill(self, pages: int, *, records: int = 1, size: int = 10) -> None:
+        """Append pages, one after the other."""
+        for _ in range(pages):
+            append = await self.buffer.append(page(*[b"x" * size] * records))
+            await append.done
+
+    def replay(self) -> Replay:
+        """A reading of the partition."""
+        return Replay(self.buffer, 0, self.broker.services.pages)
+
+    async def start(self, *, offset: int | None = None, time_us: int | None = None) -> int:
+        """Where a reading begins."""
+        return await self.replay().start_at(offset=offset, time_us=time_us)
+
+    async def steps(self, start: int = 0, end: int | None = None) -> list[Batch | Gap]:
+        """All that a reading meets."""
+        return [step async for step in self.replay().read(start, end, follow=False)]
+
+    async def met(self, start: int = 0, end: int | None = None) -> list[str]:
+        """Base offsets of the pages, and gaps, in order."""
+        met: list[str] = []
+        for step in await self.steps(start, end):
+            if isinstance(step, Gap):
+                met.append(f"{step.reason.name} {step.first}-{step.end - 1}")
+            else:
+                met += [str(entry.base) for entry, _ in step.pages]
+        return met
+
+
+@asynccontextmanager
+async def sink(
+    store: MemoryStore | None = None, clock: FakeClock | None = None, bounds: Bounds | None = None, **settings: Any
+) -> AsyncIterator[Reading]:
+    """A sink that is read again."""
+    async with running(store, clock, bounds=bounds) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(**{"buffer_page_size": 1, **settings}))
+        yield Reading(broker, buffer)

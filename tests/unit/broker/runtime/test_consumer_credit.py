@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.consumer import Credit
+from tests.unit.broker.running import PLENTY
+from tests.unit.broker.runtime.one_sink import fill, sink
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+MIB = 1 << 20
+
+
+def join(buffer: Buffer, *, records: int = PLENTY.records, size: int = PLENTY.size) -> Taker:
+    return Taker(buffer.subscription(""), "a", Credit(records, size))
+
+
+async def test_credit_in_records_is_passed_by_at_most_one_page() -> None:
+    async with sink() as buffer:
+        await fill(buffer, 10, records=4)
+        taker = join(buffer, records=10)
+
+        assert await taker.all_offsets() == list(range(12))
+        await taker.ack(0, 1)
+        assert await taker.all_offsets() == []
+        await taker.ack(1, 3)
+        assert await taker.all_offsets() == [12, 13, 14, 15]
+
+
+async def test_credit_in_bytes_is_passed_by_at_most_one_page() -> None:
+    async with sink() as buffer:
+        await fill(buffer, 10, size=1_000)
+        taker = join(buffer, size=2_500)
+
+        assert await taker.all_offsets() == [0, 1, 2]
+        await taker.ack(0, 1)
+        assert await taker.all_offsets() == [3]
+
+
+async def test_a_page_larger_than_the_credit_is_sent_when_nothing_is_in_flight() -> None:
+    async with sink() as buffer:
+        await fill(buffer, 3, size=1_000)
+        taker = join(buffer, size=1)
+
+        assert await taker.all_offsets() == [0]
+        await taker.ack(0, 1)
+        assert await taker.all_offsets() == [1]
+
+
+async def test_no_credit_no_records() -> None:
+    async with sink() as buffer:
+        await fill(buffer, 3)
+        taker = join(buffer, records=0)
+        nothing = await taker.all_offsets()
+
+        taker.consumer.credit = Credit(2, MIB)
+
+        assert nothing == []
+        assert await taker.all_offsets() == [0, 1]
+
+
+async def test_the_sink_bounds_what_is_in_flight_whatever_the_consumer_offers() -> None:
+    async with sink(in_flight_bytes_max=64 << 10) as buffer:
+        await fill(buffer, 5, size=30 << 10)
+        taker = join(buffer)
+
+        assert await taker.all_offsets() == [0, 1, 2]
+
+
+async def test_one_credit_counts_over_all_partitions() -> None:
+    async with sink(partitions=2) as buffer:
+        for partition in (0, 1):
+            append = await buffer.append(page(b"a", b"b", partition=partition))
+            await append.done
+        taker = join(buffer, records=2)
+
+        assert await taker.all_offsets(0) == [0, 1]
+        assert await taker.all_offsets(1) == []
+
+
+async def test_what_is_revoked_gives_its_credit_back() -> None:
+    async with sink(retry_backoff_min_us=1_000, retry_backoff_max_us=1_000) as buffer:
+        await fill(buffer, 10)
+        taker = join(buffer, records=10)
+        await taker.all_offsets()
+
+        await taker.nack(2, 3)
+
+        assert taker.consumer.usage.records == 2

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow
+from holdfast.broker.settings import BrokerSettings, SettingsError, SinkDefaults, address, load
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only what a test sets is set."""
+    for name in BrokerSettings.model_fields:
+        monkeypatch.delenv(f"HOLDFAST_{name.upper()}", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def filed(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "broker.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_anything_given_the_defaults_hold() -> None:
+    settings = load()
+
+    assert (settings.listen, settings.data_dir) == ("127.0.0.1:7461", Path("holdfast-data"))
+    assert settings.sink_defaults.to_core() == DEFAULTS
+
+
+def test_the_defaults_of_sinks_are_those_of_the_core_setting_by_setting() -> None:
+    ours = {name.replace("_s", "_us") if name.endswith("_s") else name for name in SinkDefaults.model_fields}
+
+    assert ours == set(SETTING_NAMES)
+
+
+def test_what_is_given_wins_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filed(tmp_path, "sinks_max = 1\nstreams_max = 1\npartitions_max = 1\n")
+    monkeypatch.setenv("HOLDFAST_STREAMS_MAX", "2")
+    monkeypatch.setenv("HOLDFAST_PARTITIONS_MAX", "2")
+
+    settings = load(path, partitions_max=3)
+
+    assert (settings.sinks_max, settings.streams_max, settings.partitions_max) == (1, 2, 3)
+
+
+def test_none_means_not_given(tmp_path: Path) -> None:
+    assert load(filed(tmp_path, "sinks_max = 5"), sinks_max=None).sinks_max == 5
+
+
+def test_sink_defaults_are_merged_setting_by_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filed(tmp_path, '[sink_defaults]\npartitions = 4\noverflow = "DROP_OLDEST"\nack_deadline_s = 2.5\n')
+    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__REALTIME", "false")
+    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__PARTITIONS", "8")
+
+    core = load(path).sink_defaults.to_core()
+
+    assert (core.partitions, core.realtime) == (8, False)
+    assert (core.overflow, core.ack_deadline_us) == (Overflow.DROP_OLDEST, 2_500_000)
+
+
+def test_no_file_is_read_unasked(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("HOLDFAST_SINKS_MAX=5\n")
+    (tmp_path / "holdfast.toml").write_text("sinks_max = 5\n")
+
+    assert load().sinks_max == 10_000
+
+
+def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_ENDPOINT", "localhost:1")
+
+    assert load() == BrokerSettings()
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"sinks_max": 0}, "sinks_max"),
+        ({"sinks_max": "many"}, "sinks_max"),
+        ({"record_bytes_max": (8 << 20) + 1}, "record_bytes_max"),
+        ({"waiting_bytes_max": 1}, "waiting_bytes_max"),
+        ({"drain_s": -1}, "drain_s"),
+        ({"drain_s": float("nan")}, "drain_s"),
+        ({"nothing_like_it": 1}, "nothing_like_it"),
+        ({"sink_defaults": {"partitions": "many"}}, "sink_defaults.partitions"),
+        ({"sink_defaults": {"partitions": 0}}, "partitions"),
+        ({"sink_defaults": {"nothing_like_it": 0}}, "sink_defaults.nothing_like_it"),
+        ({"sink_defaults": {"overflow": "BLOCK"}}, "overflow"),
+        ({"sink_defaults": {"retry_backoff_min_s": 60.0}}, "retry_backoff_max_us"),
+        ({"sink_defaults": {"ack_deadline_s": float("inf")}}, "sink_defaults.ack_deadline_s"),
+        ({"sink_defaults": {"ack_deadline_s": float("nan")}}, "sink_defaults.ack_deadline_s"),
+        ({"sink_defaults": 5}, "sink_defaults"),
+        ({"listen": "localhost"}, "listen"),
+        ({"listen": "localhost:70000"}, "listen"),
+        ({"listen": ":7461"}, "listen"),
+        ({"metrics_listen": "nowhere"}, "metrics_listen"),
+    ],
+)
+def test_a_wrong_setting_is_named(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load(**given)
+
+
+@pytest.mark.parametrize("text", ["sinks_max = 0", "sink_defaults = 5", "[sink_defaults]\npartitions = 0", "nonsense"])
+def test_a_wrong_file_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError):
+        load(filed(tmp_path, text))
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"absent\.toml"):
+        load(tmp_path / "absent.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError):
+        load(tmp_path / "binary.toml")
+
+
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__PARTITIONS", "many")
+
+    with pytest.raises(SettingsError, match="partitions"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("127.0.0.1:0", ("127.0.0.1", 0)), ("broker:65535", ("broker", 65_535)), ("[::1]:7461", ("[::1]", 7461))],
+)
+def test_an_address_is_a_host_and_a_port(text: str, found: tuple[str, int]) -> None:
+    assert address(text) == found
+
+
+def test_the_file_of_all_defaults_changes_nothing(tmp_path: Path) -> None:
+    """Every setting can stand in a file under its own name."""
+    lines = [f"{name} = {value!r}" for name, value in _plain(BrokerSettings().model_dump(exclude={"sink_defaults"}))]
+    lines += ["[sink_defaults]"]
+    lines += [f"{name} = {value!r}" for name, value in _plain(SinkDefaults().model_dump())]
+    text = "\n".join(lines).replace("True", "true").replace("False", "false")
+
+    assert tomllib.loads(text)
+    assert load(filed(tmp_path, text)) == BrokerSettings()
+
+
+def _plain(values: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, str(value) if isinstance(value, Path) else value) for name, value in values.items()]
