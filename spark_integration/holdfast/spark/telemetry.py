@@ -6,16 +6,20 @@ sent. Only the API of OpenTelemetry is used: without an SDK in the worker all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 from pyspark import TaskContext
 
 SCOPE: Final = "holdfast.spark"
-FLUSH_TIMEOUT_MS: Final = 5000
+FLUSH_S: Final = 1.0
+PAUSE_S: Final = 30.0
+"""How long nothing is flushed at the end of tasks after a flush that took longer."""
 
 
 @contextmanager
@@ -47,12 +51,36 @@ def task(operation: str, sink: str) -> Iterator[None]:
                 span.set_status(StatusCode.ERROR)
                 raise
     finally:
-        flush((trace.get_tracer_provider(), metrics.get_meter_provider()))
+        _FLUSHER.flush((trace.get_tracer_provider(), metrics.get_meter_provider()))
 
 
-def flush(providers: Sequence[object]) -> None:
-    """Ask providers, where they can, to export what they hold; waits up to 5 s for each."""
+class Flusher:
+    """Has what was measured exported before a task ends, without holding tasks up for a collector that is away."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._not_before = 0.0
+
+    def flush(self, providers: Sequence[object]) -> None:
+        """Ask providers, where they can, to export what they hold; waits up to 1 s for all of them together.
+
+        A flush that takes longer goes on behind the task, and for half a minute no further one is begun.
+        """
+        able = [provider for provider in providers if hasattr(provider, "force_flush")]
+        if not able or self._clock() < self._not_before:
+            return
+        # An exporter tries again on its own, and no time-out that it is given ends that.
+        flushing = threading.Thread(target=_flush, args=(able,), name="holdfast-flush", daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_S)
+        if flushing.is_alive():
+            self._not_before = self._clock() + PAUSE_S
+
+
+def _flush(providers: Sequence[Any]) -> None:
     for provider in providers:
-        force_flush = getattr(provider, "force_flush", None)
-        if force_flush is not None:
-            force_flush(FLUSH_TIMEOUT_MS)
+        provider.force_flush()
+
+
+_FLUSHER: Final = Flusher()
+"""One per Python worker."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from holdfast.spark.telemetry import flush
+from holdfast.spark.telemetry import PAUSE_S, Flusher
 
 NEVER_MS = 3_600_000
 
@@ -46,10 +48,40 @@ def test_spans_do_not_wait_for_the_end_of_the_process() -> None:
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=NEVER_MS))
     provider.get_tracer("test").start_span("task").end()
 
-    flush([provider, object()])
+    Flusher().flush([provider, object()])
 
     assert [span.name for span in exporter.get_finished_spans()] == ["task"]
     provider.shutdown()
+
+
+class Stuck:
+    """A provider whose collector does not answer until it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answer = threading.Event()
+
+    def force_flush(self) -> None:
+        self.asked += 1
+        self.answer.wait(30)
+
+
+def test_a_collector_that_is_away_holds_up_one_task_and_not_the_ones_after_it() -> None:
+    now = [100.0]
+    stuck = Stuck()
+    flusher = Flusher(clock=lambda: now[0])
+
+    begun = time.monotonic()
+    flusher.flush([stuck])
+    flusher.flush([stuck])
+    taken_s = time.monotonic() - begun
+    asked = stuck.asked
+    now[0] += PAUSE_S
+    stuck.answer.set()
+    flusher.flush([stuck])
+
+    assert taken_s < 10
+    assert (asked, stuck.asked) == (1, 2)
 
 
 def test_the_pages_of_a_task_are_children_of_the_task() -> None:
