@@ -1,7 +1,8 @@
 """A bare gRPC stream of the same pages, answered at once and stored nowhere: what the transport alone allows.
 
-The server, a process of its own (``python -m tests.bench.echo``), runs on ``grpc.aio`` and the same loop as the
-broker. The client frames its pages from records exactly as a publisher does, and keeps as many on the way.
+The server, a process of its own (``python -m tests.bench.echo``), runs on ``grpc.aio``, the same loop as the broker
+and with its settings. The client frames its pages from records exactly as a publisher does, and keeps as many on the
+way.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import grpc
 import grpc.aio
 import uvloop
 
+from holdfast.broker.process import tune
+from holdfast.broker.server import TRANSPORT
 from holdfast.client.pages import encode_columns, frame_publish_page
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
@@ -103,7 +106,8 @@ async def _unary(request: bytes, context: Any) -> bytes:
 
 
 async def _serve() -> None:
-    server = grpc.aio.server(options=[*OPTIONS, ("grpc.so_reuseport", 0)])
+    tune()
+    server = grpc.aio.server(options=[*OPTIONS, *TRANSPORT, ("grpc.so_reuseport", 0)])
     handlers: dict[str, Any] = {
         "Stream": grpc.stream_stream_rpc_method_handler(_stream),
         "Unary": grpc.unary_unary_rpc_method_handler(_unary),

@@ -22,6 +22,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
+from holdfast.broker.process import tune
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
@@ -45,7 +46,10 @@ from holdfast.v1 import (
 _log: Final = logging.getLogger(__name__)
 MESSAGE_BYTES_MAX: Final = 32 << 20
 READINESS: Final = "readiness"
+# A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
+TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
 _OPTIONS: Final = [
+    *TRANSPORT,
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -174,6 +178,7 @@ def serve(
     Raises ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
     ``ExportingError`` when an ``OTEL_…`` variable is wrong.
     """
+    tune()
     store = open_store(settings)
 
     async def run() -> int:

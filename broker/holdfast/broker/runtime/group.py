@@ -1,8 +1,8 @@
 """Cutting a group: which waiting appends become durable together, and as what pages.
 
-Partitions take turns. When ``BULK_BYTES`` wait in all, one with ``FILE_BYTES`` of them gives up to ``QUANTUM_BYTES`` a
-turn and gets a file of its own; the others give what they have, through the log. Small appends of one partition are
-joined into one page. Within a partition the order is that of the offsets.
+Partitions take turns. Those with much waiting get files of their own, of up to ``QUANTUM_BYTES``, but no more than
+``FILES_MAX`` in a group: the others grow meanwhile, and have their turn next. Who has less gives it at once, through
+the log. Small appends of one partition are joined into one page. Within a partition the order is that of the offsets.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from holdfast.broker.core.pages import PAGE_BYTES_MAX, TRACES_MAX, Body, Encodin
 from holdfast.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
 
 BULK_BYTES: Final = 4 << 20
-FILE_BYTES: Final = 2 << 20
-"""A file costs as much as about 1.5 MiB through the log: its syncs do, however little is in it."""
+FILE_BYTES: Final = 1 << 19
+FILE_MEAN_BYTES: Final = 1 << 20
+FILES_MAX: Final = 2
+"""A file costs as much time as 6 MiB in it, for its syncs: few large ones are better than many small ones."""
 QUANTUM_BYTES: Final = 16 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
@@ -84,10 +86,11 @@ class Group:
 def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     """Take a group off the lineups and number its pages."""
     waiting = [lineup for lineup in lineups if lineup.waiting]
-    least = FILE_BYTES if sum(lineup.size for lineup in waiting) >= BULK_BYTES else BULK_BYTES
+    least = _least_for_a_file([lineup.size for lineup in waiting])
     shares = {id(lineup): Share(lineup, bulk=lineup.size >= least) for lineup in waiting}
     total = 0
-    turn = deque(sorted(shares.values(), key=lambda share: share.bulk))  # the small ones never wait behind bulk
+    small = [share for share in shares.values() if not share.bulk]  # they never wait behind bulk
+    turn = deque([*small, *[share for share in shares.values() if share.bulk][:FILES_MAX]])
     while turn and total < GROUP_BYTES:
         share = turn.popleft()
         given = 0
@@ -105,6 +108,12 @@ def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     for share in taken:
         _fill(group, share, next_number)
     return group
+
+
+def _least_for_a_file(sizes: list[int]) -> int:
+    """How much a partition must have waiting for a file: less, when several together are worth their turns."""
+    large = [size for size in sizes if size >= FILE_BYTES]
+    return FILE_BYTES if sum(large) >= max(BULK_BYTES, len(large) * FILE_MEAN_BYTES) else BULK_BYTES
 
 
 def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:

@@ -13,7 +13,7 @@ from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import PutEntry, PutSlot, PutTail
 from holdfast.broker.runtime.group import (
     BULK_BYTES,
-    FILE_BYTES,
+    FILES_MAX,
     GROUP_BYTES,
     PARTS_MAX,
     QUANTUM_BYTES,
@@ -169,33 +169,50 @@ async def test_a_partition_with_much_waiting_is_bulk_and_the_small_ones_go_first
     assert {each.partition: each.entry.bulk for each in group.pages} == {0: True, 1: False}
 
 
+def waiting(number: int, mebibytes: float) -> Lineup:
+    """A partition with so much waiting, in pages of half a MiB."""
+    line = lineup(number)
+    for _ in range(int(mebibytes * 2)):
+        queue(line, b"x" * (MIB // 2))
+    return line
+
+
+def bulk_of(group: Group) -> dict[int, bool]:
+    return {each.partition: each.entry.bulk for each in group.pages}
+
+
 async def test_partitions_that_have_much_waiting_together_get_files_though_none_would_alone() -> None:
-    lines = [lineup(number) for number in range(3)]
-    for line in lines:
-        for _ in range(FILE_BYTES // MIB):
-            queue(line, b"x" * MIB)
-    lines.append(lineup(3))
-    queue(lines[3], b"y" * (FILE_BYTES // 2))
+    lines = [waiting(0, 2), waiting(1, 2.5)]
 
-    together = cut(lines, numbers())
-    for _ in range(FILE_BYTES // MIB):
-        queue(lines[0], b"x" * MIB)
-    alone = cut(lines, numbers())
-
-    assert {each.partition: each.entry.bulk for each in together.pages} == {0: True, 1: True, 2: True, 3: False}
-    assert [each.entry.bulk for each in alone.pages] == [False] * (FILE_BYTES // MIB)
+    assert bulk_of(cut(lines, numbers())) == {0: True, 1: True}
+    assert bulk_of(cut([waiting(0, 2)], numbers())) == {0: False}
 
 
-async def test_partitions_with_much_waiting_take_turns_and_a_group_has_a_bound() -> None:
-    lines = [lineup(number) for number in range(6)]
-    for line in lines:
-        for _ in range(2 * QUANTUM_BYTES // MIB):
-            queue(line, b"x" * MIB)
+async def test_many_partitions_with_little_each_go_through_the_log() -> None:
+    lines = [waiting(number, 0.5) for number in range(16)]
+
+    assert set(bulk_of(cut(lines, numbers())).values()) == {False}
+
+
+async def test_a_group_has_few_files_and_the_partitions_left_out_keep_what_they_have() -> None:
+    lines = [waiting(number, 2) for number in range(5)]
+    queue(lines[4], b"y")
+    lines.append(lineup(5))
+    queue(lines[5], b"small")
+
+    group = cut(lines, numbers())
+
+    assert bulk_of(group) == {5: False, 0: True, 1: True}
+    assert [line.size >= 2 * MIB for line in lines] == [False, False, True, True, True, False]
+
+
+async def test_a_partition_gives_no_more_than_its_turn_while_others_wait() -> None:
+    lines = [waiting(number, 2 * QUANTUM_BYTES / MIB) for number in range(6)]
 
     group = cut(lines, numbers())
 
     assert GROUP_BYTES <= group.size <= GROUP_BYTES + QUANTUM_BYTES
-    assert {share.lineup.log.number for share in group.shares} == {0, 1}
+    assert len(group.shares) == FILES_MAX
     assert all(share.size <= QUANTUM_BYTES + MIB for share in group.shares)
 
 
