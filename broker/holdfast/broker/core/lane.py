@@ -7,13 +7,13 @@ Times are seconds on a monotonic clock and are passed in.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
 from holdfast.broker.core.cursor import Cursor, Settlement
+from holdfast.broker.core.flights import Flight, Flights, InFlight
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import Resend
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
@@ -48,24 +48,6 @@ class Revocation:
     revision: int
 
 
-@dataclass(slots=True)
-class InFlight:
-    """How much one consumer has unsettled, over all its lanes."""
-
-    records: int = 0
-    size: int = 0
-
-
-@dataclass(slots=True)
-class _Flight:
-    base: int
-    first: int
-    end: int
-    size: int
-    unsettled: int
-    age_us: int
-
-
 Results = list[tuple[Range, Outcome]]
 
 
@@ -88,33 +70,33 @@ class Lane:
         self.redelivered = 0
         """Records sent again, in the life of this process."""
         self._history: list[tuple[int, int]] = []
-        self._flights: deque[_Flight] = deque()
-        self._usage = InFlight()
+        self._flights = Flights()
         self._deadline_base = 0.0
-        self._settled_ages: list[int] = []
 
     # -- ownership
 
     def take(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
         """Give the lane to a consumer. Nothing is in flight."""
-        self.owner, self.owner_epoch, self._usage = owner, owner_epoch, usage
+        self.owner, self.owner_epoch = owner, owner_epoch
+        self._flights.count_in(usage)
         self.revision, self._history = 0, []
         self.position = min(self.cursor.watermark, self.cursor.told)
         self._answered_end = self._failed_from = 0
 
     def release(self, *, failed: bool) -> None:
         """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head."""
-        head = self._lowest_unsettled()
+        head = self._flights.lowest_unsettled(self.cursor)
         if failed and head is not None:
             self.cursor = self.cursor.failed(head)
-        self._void(0)
+        self._flights.void(0, self.cursor)
         self.owner = None
 
     # -- sending
 
     @property
     def records_in_flight(self) -> int:
-        return sum(flight.unsettled for flight in self._flights)
+        """Records in flight that are not settled."""
+        return self._flights.records
 
     @property
     def idle(self) -> bool:
@@ -123,7 +105,7 @@ class Lane:
 
     def pages_in_flight(self) -> set[int]:
         """Base offsets of the pages in flight."""
-        return {flight.base for flight in self._flights}
+        return self._flights.bases()
 
     def pages_allowed(self, now: float) -> int | None:
         """How many pages may be sent now; None is no bound but the credit.
@@ -132,8 +114,7 @@ class Lane:
         """
         if len(self.cursor.beyond) >= HOLES_MAX and self._flights:
             return 0
-        sent_since = sum(flight.first >= self._failed_from for flight in self._flights)
-        return self.resend.pages_allowed(now, sent_since)
+        return self.resend.pages_allowed(now, self._flights.pages_from(self._failed_from))
 
     def send(
         self, base: int, end: int, size: int, now: float, *, records_max: int | None = None, age_us: int = 0
@@ -148,12 +129,10 @@ class Lane:
         self.position = max(self.position, end)
         if not ranges:
             return []
-        records = sum(r.size for r in ranges)
         if not self._flights:
             self._deadline_base = now
-        self._flights.append(_Flight(base, ranges[0].first, ranges[-1].end, size, records, age_us))
-        self._usage.records += records
-        self._usage.size += size
+        records = sum(r.size for r in ranges)
+        self._flights.add(Flight(base, ranges[0].first, ranges[-1].end, size, records, age_us))
         again = sum(min(r.end, self.cursor.sent) - r.first for r in ranges if r.first < self.cursor.sent)
         self.redelivered += again
         if end > self.cursor.sent:
@@ -190,8 +169,7 @@ class Lane:
 
     def take_settled_ages(self) -> list[int]:
         """Age stamps of the deliveries of a page whose last record was answered since this was asked last."""
-        found, self._settled_ages = self._settled_ages, []
-        return found
+        return self._flights.take_settled_ages()
 
     def nack(
         self,
@@ -226,7 +204,7 @@ class Lane:
     def expire(self, now: float, random: float) -> Revocation | None:
         """Let time pass: the head's deadline may have gone by."""
         deadline = self.deadline()
-        head = self._lowest_unsettled()
+        head = self._flights.lowest_unsettled(self.cursor)
         if deadline is None or head is None or now < deadline:
             return None
         self.resend.fail(now, delay_s=None, random=random, reason="the deadline passed without an answer")
@@ -251,7 +229,7 @@ class Lane:
 
     def seek(self, offset: int, next_offset: int) -> Revocation:
         """Close the account and open a new one at ``offset``; everything in flight is void."""
-        self._void(0)
+        self._flights.void(0, self.cursor)
         self.revision += 1
         self._remember(0)
         self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
@@ -263,15 +241,9 @@ class Lane:
         self.resend.pause(reason)
         if self.idle:
             return None
-        return self._revoke(self._flights[0].first)
+        return self._revoke(self._flights.first)
 
     # -- inside
-
-    def _lowest_unsettled(self) -> int | None:
-        if not self._flights:
-            return None
-        flight = self._flights[0]
-        return next(self.cursor.unsettled(Range(flight.first, flight.end))).first
 
     def _fail_at(self, offset: int) -> Revocation:
         self.cursor = self.cursor.failed(offset)
@@ -279,27 +251,12 @@ class Lane:
         return self._revoke(offset)
 
     def _revoke(self, first: int) -> Revocation:
-        self._void(first)
+        self._flights.void(first, self.cursor)
         self.revision += 1
         self._remember(first)
         self.position = min(self.position, first)
         self._answered_end = min(self._answered_end, first)
         return Revocation(first, self.revision)
-
-    def _void(self, first: int) -> None:
-        """Take everything from ``first`` on out of flight."""
-        while self._flights and self._flights[-1].end > first:
-            flight = self._flights.pop()
-            if flight.first < first:
-                kept = sum(r.size for r in self.cursor.unsettled(Range(flight.first, first)))
-                self._usage.records -= flight.unsettled - kept
-                if kept:
-                    self._flights.append(_Flight(flight.base, flight.first, first, flight.size, kept, flight.age_us))
-                else:
-                    self._usage.size -= flight.size
-                break
-            self._usage.records -= flight.unsettled
-            self._usage.size -= flight.size
 
     def _remember(self, first: int) -> None:
         while self._history and self._history[-1][1] >= first:
@@ -331,26 +288,14 @@ class Lane:
             for part in self.cursor.unsettled(fresh):
                 if part.first > at:
                     results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
-                results.extend(self._in_flight(part))
+                results.extend(
+                    (each, Outcome.OK if flying else Outcome.UNKNOWN) for each, flying in self._flights.within(part)
+                )
                 at = part.end
             if at < fresh.end:
                 results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
         if asked.end > stale:
             results.append((Range(max(asked.first, stale), asked.end), Outcome.STALE))
-        return results
-
-    def _in_flight(self, part: Range) -> Results:
-        results: Results = []
-        at = part.first
-        for flight in self._flights:
-            first, end = max(at, flight.first), min(part.end, flight.end)
-            if first < end:
-                if first > at:
-                    results.append((Range(at, first), Outcome.UNKNOWN))
-                results.append((Range(first, end), Outcome.OK))
-                at = end
-        if at < part.end:
-            results.append((Range(at, part.end), Outcome.UNKNOWN))
         return results
 
     def _answered(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
@@ -361,20 +306,10 @@ class Lane:
         return results
 
     def _apply(self, settled: Range, how: Settlement, now: float, next_offset: int, *, answered: bool = True) -> None:
-        head = self._lowest_unsettled()
-        for flight in self._flights:
-            if flight.first < settled.end and settled.first < flight.end:
-                within = Range(max(flight.first, settled.first), min(flight.end, settled.end))
-                fresh = sum(r.size for r in self.cursor.unsettled(within))
-                flight.unsettled -= fresh
-                self._usage.records -= fresh
-                if flight.unsettled == 0:
-                    self._usage.size -= flight.size
-                    if answered:
-                        self._settled_ages.append(flight.age_us)
-        self._flights = deque(flight for flight in self._flights if flight.unsettled)
+        head = self._flights.lowest_unsettled(self.cursor)
+        self._flights.settle(settled, self.cursor, answered=answered)
         self.cursor, fresh = self.cursor.settle(settled, how)
-        if self._flights and self._lowest_unsettled() != head:
+        if self._flights and self._flights.lowest_unsettled(self.cursor) != head:
             self._deadline_base = now
         if answered:
             if fresh and settled.end > self._failed_from:

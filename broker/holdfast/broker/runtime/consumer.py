@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from holdfast.broker.core.lane import InFlight, Lane
+from holdfast.broker.core.flights import InFlight
+from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.runtime.events import Delivered, Event, GapMet

@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.broker.core import lane as lane_module
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.lane import HOLES_MAX, Answer, InFlight, Lane, Outcome, Results, Revocation
+from holdfast.broker.core.flights import InFlight
+from holdfast.broker.core.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
 from holdfast.broker.core.settings import DEFAULTS
