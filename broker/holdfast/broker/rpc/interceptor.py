@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
@@ -12,6 +14,8 @@ from holdfast.broker.core.errors import BrokerError
 from holdfast.broker.rpc import page_requests
 from holdfast.broker.rpc.frames import serialized
 from holdfast.broker.rpc.status import code_of, status_of
+
+_log: Final = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Any], Any]
 
@@ -48,19 +52,29 @@ def _translated(behaviour: Handler) -> Handler:
             return await behaviour(request, context)
         except BrokerError as error:
             await _abort(context, error)
+        except grpc.aio.InternalError as error:
+            raise _gone(error) from error
 
     return call
 
 
 def _translated_steps(behaviour: Handler) -> Handler:
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+    async def call(request: Any, context: Any) -> None:
         try:
             async for step in behaviour(request, context):
-                yield step
+                await context.write(step)
         except BrokerError as error:
             await _abort(context, error)
+        except grpc.aio.InternalError as error:
+            raise _gone(error) from error
 
     return call
+
+
+def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
+    """What a failed write is: whoever called is gone, and its cancellation is still on its way."""
+    _log.info("a call ended while it was written to cause=%s", error)
+    return asyncio.CancelledError()
 
 
 async def _abort(context: Any, error: BrokerError) -> None:

@@ -131,7 +131,9 @@ class Consumer:
         place = _place(lane)
         realtime = subscription.settings.realtime
         bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
-        if place != _place(lane) or not self._may_send(lane):
+        log = subscription.log(partition)
+        dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap has to be told first
+        if dropped or place != _place(lane) or not self._may_send(lane):
             self.wakeup.set()
             return None
         subscription.mode(partition, realtime=from_memory)

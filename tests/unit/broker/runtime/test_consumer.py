@@ -166,3 +166,26 @@ async def test_what_was_revoked_while_it_was_read_is_not_sent() -> None:
 
         assert await taking is None
         assert await taker.one() == [0]
+
+
+@pytest.mark.parametrize("records", [4, 8])
+async def test_of_what_was_dropped_while_it_was_read_the_gap_is_told_before_what_is_behind_it(records: int) -> None:
+    store = HeldStore()
+    async with sink(
+        store, bounds=Bounds(tail_bytes=0), overflow=Overflow.DROP_OLDEST, max_disk_cache=records
+    ) as buffer:
+        await fill(buffer, 4, records=records // 4)
+        taker = join(buffer)
+        store.reads.close()
+        taking = asyncio.ensure_future(taker.take())
+        await store.reads.reached()
+
+        await fill(buffer, 1, records=records // 4)
+        store.reads.open()
+
+        assert await taking is None
+        gap, delivered = await taker.take(), await taker.take()
+        assert isinstance(gap, GapMet)
+        assert (gap.gap.first, gap.gap.end) == (0, records // 4)
+        assert isinstance(delivered, Delivered)
+        assert delivered_values(delivered)[0][0] == records // 4
