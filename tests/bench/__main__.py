@@ -54,7 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
             restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
-    with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name, echo.Echo(Path(name) / "echo.log") as bare:
+    with (
+        tempfile.TemporaryDirectory(prefix="data-", dir=results) as name,
+        echo.Echo(Path(name) / "echo.log") as bare,
+        echo.Echo(Path(name) / "tuned.log", tuned=True) as tuned,
+    ):
         folder = Path(name)
         for record_bytes in chosen.sizes:
             for partitions in chosen.partitions:
@@ -62,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found = []
                 for number in range(rounds):
                     say(f"{record_bytes} B, {partitions} partitions, round {number + 1} of {rounds}")
-                    found.append(bulk.measure(folder, load, bare.endpoint, number))
+                    found.append(bulk.measure(folder, load, (bare.endpoint, tuned.endpoint), number))
                 disks += [one.disk for one in found]
                 rows += bulk.rows_of(load, found)
                 bars += bulk.bars_of(load, found)

@@ -38,6 +38,8 @@ class Round:
 
     disk: Sample
     bare: Sample
+    tuned: Sample
+    """The bare stream with the broker's own settings."""
     publish: Sample
     replay: Sample
     deliver: Sample
@@ -50,13 +52,13 @@ class Round:
         return min(self.disk.bytes_per_s, self.bare.bytes_per_s)
 
 
-def measure(folder: Path, load: Load, echo_endpoint: str, number: int) -> Round:
-    """One round in ``folder``, which is emptied again."""
+def measure(folder: Path, load: Load, echoes: tuple[str, str], number: int) -> Round:
+    """One round in ``folder``, which is emptied again. ``echoes``: endpoints of the bare stream and of the tuned one."""
     place = folder / f"round-{load.record_bytes}-{load.partitions}-{number}"
     place.mkdir()
     try:
         before = disk.write_and_sync(place, DISK_BYTES)
-        bare = echo.stream(echo_endpoint, load)
+        bare, tuned = (echo.stream(endpoint, load) for endpoint in echoes)
         with broker(place / "data", folder / "broker.log") as (process, endpoint), Client(endpoint) as client:
             client.sinks.create("bench", partitions=load.partitions, max_total_bytes=1 << 40)
             published = publish(client, "bench", load, process)
@@ -69,7 +71,7 @@ def measure(folder: Path, load: Load, echo_endpoint: str, number: int) -> Round:
         os.sync()
     around = Sample(before.records + after.records, before.payload_bytes + after.payload_bytes,
                     before.seconds + after.seconds)  # fmt: skip
-    return Round(around, bare, published, replayed, delivered, memory_mib)
+    return Round(around, bare, tuned, published, replayed, delivered, memory_mib)
 
 
 def rows_of(load: Load, rounds: list[Round]) -> list[Row]:
@@ -78,6 +80,7 @@ def rows_of(load: Load, rounds: list[Round]) -> list[Row]:
     memory_mib = max(one.memory_mib for one in rounds)
     return [
         row_of("bare gRPC stream", [one.bare for one in rounds], **place),
+        row_of("the same, tuned", [one.tuned for one in rounds], **place),
         row_of("publish", [one.publish for one in rounds], **place, memory_mib=memory_mib),
         row_of("replay", [one.replay for one in rounds], **place),
         row_of("deliver with ack", [one.deliver for one in rounds], **place),

@@ -1,8 +1,9 @@
 """A bare gRPC stream of the same pages, answered at once and stored nowhere: what the transport alone allows.
 
-The server, a process of its own (``python -m tests.bench.echo``), runs on ``grpc.aio``, the same loop as the broker
-and with its settings. The client frames its pages from records exactly as a publisher does, and keeps as many on the
-way.
+The server, a process of its own (``python -m tests.bench.echo``), runs on ``grpc.aio`` and the same loop as the broker.
+The client frames its pages from records exactly as a publisher does, and keeps as many on the way. By itself it has
+the defaults of gRPC and of the C library, as what people write has; with ``--tuned`` it has the broker's settings, and
+says how much of a difference these make.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -80,8 +82,8 @@ def unary(endpoint: str, message: bytes, count: int) -> list[float]:
 class Echo:
     """The server, as long as it is open."""
 
-    def __init__(self, log: Path) -> None:
-        self._context = child("tests.bench.echo", log=log)
+    def __init__(self, log: Path, *, tuned: bool = False) -> None:
+        self._context = child("tests.bench.echo", *(["--tuned"] if tuned else []), log=log)
         self.endpoint = ""
 
     def __enter__(self) -> Echo:
@@ -105,9 +107,10 @@ async def _unary(request: bytes, context: Any) -> bytes:
     return request
 
 
-async def _serve() -> None:
-    tune()
-    server = grpc.aio.server(options=[*OPTIONS, *TRANSPORT, ("grpc.so_reuseport", 0)])
+async def _serve(*, tuned: bool) -> None:
+    if tuned:
+        tune()
+    server = grpc.aio.server(options=[*OPTIONS, *(TRANSPORT if tuned else ()), ("grpc.so_reuseport", 0)])
     handlers: dict[str, Any] = {
         "Stream": grpc.stream_stream_rpc_method_handler(_stream),
         "Unary": grpc.unary_unary_rpc_method_handler(_unary),
@@ -123,4 +126,4 @@ async def _serve() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve())
+    uvloop.run(_serve(tuned="--tuned" in sys.argv))
