@@ -53,7 +53,7 @@ class Round:
 
 
 def measure(folder: Path, load: Load, echoes: tuple[str, str], number: int) -> Round:
-    """One round in ``folder``, which is emptied again. ``echoes``: endpoints of the bare stream and of the tuned one."""
+    """One round in ``folder``, which is emptied again. ``echoes``: where the bare stream and the tuned one are."""
     place = folder / f"round-{load.record_bytes}-{load.partitions}-{number}"
     place.mkdir()
     try:
