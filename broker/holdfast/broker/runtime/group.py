@@ -22,7 +22,7 @@ BULK_BYTES: Final = 4 << 20
 FILE_BYTES: Final = 1 << 19
 FILE_MEAN_BYTES: Final = 1 << 20
 FILES_MAX: Final = 2
-"""A file costs as much time as 6 MiB in it, for its syncs: few large ones are better than many small ones."""
+"""A file costs 6 ms for its syncs, as much as 10 MiB in it: few large ones are better than many small ones."""
 QUANTUM_BYTES: Final = 16 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
