@@ -19,7 +19,7 @@ from typing import Literal
 
 from holdfast.broker import server
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store, Value
 from holdfast.broker.storage.rocks import RocksStore
 from tests.fault import launcher
 
@@ -66,7 +66,7 @@ class StoppingStore(RocksStore):
         self._counts: Counter[str] = Counter()
         self._behind_kind = False
 
-    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         with self._step("ingest", counts=bool(items)):
             super().ingest(items)
 

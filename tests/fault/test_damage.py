@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,8 +28,9 @@ def flip(path: Path, position: int) -> None:
 
 
 def table_with(store: Path, value: bytes) -> tuple[Path, int]:
-    """The only table that holds a value, and where."""
-    found = [(path, path.read_bytes().find(value)) for path in (store / "db").glob("*.sst")]
+    """The only file that holds a value, and where."""
+    files = [*(store / "db").glob("*.sst"), *(store / "bulk").iterdir()]
+    found = [(path, path.read_bytes().find(value)) for path in files]
     [(path, position)] = [(path, position) for path, position in found if position >= 0]
     return path, position
 
@@ -103,19 +107,49 @@ def test_a_damaged_page_is_a_gap_that_is_told_and_counted_and_its_neighbours_are
     assert "page was damaged" in broker.log.read_text()
 
 
+def flip_both_tables(path: Path) -> None:
+    """What says where the values of a file of pages stand, at its beginning and at its end."""
+    flip(path, 20)
+    flip(path, -20)
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, 10)
+
+
+DAMAGES: list[tuple[int, Callable[[Path], None], str]] = [
+    (1_000, partial(flip, position=-1), "table could not be read"),
+    (1_000, partial(flip, position=-20), "table could not be read"),
+    (1_000, partial(flip, position=-FOOTER_BYTES), "table could not be read"),
+    (1_000, partial(flip, position=-100), "table could not be read"),
+    (MIB, flip_both_tables, "file of pages cannot be read"),
+    (MIB, cut_off, "file of pages cannot be read"),
+    (MIB, Path.unlink, "page was quarantined"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("position", [-1, -20, -FOOTER_BYTES, -100], ids=["magic", "version", "footer", "directory"])
-def test_a_table_that_cannot_be_opened_costs_its_own_pages_and_neither_the_others_nor_the_start(
-    position: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("size", "damage", "told"),
+    DAMAGES,
+    ids=["magic", "version", "footer", "directory", "bulk, both tables", "bulk, cut off", "bulk, missing"],
+)
+def test_a_file_that_cannot_be_opened_costs_its_own_pages_and_neither_the_others_nor_the_start(
+    size: int,
+    damage: Callable[[Path], None],
+    told: str,
+    launcher: StoppingLauncher,
+    listen: str,
+    tmp_path: Path,
 ) -> None:
     store = tmp_path / "store"
-    lost = filled(launcher, store, listen, size=MIB)
+    lost = filled(launcher, store, listen, size=size)
     with launcher.start(store, listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.publish(SINK, [Record(b"behind" * MIB)], partition=0)
         assert broker.terminate() == 0
-    flip(table_with(store, lost[0])[0], position)
+    damage(table_with(store, lost[0])[0])
 
     with launcher.start(store, listen) as broker:
         broker.ready()
@@ -128,7 +162,7 @@ def test_a_table_that_cannot_be_opened_costs_its_own_pages_and_neither_the_other
     gaps = [(offset, offset, DropReason.CORRUPT) for offset in range(len(lost))]
     assert found == [*gaps, b"behind" * MIB, b"new"]
     assert dropped(stats) == ({DropReason.CORRUPT: 6}, 6, True)
-    assert "table could not be read" in broker.log.read_text()
+    assert told in broker.log.read_text()
 
 
 @pytest.mark.slow

@@ -26,9 +26,9 @@ def publish(client: Client, values: list[bytes]) -> None:
     client.publish(SINK, [Record(value) for value in values], partition=0)
 
 
-def tables(directory: Path) -> set[str]:
-    """The names of the large tables: one has another name when it was written again."""
-    return {path.name for path in (directory / "db").glob("*.sst") if path.stat().st_size > MIB}
+def files(directory: Path) -> set[str]:
+    """The names of the files of pages."""
+    return {path.name for path in (directory / "bulk").iterdir()}
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_x8_pages_behind_a_kill_between_an_ingest_and_its_batch_are_whole_when_t
             with pytest.raises(BrokerUnavailable):
                 publish(client, bulk(b"o"))
         assert broker.wait() == -9
-    orphans = tables(store)
+    orphans = files(store)
 
     with launcher.start_to(Stop("compact", "after", hold=True), store, listen) as again:
         again.ready()
@@ -60,7 +60,7 @@ def test_x8_pages_behind_a_kill_between_an_ingest_and_its_batch_are_whole_when_t
             publish(client, bulk(b"c"))
             found = values_of(client, SINK)
         assert again.terminate() == 0
-    left = tables(store)
+    left = files(store)
     with launcher.start(store, listen) as last:
         last.ready()
         with Client(listen, settings=SETTINGS) as client:

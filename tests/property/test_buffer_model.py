@@ -213,7 +213,7 @@ class BufferMachine(RuleBasedStateMachine):
             assert stored.first is not None
             self.model[partition].append(stored.first, found)
             self.notice()
-            pages.append((sequence, data.body, stored.first))
+            pages.append((sequence, bytes(data.body), stored.first))
 
         self.run(work())
 

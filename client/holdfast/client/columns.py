@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 import sys
-import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from holdfast.client import convert
+from holdfast.client.checksum import crc32
 from holdfast.client.errors import InvalidPage, PageCorrupt
 from holdfast.client.pages import NO_KEY
 from holdfast.client.values import NO_EVENT_TIME, Encoding, Headers, PagePart, ReplayedRecord, StoredPage
@@ -71,7 +71,7 @@ class Columns:
 
 def check_crc(page: record_pb2.StoredPage) -> None:
     """Raise ``PageCorrupt`` when the body is not what was published."""
-    found = zlib.crc32(page.body)
+    found = crc32(page.body)
     if found != page.crc32:
         facts = {"stated": f"{page.crc32:08x}", "found": f"{found:08x}", "base_offset": str(page.base_offset)}
         raise PageCorrupt(f"the page at offset {page.base_offset} fails its checksum", facts=facts)

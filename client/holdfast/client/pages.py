@@ -14,7 +14,6 @@ What is empty is left out. The result equals protobuf's own serialisation; the t
 from __future__ import annotations
 
 import sys
-import zlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from datetime import datetime
 from typing import Final
 
 from holdfast.client import convert
+from holdfast.client.checksum import crc32
 from holdfast.client.errors import InvalidPage
 from holdfast.client.settings import PAGE_RECORDS_MAX
 from holdfast.client.values import NO_EVENT_TIME, Encoding, HeadersLike
@@ -54,7 +54,7 @@ class EncodedPage:
         if not 1 <= self.record_count <= PAGE_RECORDS_MAX:
             raise InvalidPage(f"record_count = {self.record_count}: must be 1 to {PAGE_RECORDS_MAX}")
         if self.crc32 == -1:
-            object.__setattr__(self, "crc32", zlib.crc32(self.body))
+            object.__setattr__(self, "crc32", crc32(self.body))
 
 
 def varint(number: int) -> bytes:

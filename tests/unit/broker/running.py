@@ -13,7 +13,7 @@ from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Delivered, Event
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.subscription import Subscription
-from holdfast.broker.storage.contract import Family, Operation, Store
+from holdfast.broker.storage.contract import Family, Operation, Store, Value
 from holdfast.broker.storage.errors import StoreFailed
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.recovery import recover
@@ -115,7 +115,7 @@ class Mortal:
         if self._cut:
             raise StoreFailed(action, "the process was killed")
 
-    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         with self._lock:
             self._alive("ingest")
             self.store.ingest(items)
@@ -143,8 +143,11 @@ class Mortal:
     ) -> list[tuple[bytes, bytes]]:
         return self.store.scan(family, first, end, limit, reverse=reverse)
 
-    def highest_keys(self, family: Family) -> list[bytes]:
-        return self.store.highest_keys(family)
+    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+        return self.store.bulk_keys(first, end, limit)
+
+    def highest_keys(self) -> list[bytes]:
+        return self.store.highest_keys()
 
     def live_bytes(self) -> int:
         return self.store.live_bytes()

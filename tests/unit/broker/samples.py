@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from holdfast.broker.core.pages import Encoding, Entry, Incoming, Part
+from holdfast.broker.core.pages import Bytes, Encoding, Entry, Incoming, Part
 from holdfast.v1 import record_pb2
 
 
@@ -38,10 +38,10 @@ def page(*values: bytes, partition: int = 0, traceparent: str = "") -> Incoming:
     return Incoming(partition, Encoding.RECORDS, len(values), zlib.crc32(data), data, traceparent)
 
 
-def values(data: bytes) -> list[bytes]:
+def values(data: Bytes) -> list[bytes]:
     """The values in the body of a page."""
     found: list[bytes] = []
-    for run in record_pb2.RecordPage.FromString(data).runs:
+    for run in record_pb2.RecordPage.FromString(bytes(data)).runs:
         at = 0
         for length in run.value_lengths:
             found.append(run.values[at : at + length])

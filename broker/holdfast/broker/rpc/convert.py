@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from holdfast.broker.core.errors import InvalidRange
 from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
+from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, Bytes, Durability, Entry, Gap, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.runtime.publishing import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
@@ -41,7 +41,7 @@ def duration_us(value: Duration) -> int:
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
-def incoming(page: pb.PublishPage, body: bytes) -> Incoming:
+def incoming(page: pb.PublishPage, body: Bytes) -> Incoming:
     """A page from a publish stream."""
     return Incoming(page.partition, page.encoding, page.record_count, page.crc32, body, page.traceparent)
 

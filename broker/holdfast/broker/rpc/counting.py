@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from google.protobuf.message import DecodeError
 
+from holdfast.broker.core.pages import Bytes
 from holdfast.v1 import record_pb2
 
 NO_KEY: Final = 0xFFFF_FFFF
@@ -25,7 +26,7 @@ _COLUMNS: Final = (0x0A, 0x12, 0x1A, 0x22, 0x2A)
 """Value lengths, values, key lengths, keys, event times: the tags of a run without headers."""
 
 
-def count_records(body: bytes) -> int:
+def count_records(body: Bytes) -> int:
     """Records in the body of a page; raises ValueError when its columns contradict each other."""
     counted = None if len(body) < SMALL_BYTES else _usual(memoryview(body))
     return _any(body) if counted is None else counted
@@ -112,9 +113,9 @@ def _numbers(column: memoryview, kind: Literal["I", "q"] = "I") -> array[int]:
     return numbers
 
 
-def _any(body: bytes) -> int:
+def _any(body: Bytes) -> int:
     try:
-        page = record_pb2.RecordPage.FromString(body)
+        page = record_pb2.RecordPage.FromString(bytes(body))
     except DecodeError as error:
         raise ValueError("it cannot be parsed") from error
     total = 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from holdfast.broker.core.pages import Body, Entry
+from holdfast.broker.core.pages import Body, Bytes, Entry
 from holdfast.broker.rpc import convert
 from holdfast.v1 import buffer_service_pb2 as pb
 
@@ -39,12 +39,12 @@ def replay_pages(pages: Iterable[tuple[Entry, Body]]) -> bytes:
     return _framed(_pages(_PAGES_OF_REPLAY, pages))
 
 
-def _framed(chunks: list[bytes]) -> bytes:
+def _framed(chunks: list[Bytes]) -> bytes:
     return b"".join([_WHOLE, _varint(sum(map(len, chunks))), *chunks])
 
 
-def _pages(tag: bytes, pages: Iterable[tuple[Entry, Body]]) -> list[bytes]:
-    chunks: list[bytes] = []
+def _pages(tag: bytes, pages: Iterable[tuple[Entry, Body]]) -> list[Bytes]:
+    chunks: list[Bytes] = []
     for entry, body in pages:
         head = convert.page_head(entry, body).SerializeToString() + _BODY + _varint(len(body.data))
         chunks += [tag, _varint(len(head) + len(body.data)), head, body.data]

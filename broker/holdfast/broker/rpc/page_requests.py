@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.broker.core.pages import Bytes
 from holdfast.v1 import buffer_service_pb2 as pb
 
 SMALL_BYTES: Final = 4_096
@@ -30,7 +31,8 @@ class PageRequest:
     page: pb.PublishPage
     """All of it but the body."""
 
-    body: bytes
+    body: Bytes
+    """A view of the message where that is large."""
 
 
 def read(message: bytes) -> PageRequest | pb.PublishRequest:
@@ -53,7 +55,7 @@ def _cut(message: bytes) -> PageRequest | None:
     if body is None or _field(message, body[2], _BODY) is not None:
         return None
     tag, first, end = body
-    return PageRequest(pb.PublishPage.FromString(message[begun:tag] + message[end:]), message[first:end])
+    return PageRequest(pb.PublishPage.FromString(message[begun:tag] + message[end:]), memoryview(message)[first:end])
 
 
 def _field(message: bytes, at: int, wanted: int) -> tuple[int, int, int] | None:

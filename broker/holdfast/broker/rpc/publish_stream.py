@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any, Final
 
 import grpc.aio
+from isal.isal_zlib import crc32
 
 from holdfast.broker.core.errors import BrokerError, Draining, InvalidOpen, StoreFenced, WriterFenced
 from holdfast.broker.core.pages import PAGE_BYTES_MAX
@@ -119,7 +120,8 @@ class PublishStream:
         answer: asyncio.Future[Stored] | BrokerError
         session.arrived(incoming.partition, page.sequence)
         try:
-            checked = incoming.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records)
+            bound = self._broker.bounds.record_bytes
+            checked = incoming.checked(record_bytes_max=bound, count_records=count_records, crc32=crc32)
             answer = await session.publish(checked, page.sequence)
         except _ENDING:
             raise

@@ -12,7 +12,7 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from holdfast.broker.core.errors import InvalidPage
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Bytes, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
 from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, TIMES_US
@@ -87,8 +87,8 @@ def placed(entry: Entry, body: Body, within: Range) -> Iterator[Placed]:
             yield Placed(offset, accepted, record)
 
 
-def _records(data: bytes) -> Iterator[record_pb2.Record]:
-    for run in record_pb2.RecordPage.FromString(data).runs:
+def _records(data: Bytes) -> Iterator[record_pb2.Record]:
+    for run in record_pb2.RecordPage.FromString(bytes(data)).runs:
         value_at = key_at = 0
         for index, length in enumerate(run.value_lengths):
             record = record_pb2.Record(value=run.values[value_at : value_at + length])

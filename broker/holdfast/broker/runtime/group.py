@@ -1,8 +1,8 @@
 """Cutting a group: which waiting appends become durable together, and as what pages.
 
-Partitions take turns. Those with much waiting get files of their own, of up to ``QUANTUM_BYTES``, but no more than
-``FILES_MAX`` in a group: the others grow meanwhile, and have their turn next. Who has less gives it at once, through
-the log. Small appends of one partition are joined into one page. Within a partition the order is that of the offsets.
+Where much is waiting, the partitions that have ``SHARE_BYTES`` or more give it to one file, taking turns of
+``QUANTUM_BYTES`` until the group is full. Who has less gives it at once, through the log. Small appends of one
+partition are joined into one page. Within a partition the order is that of the offsets.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from holdfast.broker.core.pages import PAGE_BYTES_MAX, TRACES_MAX, Body, Encodin
 from holdfast.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
 
 BULK_BYTES: Final = 4 << 20
-FILE_BYTES: Final = 1 << 19
-FILE_MEAN_BYTES: Final = 1 << 20
-FILES_MAX: Final = 2
-"""A file costs 6 ms for its syncs, as much as 10 MiB in it: few large ones are better than many small ones."""
-QUANTUM_BYTES: Final = 16 << 20
+"""Waiting in all the shares that could go into a file: less is not worth its two syncs."""
+SHARE_BYTES: Final = 1 << 16
+"""Of one partition: less would leave holes in the file that are too small to be given back."""
+QUANTUM_BYTES: Final = 4 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
 """Appends that are joined into one page: each keeps its own place in the entry."""
@@ -86,11 +85,12 @@ class Group:
 def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     """Take a group off the lineups and number its pages."""
     waiting = [lineup for lineup in lineups if lineup.waiting]
-    least = _least_for_a_file([lineup.size for lineup in waiting])
-    shares = {id(lineup): Share(lineup, bulk=lineup.size >= least) for lineup in waiting}
+    large = [lineup.size for lineup in waiting if lineup.size >= SHARE_BYTES]
+    filed = sum(large) >= BULK_BYTES
+    shares = {id(lineup): Share(lineup, bulk=filed and lineup.size >= SHARE_BYTES) for lineup in waiting}
     total = 0
     small = [share for share in shares.values() if not share.bulk]  # they never wait behind bulk
-    turn = deque([*small, *[share for share in shares.values() if share.bulk][:FILES_MAX]])
+    turn = deque([*small, *(share for share in shares.values() if share.bulk)])
     while turn and total < GROUP_BYTES:
         share = turn.popleft()
         given = 0
@@ -108,12 +108,6 @@ def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     for share in taken:
         _fill(group, share, next_number)
     return group
-
-
-def _least_for_a_file(sizes: list[int]) -> int:
-    """How much a partition must have waiting for a file: less, when several together are worth their turns."""
-    large = [size for size in sizes if size >= FILE_BYTES]
-    return FILE_BYTES if sum(large) >= max(BULK_BYTES, len(large) * FILE_MEAN_BYTES) else BULK_BYTES
 
 
 def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:

@@ -1,20 +1,20 @@
-"""Giving disk space back: one range at a time, exact deletes, then a compaction over just that range.
+"""Giving disk space back: pages that nothing names any more are deleted, then their room is asked for.
 
-A partition's pages are reclaimed when ``BATCH_BYTES`` of them are due or nothing new became due for a while. The next
-range is not deleted before the last one is compacted: two tombstones side by side make the store rewrite live files.
-The ledger forgets a range only then, so that a crash in between leaves no file that nobody would ever look at again.
+Bulk pages go all together, when ``BATCH_BYTES`` of them are due or nothing new became due for a while. Small ones go
+one partition at a time. The ledger forgets a range only when its room is back, so that a crash in between leaves no
+file that nobody would ever look at again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.writes import Due, Reclaim, Reclaimed
+from holdfast.broker.core.writes import WHOLE_SINK, Due, Reclaim, Reclaimed
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.store import Journal
 
@@ -24,7 +24,10 @@ LOOSE_BYTES: Final = 4 << 20
 """Small pages deleted before the store is asked for their room: less than this stays in its log and buffers anyway."""
 IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096
-"""Single deletes of small pages in one batch."""
+"""Runs of pages deleted in one batch."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Reclaimer:
@@ -33,8 +36,9 @@ class Reclaimer:
     def __init__(self, journal: Journal, committer: Committer, due: Iterable[Due]) -> None:
         self._journal = journal
         self._committer = committer
-        self._due: dict[tuple[int, int, bool], list[Due]] = {}
-        self._sizes: dict[tuple[int, int, bool], int] = {}
+        self._bulk: list[Due] = []
+        self._small: dict[tuple[int, int], list[Due]] = {}
+        self._sizes: dict[bool, int] = {True: 0, False: 0}
         self._loose_bytes = 0
         """Small pages deleted since the last compaction of theirs."""
         self._event = asyncio.Event()
@@ -58,56 +62,76 @@ class Reclaimer:
     def add(self, due: Iterable[Due]) -> None:
         """Take in ledger entries whose batch has been synced."""
         for item in due:
-            key = (item.sink, item.partition, item.bulk)
-            runs = self._due.setdefault(key, [])
+            runs = self._bulk if item.bulk else self._small.setdefault((item.sink, item.partition), [])
             runs.append(item)
-            self._sizes[key] = self._sizes.get(key, 0) + item.size
+            self._sizes[item.bulk] += item.size
         self._event.set()
 
     async def _run(self) -> None:
         try:
             while True:
-                ripe = [key for key in self._due if self._sizes[key] >= BATCH_BYTES]
-                if ripe:
-                    await self._reclaim(ripe[0])
-                    continue
                 self._event.clear()
-                try:
-                    async with asyncio.timeout(IDLE_S if self._due else None):
-                        await self._event.wait()
-                except TimeoutError:
-                    await self._reclaim(next(iter(self._due)))
+                if max(self._sizes.values()) < BATCH_BYTES:
+                    try:
+                        async with asyncio.timeout(IDLE_S if self._bulk or self._small else None):
+                            await self._event.wait()
+                        continue
+                    except TimeoutError:
+                        pass
+                await self._reclaim_all()
         except StoreFenced as failure:
             _log.error("reclaiming stopped cause=%s", failure)
 
-    async def _reclaim(self, key: tuple[int, int, bool]) -> None:
-        sink, partition, bulk = key
-        runs = self._due.pop(key)
-        self._sizes.pop(key)
-        if not bulk and len(runs) > DELETES_MAX:
-            self.add(runs[DELETES_MAX:])
-            runs = runs[:DELETES_MAX]
+    async def _reclaim_all(self) -> None:
+        """Reclaim what is due now."""
+        bulk, self._bulk = self._bulk, []
+        small, self._small = self._small, {}
+        self._sizes = {True: 0, False: 0}
+        for at in range(0, len(bulk), DELETES_MAX):
+            await self._reclaim_bulk(bulk[at : at + DELETES_MAX])
+        for runs in small.values():
+            for at in range(0, len(runs), DELETES_MAX):
+                await self._reclaim_small(runs[at : at + DELETES_MAX])
+
+    async def _reclaim_bulk(self, dues: Sequence[Due]) -> None:
+        runs = [due for due in dues if due.partition != WHOLE_SINK]
+        for due in dues:
+            if due.partition == WHOLE_SINK:
+                runs += await self._call(self._journal.bulk_of_sink, due.sink)
+        if runs:
+            await self._committer.write([Reclaim(run) for run in runs])
+            if not await self._compacted(runs):
+                return
+        await self._committer.write([Reclaimed(due) for due in dues])
+        self._done(dues)
+
+    async def _reclaim_small(self, runs: Sequence[Due]) -> None:
         deletes, ends = [Reclaim(run) for run in runs], [Reclaimed(run) for run in runs]
-        size = sum(run.size for run in runs)
-        first, last = min(run.first for run in runs), max(run.last for run in runs)
-        self._loose_bytes += 0 if bulk else size
-        if bulk or self._loose_bytes >= LOOSE_BYTES:
-            self._loose_bytes = self._loose_bytes if bulk else 0
+        self._loose_bytes += sum(run.size for run in runs)
+        if self._loose_bytes >= LOOSE_BYTES:
+            self._loose_bytes = 0
             await self._committer.write(deletes)
-            if not await self._compacted(Due(sink, partition, bulk, first, last, size)):
+            if not await self._compacted(runs):
                 return
             await self._committer.write(ends)
         else:
             await self._committer.write([*deletes, *ends])
-        self.reclaimed_bytes += size
-        _log.debug("pages were reclaimed sink=%d partition=%d bytes=%d", sink, partition, size)
+        self._done(runs)
 
-    async def _compacted(self, due: Due) -> bool:
-        """Compact a range; where that fails the others go on, and the ledger keeps this one for the next start."""
+    def _done(self, dues: Sequence[Due]) -> None:
+        size = sum(due.size for due in dues)
+        self.reclaimed_bytes += size
+        _log.debug("pages were reclaimed runs=%d bytes=%d", len(dues), size)
+
+    async def _compacted(self, runs: Sequence[Due]) -> bool:
+        """Ask for room; where that fails the others go on, and the ledger keeps these for the next start."""
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.compact, due)
+            await self._call(self._journal.compact, runs)
         except StoreFenced as failure:
-            place = (due.sink, due.partition, due.size)
+            place = (runs[0].sink, runs[0].partition, sum(run.size for run in runs))
             _log.error("space of pages did not come back sink=%d partition=%d bytes=%d cause=%s", *place, failure)
             return False
         return True
+
+    async def _call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))

@@ -17,8 +17,12 @@ class Journal(Protocol):
         """Store pages and apply writes: all or nothing, durable on return. The commit thread."""
         ...
 
-    def compact(self, due: Due) -> None:
-        """Give the space of a reclaimed range back. The reclaim thread."""
+    def compact(self, dues: Sequence[Due]) -> None:
+        """Give the space of reclaimed ranges back: all bulk, or all small. The reclaim thread."""
+        ...
+
+    def bulk_of_sink(self, sink: int) -> list[Due]:
+        """All bulk pages of a sink, named or not, as runs of their numbers. The reclaim thread."""
         ...
 
     def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:

@@ -67,7 +67,7 @@ class DeleteRange:
     """Remove every key in ``[first, end)``.
 
     Its cost does not depend on how many keys there are, but each one outstanding slows reads that
-    cross it. In ``BULK`` every range deleted is compacted before the next one is deleted.
+    cross it. In ``BULK`` ranges that touch become one, and are forgotten when the files that they meet are gone.
     """
 
     family: Family
@@ -80,17 +80,18 @@ class DeleteRange:
 
 
 Operation: TypeAlias = Put | Delete | DeleteRange
+Value: TypeAlias = bytes | tuple[bytes | memoryview, ...]
+"""A value to be ingested: whole, or in pieces that stand one behind the other."""
 
 
 class Store(Protocol):
     """Sorted bytes, durable when it says so."""
 
-    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK`` as one file: all of them, durably, or none.
 
-        Keys rise strictly (``ValueError`` otherwise, with nothing done). Keys of one file should stay
-        between those of others: a file that overlaps another, or a deleted range, costs a flush
-        and slower reads until it is compacted. No items, no file.
+        Keys rise strictly, and are above those of every file that is there (``ValueError`` otherwise, with
+        nothing done). No items, no file. Other threads run meanwhile.
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
@@ -130,7 +131,7 @@ class Store(Protocol):
 
         They come in the order they were met, so falling if ``reverse``. To go on, scan from the last
         key with a zero byte added, or, in reverse, up to the last key. Other threads may stand still
-        meanwhile: keep ``limit`` near 1,000 and do not scan ``BULK``.
+        meanwhile: keep ``limit`` near 1,000, and of ``BULK`` near 10.
 
         Raises ``StoreCorrupt`` where a part cannot be read; it never ends early in silence. In
         reverse that includes what stands just below ``first``. Raises ``StoreFailed`` where the
@@ -147,11 +148,18 @@ class Store(Protocol):
         """
         ...
 
-    def highest_keys(self, family: Family) -> list[bytes]:
-        """Return the largest key of each file of ``family``, in any order, without reading values.
+    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+        """Return at most ``limit`` keys of ``BULK`` in ``[first, end)``, the lowest ones, without reading values.
 
-        A key may have been deleted since, as files keep their bounds until they are compacted. What
-        is not yet in a file is left out: in ``BULK`` everything is. Meant for the start.
+        What stands in a file that cannot be read is left out. Raises ``StoreFailed``.
+        """
+        ...
+
+    def highest_keys(self) -> list[bytes]:
+        """Return the largest key of each file of ``BULK``, in any order, from the names of the files.
+
+        It may have been deleted since: files keep their bounds until they are gone. Also a file is named that was
+        being written when the process died. Meant for the start.
         """
         ...
 
@@ -184,8 +192,10 @@ def check_scan(first: bytes, end: bytes, limit: int) -> None:
         raise ValueError(f"limit is {limit}, at least 1 is needed")
 
 
-def check_ingest(items: Sequence[tuple[bytes, bytes]]) -> None:
-    """Raise ``ValueError`` unless the keys rise strictly."""
-    for position in range(1, len(items)):
-        if items[position - 1][0] >= items[position][0]:
-            raise ValueError(f"key {items[position][0].hex()} at position {position} does not rise")
+def check_ingest(items: Sequence[tuple[bytes, Value]], highest: bytes | None) -> None:
+    """Raise ``ValueError`` unless the keys rise strictly, from above ``highest`` on."""
+    before = highest
+    for position, (key, _) in enumerate(items):
+        if before is not None and before >= key:
+            raise ValueError(f"key {key.hex()} at position {position} does not rise")
+        before = key

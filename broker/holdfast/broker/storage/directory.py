@@ -3,7 +3,7 @@
     FORMAT        the number of the layout, written and synced before anything else
     owner.json    who has the store open; locked for as long as it is
     db/           RocksDB
-    ingest/       files on their way into the database; emptied at every start
+    bulk/         files of pages, see ``bulk_file``
     synced        how far the log was synced; see ``synced``
 
 The lock is the operating system's and ends with the process, however that ends: a file left behind by
@@ -26,7 +26,7 @@ from holdfast.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported,
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The layout this version writes and reads. Changed only with a way to read the one before."""
 
 _BLOCK_BYTES: Final = 512
@@ -43,7 +43,7 @@ class StoreDirectory:
         """
         self.path: Final = path
         self.database: Final = path / "db"
-        self.ingest: Final = path / "ingest"
+        self.bulk: Final = path / "bulk"
         self.synced: Final = path / "synced"
         make_directory(path)
         self._lock: int | None = _take_ownership(path / "owner.json", directory=path)
@@ -51,9 +51,7 @@ class StoreDirectory:
             self._check_format()
             self._check_database()
             make_directory(self.database)
-            make_directory(self.ingest)
-            for leftover in self.ingest.iterdir():
-                leftover.unlink()
+            make_directory(self.bulk)
         except BaseException:
             self.release()
             raise

@@ -6,7 +6,7 @@ rocksdict raises bare ``Exception`` with RocksDB's text, so the text has to be r
 from __future__ import annotations
 
 from contextlib import contextmanager
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, EIO, ENOSPC
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreNoSpace
@@ -41,6 +41,8 @@ def classified(
     try:
         yield
     except OSError as error:
+        if action == "read" and error.errno == EIO:
+            raise StoreCorrupt(family, str(error), key=key, directory=directory) from error
         kind = StoreNoSpace if error.errno in {ENOSPC, EDQUOT} else StoreFailed
         raise kind(action, str(error)) from error
     except Exception as error:  # it has no class of its own, see above

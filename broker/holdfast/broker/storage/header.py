@@ -13,6 +13,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
+from isal.isal_zlib import crc32
+
 from holdfast.broker.core.pages import Body
 
 _LAYOUT: Final = struct.Struct(">4sBBI16sIIQQI")
@@ -81,7 +83,7 @@ def body_of(value: bytes, expected: Header) -> Body:
         expected.count,
     ):
         raise Damaged("the page stands in a wrong place")
-    body = value[HEADER_BYTES:]
-    if zlib.crc32(body) != found.crc32:
+    body = memoryview(value)[HEADER_BYTES:]
+    if crc32(body) != found.crc32:
         raise Damaged("the checksum of the body does not fit")
     return Body(found.crc32, body)

@@ -1,7 +1,7 @@
 """Writes of the core as keys and bytes: the store as the rest of the broker sees it.
 
-One batch carries everything that was decided together. Bulk pages are ingested before the batch that names them,
-so a crash between the two leaves pages without a name, which the next start puts into the reclaim ledger.
+One batch carries everything that was decided together. Bulk pages are ingested, as one file, before the batch that
+names them, so a crash between the two leaves a file without a name, which the next start puts into the reclaim ledger.
 Calls block; which thread may call what is said by the byte store's contract.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from holdfast.broker.core.errors import StoreFenced
@@ -38,7 +39,7 @@ from holdfast.broker.core.writes import (
     Write,
 )
 from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store, Value
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError
 from holdfast.broker.storage.header import Damaged, Header, body_of
 
@@ -63,24 +64,23 @@ class Journal:
             StoreFenced: it failed; nothing may be acknowledged and nothing is tried again.
         """
         operations: list[Operation] = []
-        bulk: dict[tuple[int, int], list[tuple[bytes, bytes]]] = {}
+        bulk: list[tuple[bytes, Value]] = []
         highest = 0
         for page in pages:
             entry = page.entry
-            key = keys.place(page.sink, page.partition, entry.number)
-            value = self._header(page.sink, page.partition, entry, page.body.crc32).encode() + page.body.data
+            header = self._header(page.sink, page.partition, entry, page.body.crc32).encode()
             highest = max(highest, entry.number)
             if entry.bulk:
-                bulk.setdefault((page.sink, page.partition), []).append((key, value))
+                bulk.append((keys.bulk(entry.number, page.sink, page.partition), (header, page.body.data)))
             else:
-                operations.append(Put(Family.SMALL, key, value))
+                key = keys.small(entry.number, page.sink, page.partition)
+                operations.append(Put(Family.SMALL, key, b"".join((header, page.body.data))))
         for write in writes:
             operations.extend(_operations(write))
         if highest:
             operations.append(Put(Family.META, keys.HIGHEST, codec.encode_number(highest)))
         try:
-            for items in bulk.values():
-                self.store.ingest(items)
+            self.store.ingest(bulk)
             self.store.write(operations)
             self.store.sync()
         except StoreError as error:
@@ -96,11 +96,12 @@ class Journal:
 
     # -- reclaiming: the reclaim thread, after the commit of a `Reclaim`
 
-    def compact(self, due: Due) -> None:
-        """Give the space of a reclaimed bulk range back; small pages go with their family's own compaction."""
-        first, end = _due_span(due)
+    def compact(self, dues: Sequence[Due]) -> None:
+        """Give the space of what was deleted with these back; they are all bulk, or all small."""
+        spans = [_due_span(due) for due in dues]
+        family = Family.BULK if dues[0].bulk else Family.SMALL
         try:
-            self.store.compact(Family.BULK if due.bulk else Family.SMALL, first, end)
+            self.store.compact(family, min(first for first, _ in spans), max(end for _, end in spans))
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -117,7 +118,8 @@ class Journal:
             wanted = [i for i, entry in enumerate(entries) if entry.bulk == (family is Family.BULK)]
             if not wanted:
                 continue
-            values = self._get(family, [keys.place(sink, partition, entries[i].number) for i in wanted])
+            key = keys.bulk if family is Family.BULK else keys.small
+            values = self._get(family, [key(entries[i].number, sink, partition) for i in wanted])
             for i, value in zip(wanted, values, strict=True):
                 found[i] = None if value is None else self._body(value, sink, partition, entries[i])
         return found
@@ -143,6 +145,24 @@ class Journal:
 
     def _header(self, sink: int, partition: int, entry: Entry, crc32: int) -> Header:
         return Header(self.store_id, sink, partition, entry.number, entry.base, entry.count, entry.encoding, crc32)
+
+    def bulk_of_sink(self, sink: int) -> list[Due]:
+        """All bulk pages of a sink, named or not, as runs of their numbers."""
+        runs: list[Due] = []
+        first, end = keys.bulk(0), keys.bulk((1 << 64) - 1)
+        try:
+            while found := self.store.bulk_keys(first, end, SLICE):
+                for number, owner, partition in map(keys.bulk_of, found):
+                    if owner != sink:
+                        continue
+                    if runs and runs[-1].last + 1 == number:
+                        runs[-1] = replace(runs[-1], last=number)
+                    else:
+                        runs.append(Due(sink, partition, bulk=True, first=number, last=number, size=0))
+                first = found[-1] + b"\0"
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+        return runs
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
         """Up to ``limit`` entries with bases in ``[first, end)``, by offset."""
@@ -210,6 +230,8 @@ class Journal:
 
 
 def _due_span(due: Due) -> keys.Span:
+    if due.bulk:
+        return keys.bulk(due.first), keys.bulk(due.last + 1)
     if due.partition == WHOLE_SINK:
         return keys.of_sink(due.sink)
     return keys.places(due.sink, due.partition, due.first, due.last + 1)
@@ -259,11 +281,11 @@ def _operations(write: Write) -> list[Operation]:
             counted = put(keys.NEXT_SINK, codec.encode_number(record.id + 1)) if fresh else []
             return [*counted, *put(keys.sink(record.id), codec.encode_sink(record))]
         case DropSink(sink):
-            whole = [Due(sink, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
             return [
                 DeleteRange(Family.INDEX, *keys.of_sink(sink)),
                 *(DeleteRange(meta, *keys.of_sink(sink, kind)) for kind in (*keys.OF_SINKS, keys.DUE, keys.QUARANTINE)),
-                *(operation for due in whole for operation in _operations(PutDue(due))),
+                *_operations(PutDue(Due(sink, WHOLE_SINK, bulk=True, first=0, last=0, size=0))),
+                *_operations(PutDue(Due(sink, WHOLE_SINK, bulk=False, first=0, last=0, size=0))),
             ]
 
 

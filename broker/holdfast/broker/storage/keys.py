@@ -2,7 +2,8 @@
 
 | kind | family | key | lives |
 |---|---|---|---|
-| page | bulk, small | sink u32, partition u32, page number u64 | until reclaimed |
+| bulk page | bulk | page number u64, sink u32, partition u32 | until reclaimed |
+| small page | small | sink u32, partition u32, page number u64 | until reclaimed |
 | entry | index | sink u32, partition u32, base offset u64 | until its page is trimmed or dropped |
 | store | meta 01 | | the store's life |
 | start count | meta 02 | | the store's life; rises with every start |
@@ -30,6 +31,7 @@ from holdfast.broker.core.writer import WINDOW
 _U32: Final = struct.Struct(">I")
 _PAIR: Final = struct.Struct(">II")
 _PLACE: Final = struct.Struct(">IIQ")
+_BULK: Final = struct.Struct(">QII")
 _DUE: Final = struct.Struct(">IIBQ")
 _SLOT: Final = struct.Struct(">IH")
 
@@ -53,19 +55,35 @@ OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP)
 Span = tuple[bytes, bytes]
 
 
+def bulk(number: int, sink: int = 0, partition: int = 0) -> bytes:
+    """Key of a bulk page; of no sink, the one that all pages from ``number`` on are at or above."""
+    return _BULK.pack(number, sink, partition)
+
+
+def bulk_of(key: bytes) -> tuple[int, int, int]:
+    """Number, sink and partition of a bulk page."""
+    number, sink, partition = _BULK.unpack(key)
+    return number, sink, partition
+
+
+def small(number: int, sink: int, partition: int) -> bytes:
+    """Key of a small page."""
+    return place(sink, partition, number)
+
+
 def place(sink: int, partition: int, number: int) -> bytes:
-    """Key of a page (``number``) or of an entry (base offset)."""
+    """Key of a small page (``number``) or of an entry (base offset)."""
     return _PLACE.pack(sink, partition, number)
 
 
 def place_of(key: bytes) -> tuple[int, int, int]:
-    """Sink, partition and number of a page's or entry's key."""
+    """Sink, partition and number of a small page's or entry's key."""
     sink, partition, number = _PLACE.unpack(key)
     return sink, partition, number
 
 
 def places(sink: int, partition: int, first: int, end: int) -> Span:
-    """Keys of pages or entries with numbers in ``[first, end)``."""
+    """Keys of small pages or entries with numbers in ``[first, end)``."""
     return place(sink, partition, first), place(sink, partition, end)
 
 

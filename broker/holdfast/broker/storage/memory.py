@@ -18,6 +18,7 @@ from holdfast.broker.storage.contract import (
     Family,
     Operation,
     Put,
+    Value,
     check_ingest,
     check_range,
     check_scan,
@@ -152,13 +153,13 @@ class MemoryStore:
         """What ``free_bytes`` says: a test may make it small."""
         self._lock = threading.Lock()  # all of the above; whoever waits, waits for a copy of a slice
 
-    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK``, durable at once; see ``Store.ingest``."""
-        check_ingest(items)
         with self._lock:
+            check_ingest(items, max((last for _, last in self._seen.files), default=None))
             self._begin_change("ingest")
             if items:
-                self._do(_Ingested(tuple(items)))
+                self._do(_Ingested(tuple((key, _whole(value)) for key, value in items)))
 
     def write(self, operations: Sequence[Operation]) -> None:
         """Apply one batch; see ``Store.write``."""
@@ -201,11 +202,18 @@ class MemoryStore:
             self._refuse_fenced("compact")
             self._do(_Compacted(family, first, end))
 
-    def highest_keys(self, family: Family) -> list[bytes]:
-        """Return the last key of each ingested file; other families have no files here."""
+    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+        """Return a bounded slice of keys; see ``Store.bulk_keys``."""
+        check_scan(first, end, limit)
         with self._lock:
             self._refuse_closed()
-            return [last for _, last in self._seen.files] if family is Family.BULK else []
+            return self._seen.tables[Family.BULK].span(first, end)[:limit]
+
+    def highest_keys(self) -> list[bytes]:
+        """Return the last key of each ingested file."""
+        with self._lock:
+            self._refuse_closed()
+            return [last for _, last in self._seen.files]
 
     def live_bytes(self) -> int:
         """Return the bytes of all keys and values, and of bulk deleted but not compacted."""
@@ -301,3 +309,7 @@ class MemoryStore:
         if family in {Family.BULK, Family.SMALL}:
             return value[:-1] + bytes([value[-1] ^ 1])
         raise StoreCorrupt(family, "damage asked for by a test", key=key)
+
+
+def _whole(value: Value) -> bytes:
+    return value if isinstance(value, bytes) else b"".join(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -86,13 +86,13 @@ def _recover(store: Store) -> Recovered:
     else:
         store_id = codec.decode_text(found)
     journal = Journal(store, bytes.fromhex(store_id))
-    files = [keys.place_of(key) for key in store.highest_keys(Family.BULK)]
-    start_count = max([_number(store, keys.START), *(number >> NUMBER_BITS for _, _, number in files)]) + 1
+    last = max((keys.bulk_of(key)[0] for key in store.highest_keys()), default=0)
+    start_count = max(_number(store, keys.START), last >> NUMBER_BITS) + 1
     journal.put_number(keys.START, start_count)
-    orphans = _orphans(files, _number(store, keys.HIGHEST))
-    if orphans:
-        _log.warning("orphans of a crash were found files=%d", len(orphans))
-        journal.commit([], [PutDue(due) for due in orphans])
+    highest = _number(store, keys.HIGHEST)
+    if last > highest:
+        _log.warning("pages were found that a crash has left without a name")
+        journal.commit([], [PutDue(Due(0, 0, bulk=True, first=highest + 1, last=last, size=0))])
     [clock] = store.get_many(Family.META, [keys.AGE])
     return Recovered(
         journal=journal,
@@ -107,15 +107,6 @@ def _recover(store: Store) -> Recovered:
 def _number(store: Store, key: bytes) -> int:
     [value] = store.get_many(Family.META, [key])
     return codec.decode_number(value) if value is not None else 0
-
-
-def _orphans(files: Sequence[tuple[int, int, int]], highest: int) -> list[Due]:
-    """Ingested files whose pages stand above the highest number that a batch named: one group at most."""
-    return [
-        Due(sink, partition, bulk=True, first=highest + 1, last=last, size=0)
-        for sink, partition, last in files
-        if last > highest
-    ]
 
 
 def _due(journal: Journal) -> list[Due]:

@@ -1,48 +1,47 @@
-"""The store on disk: RocksDB. Only this file and ``rocks_options`` know of it.
+"""The store on disk: RocksDB, and files of its own for bulk. Only this file and ``rocks_options`` know of RocksDB.
+
+What is deleted of the bulk stands in RocksDB, in the family of that name: ranges of keys, from the first to the end.
+So it is decided in the same batch as everything else, and the files need no change for it.
 
 What it relies on, seen with rocksdict 0.3.29 (RocksDB 9.8):
 
 - ``flush_wal(True)`` lets other threads run during the sync, a synced write does not. So batches are
   written without a sync, and synced after.
-- ``finish`` of a file writer syncs the file, and an ingest syncs the names of its files and the manifest.
 - ``compact_range`` tells of no error. One that meets a wrong checksum makes every later write fail, after
   each start again. So values that carry a checksum of their own get none from RocksDB: what is damaged can
   still be dropped.
 - ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps the key alive that it is given.
-- ``live_files`` lists all families alike and does not say which is whose.
 - A database is let go only when every object made from it is gone, closed or not.
 - A database does not open when one table of it cannot, unless its checks are relaxed: then that table cannot be read,
   and the rest can.
 - A damaged log ends where the damage begins, and nothing says so: see ``synced``.
-- An ingest takes 1 µs longer for each file there is, so files should be large where there are many.
 """
 
 from __future__ import annotations
 
 import gc
 import logging
-import re
+import threading
 from contextlib import contextmanager, suppress
-from itertools import count
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rocksdict import (
     Cache,
     CompactOptions,
-    IngestExternalFileOptions,
     Rdict,
     ReadOptions,
-    SstFileWriter,
     WriteBatch,
 )
 
+from holdfast.broker.storage.bulk_files import BulkFiles
 from holdfast.broker.storage.contract import (
     Delete,
     DeleteRange,
     Family,
     Operation,
     Put,
+    Value,
     check_ingest,
     check_range,
     check_scan,
@@ -50,8 +49,8 @@ from holdfast.broker.storage.contract import (
 from holdfast.broker.storage.directory import StoreDirectory
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
 from holdfast.broker.storage.failures import Action, classified
+from holdfast.broker.storage.key_ranges import KeyRanges
 from holdfast.broker.storage.open_files import ensure_open_files
-from holdfast.broker.storage.page_cache import read_ends
 from holdfast.broker.storage.rocks_options import database_options, family_options
 from holdfast.broker.storage.settings import RocksSettings
 from holdfast.broker.storage.synced import SyncMark
@@ -59,10 +58,9 @@ from holdfast.broker.storage.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 _log: Final = logging.getLogger(__name__)
-_FILE_IN_LISTING: Final = re.compile(r"^ *(\d+):\d+\[", re.MULTILINE)
-"""The number of a file in the property ``rocksdb.sstables``, whose keys are in hexadecimal."""
 
 
 class RocksStore:
@@ -77,15 +75,16 @@ class RocksStore:
         settings = settings or RocksSettings()
         self._usage: Final = Usage()
         self._fenced_by: BaseException | None = None
-        self._file_numbers = count(1)
-        self._file_options: Final = family_options(Family.BULK, None)
-        ensure_open_files(settings.open_tables_max + settings.open_files_beside)
+        self._deleting: Final = threading.Lock()  # held while what is deleted of the bulk changes
+        ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
         with classified("open"):
             self._directory = StoreDirectory(directory)
         try:
             self._open(settings)
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
+                self._bulk: Final = BulkFiles(self._directory.bulk, open_max=settings.open_bulk_max)
+            self._deleted = self._stored_deleted()
         except BaseException:
             gc.collect()
             self._directory.release()
@@ -93,6 +92,21 @@ class RocksStore:
         missing = self._synced.found - self._database.latest_sequence_number()
         if missing > 0:
             _log.error("synced writes were lost, the log is damaged directory=%s writes=%d", directory, missing)
+
+    def _stored_deleted(self) -> KeyRanges:
+        """What of the bulk was deleted; where that cannot be read, some bytes that nothing names stay on the disk."""
+        found: list[tuple[bytes, bytes]] = []
+        try:
+            with classified("read", Family.BULK):
+                entries = self._families[Family.BULK].iter()
+                entries.seek_to_first()
+                while entries.valid():
+                    found.append((entries.key(), entries.value()))
+                    entries.next()
+                entries.status()
+        except StoreCorrupt as damage:
+            _log.error("ranges of deleted pages could not be read, their space may not come back cause=%s", damage)
+        return KeyRanges.of(found)
 
     def _open(self, settings: RocksSettings) -> None:
         """Open the database, and if a table cannot be read, all but that table."""
@@ -113,25 +127,12 @@ class RocksStore:
             self._families = {family: self._database.get_column_family(family) for family in Family}
             self._handles = {family: self._database.get_column_family_handle(family) for family in Family}
 
-    def ingest(self, items: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``.
-
-        Holds other threads up while it copies, about 10 ms for 16 MiB.
-        """
-        check_ingest(items)
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``."""
+        check_ingest(items, self._bulk.highest)
         with self._changing("ingest"):
-            if not items:
-                return
-            path = self._directory.ingest / f"{next(self._file_numbers):012d}.sst"
-            writer = SstFileWriter(self._file_options)
-            writer.open(str(path))
-            for key, value in items:
-                writer[key] = value
-            writer.finish()
-            read_ends(path)
-            options = IngestExternalFileOptions()
-            options.set_move_files(True)
-            self._families[Family.BULK].ingest_external_file([str(path)], options)
+            if items:
+                self._bulk.add(items)
 
     def write(self, operations: Sequence[Operation]) -> None:
         """Apply one batch, durable with the next ``sync``; see ``Store.write``."""
@@ -140,15 +141,42 @@ class RocksStore:
                 return
             batch = WriteBatch(raw_mode=True)
             handles = self._handles
+            bulk: list[tuple[bytes, bytes]] = []
             for operation in operations:
                 match operation:
+                    case Delete(Family.BULK, key):
+                        bulk.append((key, key + b"\0"))
+                    case DeleteRange(Family.BULK, first, end):
+                        bulk.append((first, end))
                     case Put(family, key, value):
                         batch.put(key, value, handles[family])
                     case Delete(family, key):
                         batch.delete(key, handles[family])
                     case DeleteRange(family, first, end):
                         batch.delete_range(first, end, handles[family])
-            self._database.write(batch)
+            if bulk:
+                self._write_deleting(batch, bulk)
+            else:
+                self._database.write(batch)
+
+    def _write_deleting(self, batch: WriteBatch, spans: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write a batch, and with it what is deleted of the bulk from now on."""
+        with self._deleting:
+            deleted = self._deleted
+            for first, end in spans:
+                if self._bulk.meets(first, end):
+                    deleted = deleted.added(first, end)
+            self._write_deleted(batch, deleted)
+
+    def _write_deleted(self, batch: WriteBatch, deleted: KeyRanges) -> None:
+        before, after, handle = dict(self._deleted), dict(deleted), self._handles[Family.BULK]
+        for first in before.keys() - after.keys():
+            batch.delete(first, handle)
+        for first, end in after.items():
+            if before.get(first) != end:
+                batch.put(first, end, handle)
+        self._database.write(batch)
+        self._deleted = deleted
 
     def sync(self) -> None:
         """Make every batch durable; see ``Store.sync``."""
@@ -162,6 +190,10 @@ class RocksStore:
         Holds other threads up only while it copies the values, not while it reads them.
         """
         with self._calling("read", family):
+            if family is Family.BULK:
+                found = self._bulk.read(keys, self._deleted)
+                deleted = self._deleted  # what was deleted meanwhile may have been given back while it was read
+                return [None if key in deleted else value for key, value in zip(keys, found, strict=True)]
             table = self._families[family]
             try:
                 with classified("read", family):
@@ -180,6 +212,10 @@ class RocksStore:
         if first == end:
             return []
         with self._calling("read", family):
+            if family is Family.BULK:
+                keys = list(islice(self._bulk.keys(first, end, self._deleted, reverse=reverse), limit))
+                values = self._bulk.read(keys, self._deleted)
+                return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
             options = ReadOptions()
             options.set_iterate_upper_bound(end)  # the local name keeps it alive, the options do not
             iterator = self._families[family].iter(options)
@@ -212,34 +248,38 @@ class RocksStore:
             return
         with self._calling("compact", family):
             self._refuse_fenced("compact")
+            if family is Family.BULK:
+                self._bulk.compact(first, end, self._deleted)
+                self._forget_deleted()
+                return
             table = self._families[family]
             failures = self._database.property_int_value("rocksdb.background-errors")
             options = CompactOptions()
             options.set_exclusive_manual_compaction(False)
             table.compact_range(first, end, options)
             if family is Family.SMALL:
-                for other in (Family.INDEX, Family.META):
+                for other in (Family.BULK, Family.INDEX, Family.META):
                     self._families[other].flush(True)
             if self._database.property_int_value("rocksdb.background-errors") != failures:
                 raise StoreFailed("compact", "RocksDB counted a background error; its LOG file says which")
 
-    def highest_keys(self, family: Family) -> list[bytes]:
+    def _forget_deleted(self) -> None:
+        """Leave out what no file has any more."""
+        with self._deleting:
+            left = KeyRanges.of((first, end) for first, end in self._deleted if self._bulk.meets(first, end))
+            if left != self._deleted:
+                self._write_deleted(WriteBatch(raw_mode=True), left)
+
+    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+        """Return a bounded slice of keys; see ``Store.bulk_keys``."""
+        check_scan(first, end, limit)
+        with self._calling("read", Family.BULK):
+            return list(islice(self._bulk.keys(first, end, self._deleted), limit))
+
+    def highest_keys(self) -> list[bytes]:
         """Return the largest key of each file; see ``Store.highest_keys``."""
-        with self._calling("read", family):
-            table = self._families[family]
-            while True:
-                listing = table.property_value("rocksdb.sstables") or ""
-                files = self._database.live_files()
-                if listing == (table.property_value("rocksdb.sstables") or ""):
-                    break  # no file came or went in between
-            numbers = {int(number) for number in _FILE_IN_LISTING.findall(listing)}
-            return [
-                file["end_key"]
-                for file in files
-                if int(Path(file["name"]).stem) in numbers
-                # A file of deletions alone ends where they end, not at a key.
-                and file["num_entries"] > file["num_deletions"]
-            ]
+        with self._calling("read", Family.BULK):
+            return self._bulk.lasts
 
     def live_bytes(self) -> int:
         """Return the bytes of all files in the directory; see ``Store.live_bytes``."""
@@ -255,6 +295,7 @@ class RocksStore:
         """Write out what is in memory, to start faster next time, and let the directory go."""
         if not self._usage.end():
             return
+        self._bulk.close()
         self._handles.clear()
         # After a failure this fails too. Nobody was promised what is lost by that.
         for family in [*self._families]:

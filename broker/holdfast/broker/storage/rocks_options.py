@@ -1,7 +1,7 @@
 """How RocksDB is set up: one set of options for the database, one for each family.
 
-``BULK`` holds files that were ingested side by side and are deleted range by range, so nothing in it is compacted but
-what the broker asks for. The other families are small, and queues: most of what is written to them is deleted soon.
+``BULK`` is a few ranges of keys, see ``rocks``. The other families are queues: most of what is written to them is
+deleted soon.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.broker.storage.settings import RocksSettings
 
 _MIB: Final = 1024 * 1024
+_WRITE_BUFFERS: Final = {Family.BULK: 1, Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}
+"""MiB written before it becomes a table."""
 
 
 def database_options(settings: RocksSettings) -> Options:
@@ -35,32 +37,22 @@ def database_options(settings: RocksSettings) -> Options:
     return options
 
 
-def family_options(family: Family, cache: Cache | None) -> Options:
-    """The options of a family; of a file to be ingested where there is no ``cache``."""
+def family_options(family: Family, cache: Cache) -> Options:
+    """The options of a family."""
     options = Options(raw_mode=True)
     blocks = BlockBasedOptions()
-    options.set_compression_type(DBCompressionType.none())
     options.set_max_compaction_bytes(256 * _MIB)
-    if family in {Family.BULK, Family.SMALL}:
+    options.set_target_file_size_base(32 * _MIB)
+    options.set_write_buffer_size(_WRITE_BUFFERS[family] * _MIB)
+    # Queues delete from their head: a table made mostly of deletions goes soon.
+    options.add_compact_on_deletion_collector_factory(1024, 512, 0.5)
+    blocks.set_block_size(16 * 1024)
+    blocks.set_block_cache(cache)
+    if family is Family.SMALL:  # pages have a checksum of their own, and may be compressed by who made them
+        options.set_compression_type(DBCompressionType.none())
         blocks.set_checksum_type(ChecksumType.no_checksum())
-    if family is Family.BULK:
-        # Files lie side by side on the bottom of two levels. Only the owner knows which range is due:
-        # left alone, RocksDB would join deletions that lie apart and rewrite all that is between them.
-        options.set_num_levels(2)
-        options.set_disable_auto_compactions(True)
-        options.set_target_file_size_base(64 * _MIB)
-        options.set_write_buffer_size(2 * _MIB)
-        blocks.disable_cache()
     else:
-        options.set_target_file_size_base(32 * _MIB)
-        options.set_write_buffer_size({Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}[family] * _MIB)
-        # Queues delete from their head: a table made mostly of deletions goes soon.
-        options.add_compact_on_deletion_collector_factory(1024, 512, 0.5)
-        blocks.set_block_size(16 * 1024)
-        if cache is not None:
-            blocks.set_block_cache(cache)
-        if family is not Family.SMALL:  # pages may be compressed by who made them
-            options.set_compression_type(DBCompressionType.lz4())
-            blocks.set_bloom_filter(10, False)
+        options.set_compression_type(DBCompressionType.lz4())
+        blocks.set_bloom_filter(10, False)
     options.set_block_based_table_factory(blocks)
     return options

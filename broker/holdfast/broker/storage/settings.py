@@ -21,8 +21,11 @@ class RocksSettings:
     log_bytes_max: int = 128 * _MIB
     """Log that a start may have to read again; beyond it, tables are written early."""
 
-    open_tables_max: int = 512
+    open_tables_max: int = 256
     """Tables held open at once."""
+
+    open_bulk_max: int = 256
+    """Files of bulk held open at once."""
 
     open_files_beside: int = 512
     """Files the process must be able to open on top: logs, sockets, what Python needs."""

@@ -12,6 +12,7 @@ from holdfast.broker.core.pages import (
     PAGE_FRAMING_BYTES,
     PAGE_RECORDS_MAX,
     TRACEPARENT_MAX,
+    Bytes,
     DropReason,
     Gap,
     Incoming,
@@ -60,7 +61,7 @@ def test_a_page_that_contradicts_itself_is_refused(
 
 
 def test_a_body_that_cannot_be_parsed_says_why() -> None:
-    def count(_: bytes) -> int:
+    def count(_: Bytes) -> int:
         raise ValueError("the lengths do not add up")
 
     with pytest.raises(InvalidPage, match="the lengths do not add up"):

@@ -37,7 +37,7 @@ def together(found: PageRequest | pb.PublishRequest) -> pb.PublishRequest:
         return found
     page = pb.PublishPage()
     page.CopyFrom(found.page)
-    page.body = found.body
+    page.body = bytes(found.body)
     return pb.PublishRequest(page=page)
 
 

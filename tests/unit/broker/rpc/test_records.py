@@ -131,7 +131,7 @@ def test_a_record_was_accepted_when_its_part_of_the_page_was() -> None:
 def test_a_page_that_was_joined_from_several_is_read_through() -> None:
     [first] = checked([record_pb2.Record(value=b"a", key=b"k")])
     [second] = checked([record_pb2.Record(value=b"b"), record_pb2.Record(value=b"c")])
-    joined = Incoming(0, 1, 3, 0, first.body + second.body)
+    joined = Incoming(0, 1, 3, 0, bytes(first.body) + bytes(second.body))
 
     assert [record.value for record in read([joined])] == [b"a", b"b", b"c"]
 

@@ -13,10 +13,10 @@ from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import PutEntry, PutSlot, PutTail
 from holdfast.broker.runtime.group import (
     BULK_BYTES,
-    FILES_MAX,
     GROUP_BYTES,
     PARTS_MAX,
     QUANTUM_BYTES,
+    SHARE_BYTES,
     Append,
     Group,
     Lineup,
@@ -181,39 +181,39 @@ def bulk_of(group: Group) -> dict[int, bool]:
     return {each.partition: each.entry.bulk for each in group.pages}
 
 
-async def test_partitions_that_have_much_waiting_together_get_files_though_none_would_alone() -> None:
+async def test_partitions_that_have_much_waiting_together_share_a_file_though_none_would_alone() -> None:
     lines = [waiting(0, 2), waiting(1, 2.5)]
 
     assert bulk_of(cut(lines, numbers())) == {0: True, 1: True}
     assert bulk_of(cut([waiting(0, 2)], numbers())) == {0: False}
 
 
-async def test_many_partitions_with_little_each_go_through_the_log() -> None:
-    lines = [waiting(number, 0.5) for number in range(16)]
+async def test_a_partition_with_little_keeps_out_of_the_file_of_the_others() -> None:
+    little = lineup(2)
+    queue(little, b"x" * (SHARE_BYTES // 2))
 
-    assert set(bulk_of(cut(lines, numbers())).values()) == {False}
+    group = cut([waiting(0, 2), little, waiting(1, 2.5)], numbers())
 
-
-async def test_a_group_has_few_files_and_the_partitions_left_out_keep_what_they_have() -> None:
-    lines = [waiting(number, 2) for number in range(5)]
-    queue(lines[4], b"y")
-    lines.append(lineup(5))
-    queue(lines[5], b"small")
-
-    group = cut(lines, numbers())
-
-    assert bulk_of(group) == {5: False, 0: True, 1: True}
-    assert [line.size >= 2 * MIB for line in lines] == [False, False, True, True, True, False]
+    assert bulk_of(group) == {0: True, 1: True, 2: False}
 
 
-async def test_a_partition_gives_no_more_than_its_turn_while_others_wait() -> None:
-    lines = [waiting(number, 2 * QUANTUM_BYTES / MIB) for number in range(6)]
+async def test_pages_of_one_partition_stand_side_by_side_in_the_file() -> None:
+    group = cut([waiting(number, 6) for number in range(3)], numbers())
+
+    bulk = [each for each in group.pages if each.entry.bulk]
+    assert [each.entry.number for each in bulk] == list(range(100, 100 + len(bulk)))
+    assert [partition for partition, _ in itertools.groupby(each.partition for each in bulk)] == [0, 1, 2]
+
+
+async def test_partitions_take_turns_and_those_left_out_keep_what_they_have() -> None:
+    lines = [waiting(number, 2 * QUANTUM_BYTES / MIB) for number in range(10)]
 
     group = cut(lines, numbers())
 
     assert GROUP_BYTES <= group.size <= GROUP_BYTES + QUANTUM_BYTES
-    assert len(group.shares) == FILES_MAX
+    assert [share.size for share in group.shares] == [group.shares[0].size] * (GROUP_BYTES // QUANTUM_BYTES)
     assert all(share.size <= QUANTUM_BYTES + MIB for share in group.shares)
+    assert [bool(line.waiting) for line in lines] == [True] * 10
 
 
 async def test_nothing_waiting_is_an_empty_group() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.broker.storage.directory import StoreDirectory
+from holdfast.broker.storage.directory import FORMAT, StoreDirectory
 from holdfast.broker.storage.errors import StoreFormatUnsupported, StoreLocked
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def test_a_new_directory_gets_its_layout(tmp_path: Path) -> None:
     directory = StoreDirectory(tmp_path / "a" / "b")
 
-    assert sorted(path.name for path in directory.path.iterdir()) == ["FORMAT", "db", "ingest", "owner.json"]
-    assert (directory.path / "FORMAT").read_text() == "1\n"
+    assert sorted(path.name for path in directory.path.iterdir()) == ["FORMAT", "bulk", "db", "owner.json"]
+    assert (directory.path / "FORMAT").read_text() == f"{FORMAT}\n"
     directory.release()
 
 
@@ -52,17 +52,17 @@ def test_a_file_of_a_dead_owner_does_not_matter(tmp_path: Path, content: str) ->
     StoreDirectory(tmp_path).release()
 
 
-@pytest.mark.parametrize(("content", "found"), [("2\n", 2), ("0", 0), ("", None), ("one", None), ("\xb2", None)])
+@pytest.mark.parametrize(("content", "found"), [("3\n", 3), ("0", 0), ("", None), ("one", None), ("\xb2", None)])
 def test_another_format_is_refused_and_nothing_is_touched(tmp_path: Path, content: str, found: int | None) -> None:
     StoreDirectory(tmp_path).release()
     (tmp_path / "FORMAT").write_text(content)
-    (tmp_path / "ingest" / "kept").touch()
+    (tmp_path / "bulk" / "kept").touch()
 
     with pytest.raises(StoreFormatUnsupported) as caught:
         StoreDirectory(tmp_path)
 
-    assert (caught.value.directory, caught.value.found, caught.value.supported) == (tmp_path, found, 1)
-    assert (tmp_path / "ingest" / "kept").exists()
+    assert (caught.value.directory, caught.value.found, caught.value.supported) == (tmp_path, found, FORMAT)
+    assert (tmp_path / "bulk" / "kept").exists()
 
 
 def test_data_without_a_format_is_refused(tmp_path: Path) -> None:
@@ -78,26 +78,16 @@ def test_a_refused_directory_is_not_kept_locked(tmp_path: Path) -> None:
     (tmp_path / "FORMAT").write_text("9")
     with pytest.raises(StoreFormatUnsupported):
         StoreDirectory(tmp_path)
-    (tmp_path / "FORMAT").write_text("1")
+    (tmp_path / "FORMAT").write_text(f"{FORMAT}")
 
     StoreDirectory(tmp_path).release()
-
-
-def test_files_left_on_their_way_in_are_removed(tmp_path: Path) -> None:
-    StoreDirectory(tmp_path).release()
-    (tmp_path / "ingest" / "000000000001.sst").write_bytes(b"half")
-
-    directory = StoreDirectory(tmp_path)
-
-    assert list(directory.ingest.iterdir()) == []
-    directory.release()
 
 
 def test_a_file_with_two_names_takes_its_space_once(tmp_path: Path) -> None:
     directory = StoreDirectory(tmp_path)
     before = directory.live_bytes()
-    (directory.ingest / "a").write_bytes(os.urandom(1_000_000))
-    (directory.database / "a").hardlink_to(directory.ingest / "a")
+    (directory.bulk / "a").write_bytes(os.urandom(1_000_000))
+    (directory.database / "a").hardlink_to(directory.bulk / "a")
 
     assert 1_000_000 <= directory.live_bytes() - before < 1_100_000
     directory.release()

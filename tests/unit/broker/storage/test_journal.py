@@ -52,7 +52,7 @@ def test_the_highest_page_number_is_noted_in_the_batch_that_names_it(journal: Jo
 def test_a_missing_and_a_damaged_page_are_none_and_the_others_come(journal: Journal, store: MemoryStore) -> None:
     put(journal, [entry(1), bulk(2), entry(3)])
     store.damage(Family.SMALL, keys.place(1, 0, 1))
-    store.damage(Family.BULK, keys.place(1, 0, 2))
+    store.damage(Family.BULK, keys.bulk(2, 1, 0))
 
     found = journal.read_pages(1, 0, [entry(1), bulk(2), entry(3), entry(4)])
 

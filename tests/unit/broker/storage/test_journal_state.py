@@ -86,10 +86,10 @@ def test_reclaiming_deletes_exactly_what_is_due_and_the_ledger_forgets_it_last(
     journal.commit([], [Reclaim(each) for each in due])
     while_it_goes_on = len(list(journal.scan_all(Family.META, *keys.of_kind(keys.DUE))))
     for each in due:
-        journal.compact(each)
+        journal.compact([each])
     journal.commit([], [Reclaimed(each) for each in due])
 
-    assert [keys.place_of(key)[2] for key in stored(store, Family.BULK)] == [1, 5]
+    assert [keys.bulk_of(key)[0] for key in stored(store, Family.BULK)] == [1, 5]
     assert [keys.place_of(key)[2] for key in stored(store, Family.SMALL)] == [11, 15]
     assert while_it_goes_on == 2
     assert list(journal.scan_all(Family.META, *keys.of_kind(keys.DUE))) == []

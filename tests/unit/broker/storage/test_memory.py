@@ -58,7 +58,7 @@ def test_a_power_loss_takes_no_ingested_file() -> None:
     crashed = store.crash()
 
     assert keys(crashed) == [b"page"]
-    assert crashed.highest_keys(Family.BULK) == [b"page"]
+    assert crashed.highest_keys() == [b"page"]
 
 
 @pytest.mark.parametrize(("kept", "expected"), [(0, [b"a"]), (1, [b"a", b"b"]), (2, [b"a", b"b", b"c"])])

@@ -1,0 +1,199 @@
+"""The folder of bulk: files in the order of their keys, none of which overlaps another.
+
+Each ingest is one file, whatever it holds, and its keys are above those of all files before it. So one lookup by name
+finds the file of a key, and one table in memory its place. A file goes when all of its keys are deleted; until then
+the space of those that are is given back within it. What is deleted is told by who asks: this folder keeps no account.
+
+Threads: ``add`` from one, ``compact`` from one other, the reads from any.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from holdfast.broker.storage import bulk_file
+from holdfast.broker.storage.bulk_file import BulkFile, Unreadable
+from holdfast.broker.storage.contract import Value
+from holdfast.broker.storage.directory import sync_path
+from holdfast.broker.storage.file_ranges import give_back
+from holdfast.broker.storage.key_ranges import KeyRanges
+from holdfast.broker.storage.writing import new_buffer
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A file of the folder."""
+
+    first: bytes
+    last: bytes
+    path: Path
+
+
+@dataclass(slots=True)
+class _Listing:
+    """All files. Never changed: a new one takes its place, so that who reads needs no lock."""
+
+    files: list[_Named] = field(default_factory=list)
+    lasts: list[bytes] = field(default_factory=list)
+
+    def at(self, key: bytes) -> _Named | None:
+        """The file that ``key`` is in, if it is in any."""
+        index = bisect_left(self.lasts, key)
+        found = self.files[index] if index < len(self.files) else None
+        return found if found is not None and found.first <= key else None
+
+    def meeting(self, first: bytes, end: bytes) -> list[_Named]:
+        """The files that have keys in ``[first, end)``, or could have."""
+        found: list[_Named] = []
+        for each in self.files[bisect_left(self.lasts, first) :]:
+            if each.first >= end:
+                break
+            found.append(each)
+        return found
+
+
+class BulkFiles:
+    """Files in one folder, of which at most ``open_max`` are held open."""
+
+    def __init__(self, folder: Path, *, open_max: int) -> None:
+        """Look at the names; no file is read. What was being written when a process died has a name like the others."""
+        self._folder = folder
+        self._open_max = open_max
+        self._buffer = new_buffer()
+        self._lock = threading.Lock()  # guards the next two, and the order of changes to the listing
+        self._open: OrderedDict[Path, BulkFile] = OrderedDict()
+        self._given_back: dict[Path, set[bytes]] = {}
+        """Keys whose space has come back from files that are still there; forgotten at the end."""
+        named = [(keys_of, path) for path in folder.iterdir() if (keys_of := bulk_file.keys_in_name(path.name))]
+        self._listing = _listed([_Named(*keys, path) for keys, path in sorted(named)])
+
+    @property
+    def highest(self) -> bytes | None:
+        """The highest key that a file has, deleted or not."""
+        lasts = self._listing.lasts
+        return lasts[-1] if lasts else None
+
+    @property
+    def lasts(self) -> list[bytes]:
+        """The last key of each file."""
+        return list(self._listing.lasts)
+
+    def add(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Write a file, durable when this returns. Raises ``OSError``."""
+        first, last = items[0][0], items[-1][0]
+        path = self._folder / bulk_file.name_of(first, last)
+        bulk_file.write(path, items, self._buffer)
+        sync_path(self._folder)
+        with self._lock:
+            self._listing = _listed([*self._listing.files, _Named(first, last, path)])
+
+    def read(self, keys: Sequence[bytes], deleted: KeyRanges) -> list[bytes | None]:
+        """Values in the order of ``keys``, as they are found; None where there is none. Raises ``OSError``."""
+        found: list[bytes | None] = []
+        for key in keys:
+            named = self._listing.at(key) if key not in deleted else None
+            opened = self._opened(named) if named is not None else None
+            found.append(opened.read(key) if opened is not None else None)
+        return found
+
+    def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:
+        """The keys in ``[first, end)`` that are not deleted, in order, or in the opposite one."""
+        files = self._listing.meeting(first, end)
+        for named in reversed(files) if reverse else files:
+            opened = self._opened(named)
+            places = opened.places if opened is not None else {}
+            for key in reversed(places) if reverse else places:
+                if first <= key < end and key not in deleted:
+                    yield key
+
+    def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> None:
+        """Give the space of what is deleted in ``[first, end)`` back. Raises ``OSError``."""
+        gone: list[_Named] = []
+        for named in self._listing.meeting(first, end):
+            opened = self._opened(named)
+            if opened is None:
+                if deleted.covers(named.first, named.last):
+                    gone.append(named)
+            elif all(key in deleted for key in opened.places):
+                gone.append(named)
+            else:
+                self._thin_out(named.path, opened, first, end, deleted)
+        if gone:
+            self._remove(gone)
+
+    def meets(self, first: bytes, end: bytes) -> bool:
+        """Whether a file has keys in ``[first, end)``, or could have."""
+        return bool(self._listing.meeting(first, end))
+
+    def close(self) -> None:
+        """Let the files go."""
+        with self._lock:
+            self._open.clear()
+
+    def _remove(self, gone: list[_Named]) -> None:
+        paths = {named.path for named in gone}
+        with self._lock:
+            self._listing = _listed([named for named in self._listing.files if named.path not in paths])
+            for path in paths:
+                self._open.pop(path, None)
+                self._given_back.pop(path, None)
+        for path in paths:
+            with suppress(FileNotFoundError):
+                path.unlink()
+        sync_path(self._folder)
+
+    def _thin_out(self, path: Path, opened: BulkFile, first: bytes, end: bytes, deleted: KeyRanges) -> None:
+        with self._lock:
+            done = self._given_back.setdefault(path, set())
+        wanted = [key for key in opened.places if first <= key < end and key in deleted and key not in done]
+        for begin, behind in _joined(opened.places[key] for key in wanted):
+            if not give_back(opened.handle, begin, behind - begin):
+                return  # the space comes back with the file
+        done.update(wanted)
+
+    def _opened(self, named: _Named) -> BulkFile | None:
+        """The file, ready to be read; None where it is gone or cannot be read, which is logged."""
+        with self._lock:
+            found = self._open.get(named.path)
+            if found is not None:
+                self._open.move_to_end(named.path)
+                return found
+        try:
+            found = BulkFile(named.path)
+        except FileNotFoundError:
+            if named in self._listing.files:
+                _log.error("file of pages is missing path=%s", named.path)
+            return None
+        except Unreadable as damage:
+            _log.error("file of pages cannot be read cause=%s", damage)
+            return None
+        with self._lock:
+            self._open[named.path] = found
+            while len(self._open) > self._open_max:
+                self._open.popitem(last=False)
+        return found
+
+
+def _listed(files: list[_Named]) -> _Listing:
+    return _Listing(files, [named.last for named in files])
+
+
+def _joined(places: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places, in order, as ranges of the file; those that touch become one."""
+    ranges: list[tuple[int, int]] = []
+    for first, size in places:
+        if ranges and ranges[-1][1] == first:
+            ranges[-1] = (ranges[-1][0], first + size)
+        elif size:
+            ranges.append((first, first + size))
+    return ranges

@@ -1,0 +1,51 @@
+"""Sets of keys, as ranges: which keys of a file that is never changed count as deleted.
+
+A set is a value: sorted ranges, half open, not empty, not touching. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Span: TypeAlias = tuple[bytes, bytes]
+"""First key, and the key behind the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """A set of keys."""
+
+    firsts: tuple[bytes, ...] = ()
+    ends: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> KeyRanges:
+        """The set that is made of these, in any order."""
+        made = cls()
+        for first, end in spans:
+            made = made.added(first, end)
+        return made
+
+    def __iter__(self) -> Iterator[Span]:
+        return iter(zip(self.firsts, self.ends, strict=True))
+
+    def __contains__(self, key: bytes) -> bool:
+        index = bisect_right(self.firsts, key) - 1
+        return index >= 0 and key < self.ends[index]
+
+    def covers(self, first: bytes, last: bytes) -> bool:
+        """Whether every key from ``first`` to ``last``, both included, is in the set."""
+        index = bisect_right(self.firsts, first) - 1
+        return index >= 0 and last < self.ends[index]
+
+    def added(self, first: bytes, end: bytes) -> KeyRanges:
+        """The set with one more range in it; ranges that touch become one."""
+        if first >= end:
+            return self
+        low, high = bisect_left(self.ends, first), bisect_right(self.firsts, end)
+        if low < high:
+            first, end = min(first, self.firsts[low]), max(end, self.ends[high - 1])
+        return KeyRanges((*self.firsts[:low], first, *self.firsts[high:]), (*self.ends[:low], end, *self.ends[high:]))

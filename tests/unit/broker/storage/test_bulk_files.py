@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.broker.storage.bulk_files import BulkFiles
+from holdfast.broker.storage.key_ranges import KeyRanges
+
+NOTHING = KeyRanges()
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def filled(folder: Path, *, files: int = 3, each: int = 4, size: int = 10_000, open_max: int = 8) -> BulkFiles:
+    """Files of ``each`` values, with keys that rise by one."""
+    found = BulkFiles(folder, open_max=open_max)
+    for file in range(files):
+        found.add([(key(file * each + index), bytes([file, index]) * (size // 2)) for index in range(each)])
+    return found
+
+
+def test_a_folder_that_is_opened_again_has_the_same_keys(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+
+    found = BulkFiles(tmp_path, open_max=8)
+
+    assert list(found.keys(key(0), key(99), NOTHING)) == [key(number) for number in range(12)]
+    assert found.lasts == [key(3), key(7), key(11)]
+    assert found.highest == key(11)
+
+
+def test_keys_come_in_both_directions_and_without_what_is_deleted(tmp_path: Path) -> None:
+    files = filled(tmp_path)
+    deleted = NOTHING.added(key(2), key(6))
+
+    assert list(files.keys(key(1), key(9), deleted)) == [key(1), key(6), key(7), key(8)]
+    assert list(files.keys(key(1), key(9), deleted, reverse=True)) == [key(8), key(7), key(6), key(1)]
+    assert files.read([key(1), key(2), key(6)], deleted)[1] is None
+
+
+def test_no_more_files_are_held_open_than_allowed(tmp_path: Path) -> None:
+    files = filled(tmp_path, files=12, each=1, open_max=3)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+
+    found = files.read([key(number) for number in range(12)], NOTHING)
+
+    assert all(value is not None for value in found)
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) - before <= 3
+
+
+def test_a_file_goes_when_the_last_of_its_keys_is_deleted(tmp_path: Path) -> None:
+    files = filled(tmp_path)
+
+    files.compact(key(0), key(12), NOTHING.added(key(0), key(7)))
+    first = sorted(path.name for path in tmp_path.iterdir())
+    files.compact(key(0), key(12), NOTHING.added(key(0), key(8)))
+
+    assert len(first) == 2
+    assert [path.name for path in tmp_path.iterdir()] == [first[1]]
+    assert files.lasts == [key(11)]
+
+
+def test_a_reader_in_the_middle_of_a_file_that_goes_has_what_it_has(tmp_path: Path) -> None:
+    files = filled(tmp_path, files=1)
+    keys = files.keys(key(0), key(9), NOTHING)
+    first = next(keys)
+
+    files.compact(key(0), key(9), NOTHING.added(key(0), key(4)))
+
+    assert [first, *keys] == [key(number) for number in range(4)]
+    assert files.read([key(0)], NOTHING) == [None]
+
+
+@pytest.mark.parametrize("size", [0, 30, 3_000])
+def test_a_file_that_was_cut_off_while_it_was_written_goes_once_all_it_could_hold_is_deleted(
+    tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(tmp_path, files=2).close()
+    cut = max(tmp_path.iterdir())
+    os.truncate(cut, size)
+    files = BulkFiles(tmp_path, open_max=8)
+
+    files.compact(key(4), key(8), NOTHING.added(key(4), key(7)))
+    half = cut.exists()
+    files.compact(key(4), key(8), NOTHING.added(key(4), key(8)))
+
+    assert half
+    assert not cut.exists()
+    assert files.lasts == [key(3)]
+    assert size > 100 or "cannot be read" in caplog.text
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+
+    files = filled(tmp_path, files=1)
+    files.compact(b"", b"\xff", NOTHING.added(b"", b"\xff"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import zlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.client.checksum import crc32
+
+
+@given(data=st.binary(max_size=5_000))
+def test_it_is_the_crc_32_that_everybody_computes(data: bytes) -> None:
+    assert crc32(data) == crc32(memoryview(data)) == zlib.crc32(data)
