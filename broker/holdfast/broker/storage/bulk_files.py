@@ -120,11 +120,13 @@ class BulkFiles:
         """Give the space of what is deleted in ``[first, end)`` back. Raises ``OSError``."""
         gone: list[_Named] = []
         for named in self._listing.meeting(first, end):
+            if deleted.covers(named.first, named.last):  # also one that was cut off while it was written
+                gone.append(named)
+                continue
             opened = self._opened(named)
             if opened is None:
-                if deleted.covers(named.first, named.last):
-                    gone.append(named)
-            elif all(key in deleted for key in opened.places):
+                continue
+            if all(key in deleted for key in opened.places):
                 gone.append(named)
             else:
                 self._thin_out(named.path, opened, first, end, deleted)
