@@ -26,6 +26,9 @@ OTHER: Final = SinkSettings(
     ack_deadline_us=4_000_000,
     writer_ttl_us=61_000_000,
     realtime=False,
+    max_age_us=62_000_000,
+    clean_cache_at_stop=True,
+    memory_overload_protection=False,
 )
 """Nothing in it is a default."""
 

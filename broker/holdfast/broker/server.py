@@ -22,13 +22,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
-from holdfast.broker.process import tune
+from holdfast.broker.process import give_memory_back, tune
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.sink_service import SinkServicer
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
+from holdfast.broker.runtime.memory import measure
 from holdfast.broker.settings import BrokerSettings, address, load
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
@@ -78,10 +79,15 @@ class Serving:
                 tail_bytes=settings.tail_bytes,
                 record_bytes=settings.record_bytes_max,
                 disk_reserve=settings.disk_reserve_bytes,
+                stored_bytes=settings.max_broker_bytes,
+                clock_step_us=int(settings.max_clock_step_s * 1_000_000),
+                memory_high_watermark=settings.memory_high_watermark,
             ),
             sink_defaults=settings.sink_defaults.to_core(),
             instruments=self.instruments,
             on_fenced=lambda _: self.fenced.set(),
+            measure_memory=measure,
+            on_memory=give_memory_back,
         )
         self._identity = Identity(
             version=version("holdfast"),

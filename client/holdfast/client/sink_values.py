@@ -58,6 +58,9 @@ class SinkOptions(TypedDict, total=False):
     ack_deadline_s: float
     writer_ttl_s: float
     realtime: bool
+    max_age_s: float
+    clean_cache_at_stop: bool
+    memory_overload_protection: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,15 @@ class SinkSettings:
 
     realtime: bool
     """Serve readers at the head from memory."""
+
+    max_age_s: float
+    """How old a record may become unsettled; 0 is for ever. What is older is dropped, counted, with a gap."""
+
+    clean_cache_at_stop: bool
+    """A clean stop of the broker empties the sink, counted, with a gap."""
+
+    memory_overload_protection: bool
+    """Refuse appends that would make more bytes wait while the broker's memory is over its high watermark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.writes import PutCursor
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
+from holdfast.broker.runtime.expiry import expire_upcoming
 from holdfast.broker.runtime.pages import EntryReader
 from holdfast.broker.runtime.pulling import Pullers
 
@@ -64,6 +65,10 @@ class Subscription:
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
         """See ``Buffer.unsynced_drop``."""
         return self._buffer.unsynced_drop(partition)
+
+    def expire(self, partition: int, entries: Sequence[Entry]) -> bool:
+        """Drop what is too old of the pages that are next; whether there was any."""
+        return expire_upcoming(self._buffer, partition, entries)
 
     def partition_of(self, lane: Lane) -> int:
         return self._partition[id(lane)]
