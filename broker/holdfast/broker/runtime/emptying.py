@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from holdfast.broker.core.pages import DropReason
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.pages import Pages
+
+PAGES_AT_ONCE: Final = 4_096
+"""Dropped in one batch, or a few more."""
 
 
 async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
@@ -20,6 +24,9 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
         while log.pages:
             await pages.load_oldest(buffer.record.id, log)
             entries = log.first_entries()
+            while len(entries) < PAGES_AT_ONCE and not log.complete:
+                await pages.load_more(buffer.record.id, log)
+                entries = log.first_entries()
             if not entries:  # the index has lost what the counters still count
                 break
             buffer.drop(log.number, entries, reason)
