@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import grpc.aio
@@ -27,10 +28,12 @@ from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.sink_service import SinkServicer
+from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
 from holdfast.broker.runtime.memory import measure
 from holdfast.broker.settings import BrokerSettings, address, load
+from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
 from holdfast.broker.storage.memory import MemoryStore
@@ -88,6 +91,13 @@ class Serving:
             on_fenced=lambda _: self.fenced.set(),
             measure_memory=measure,
             on_memory=give_memory_back,
+            ballast=BallastKeeper(
+                Ballast(Path(data_dir)),
+                size=settings.disk_ballast_bytes,
+                reserve_bytes=settings.disk_reserve_bytes,
+            )
+            if data_dir
+            else None,
         )
         self._identity = Identity(
             version=version("holdfast"),

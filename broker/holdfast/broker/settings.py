@@ -88,6 +88,9 @@ class BrokerSettings(BaseSettings):
     disk_reserve_bytes: int = Field(default=512 << 20, ge=0, le=1 << 40)
     """Room on the disk below which appends are refused: what the store itself may need to go on and to start again."""
 
+    disk_ballast_bytes: int = Field(default=64 << 20, ge=0, le=1 << 30)
+    """Room allocated in the data directory that a start on a full disk gives up first; 0 for none."""
+
     max_broker_bytes: int = Field(default=0, ge=0, le=1 << 62)
     """Bytes of stored pages of all sinks together, above which appends are refused; 0 for no bound."""
 

@@ -27,6 +27,7 @@ from holdfast.broker.core.log import Head, PartitionLog, Tail
 from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.settings import SinkSettings, sink_name
 from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord
+from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
@@ -108,6 +109,7 @@ class Broker:
         on_fenced: Callable[[StoreFenced], None] = lambda _: None,
         measure_memory: Callable[[], Sequence[Reading]] = list,
         on_memory: Callable[[], None] = lambda: None,
+        ballast: BallastKeeper | None = None,
     ) -> None:
         """``on_memory`` is called when memory was given up, to give it back to the system."""
         self.bounds = bounds or Bounds()
@@ -137,6 +139,7 @@ class Broker:
         )
         self.reclaimer = Reclaimer(journal, self.committer, found.due)
         self._on_memory = on_memory
+        self._ballast = ballast
         self.memory = MemoryGuard(
             measure_memory,
             high_watermark=self.bounds.memory_high_watermark,
@@ -226,6 +229,8 @@ class Broker:
                         await self._measure(buffer)
                 self.committer.look_at_disk()
                 self.memory.look()
+                if self._ballast is not None:
+                    await self._ballast.look(self._journal.free_bytes())
                 self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
 
     async def _measure(self, buffer: Buffer) -> None:

@@ -16,7 +16,7 @@ from tests.unit.broker.samples import page
 GIB = 1 << 30
 PROCESS = {
     "/proc/meminfo": "MemTotal:        4194304 kB\nMemFree:  1 kB\n",
-    "/proc/self/status": "Name:\tpython\nVmRSS:\t 900000 kB\nRssAnon:\t 524288 kB\nRssFile:\t 1 kB\nRssShmem:\t 1024 kB\n",
+    "/proc/self/status": "Name:\tpython\nVmRSS:\t 900000 kB\nRssAnon:\t 524288 kB\nRssShmem:\t 1024 kB\n",
 }
 
 
@@ -48,12 +48,12 @@ def test_a_group_of_the_first_kind_counts_what_is_below_it_too() -> None:
         "/proc/self/cgroup": "5:cpu:/a\n4:cpuset,memory:/docker/abc\n0::/\n",
         "/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": str(2 * GIB),
         "/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes": "900",
-        "/sys/fs/cgroup/memory/docker/abc/memory.stat": "inactive_file 1\ntotal_inactive_file 300\ntotal_active_file 100",
+        "/sys/fs/cgroup/memory/docker/abc/memory.stat": "a 1\ntotal_inactive_file 300\ntotal_active_file 9",
         "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
         "/sys/fs/cgroup/memory/memory.usage_in_bytes": "5",
     }
 
-    assert of(files)[1:] == [Reading("cgroup", 500, 2 * GIB)]
+    assert of(files)[1:] == [Reading("cgroup", 591, 2 * GIB)]
 
 
 def test_in_a_container_whose_path_is_the_hosts_the_group_stands_at_the_top() -> None:
