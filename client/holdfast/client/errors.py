@@ -85,7 +85,7 @@ class InvalidName(InvalidArgument):
 
 
 class InvalidSetting(InvalidArgument):
-    """A setting is unknown, has a wrong value, or is fixed at creation."""
+    """A setting is unknown or has a wrong value, or there would be fewer partitions than there are."""
 
     default_reason = "INVALID_SETTING"
 

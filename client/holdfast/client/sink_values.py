@@ -68,7 +68,7 @@ class SinkSettings:
     """All settings of a sink, defaults filled in by the broker."""
 
     partitions: int
-    """1 to 1024; fixed at creation."""
+    """1 to 1024; can grow, and keys change their partition then."""
 
     buffer_page_size: int
     """Bound in records for a page that joins small publishes."""

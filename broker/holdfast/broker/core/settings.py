@@ -85,10 +85,12 @@ class SinkSettings:
         return replace(self, **mended), wrong
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
-        """Return the settings with ``values`` in them, checked. `partitions` cannot change."""
-        if values.get("partitions", self.partitions) != self.partitions:
-            raise InvalidSetting("partitions", values["partitions"], f"as at creation: {self.partitions}")
-        return replace(self, **values).checked()
+        """Return the settings with ``values`` in them, checked. `partitions` can only grow."""
+        changed = replace(self, **values).checked()
+        if changed.partitions < self.partitions:
+            allowed = f"{self.partitions} to 1024: partitions can be added, never removed"
+            raise InvalidSetting("partitions", changed.partitions, allowed)
+        return changed
 
     def differences(self, other: SinkSettings) -> str:
         """Name what differs, for people."""

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import (
@@ -265,8 +265,7 @@ class Broker:
             return existing, False
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
-        if sum(len(b.logs) for b in self.sinks.values()) + settings.partitions > self.bounds.partitions:
-            raise TooManySinks("partitions", self.bounds.partitions)
+        self._admit_partitions(settings.partitions)
         record = SinkRecord(self._next_sink, name, secrets.token_hex(8), settings, self.clock.wall_us())
         self._next_sink += 1
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
@@ -275,6 +274,21 @@ class Broker:
         await asyncio.shield(buffer.created)
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
         return buffer, True
+
+    def _admit_partitions(self, more: int) -> None:
+        if sum(len(b.logs) for b in self.sinks.values()) + more > self.bounds.partitions:
+            raise TooManySinks("partitions", self.bounds.partitions)
+
+    async def change(self, name: str, values: Mapping[str, Any]) -> Buffer:
+        """Change settings of a sink, durably."""
+        self.check_serving()
+        buffer = self.sink(name)
+        settings = buffer.settings.changed(values)
+        if settings.partitions > len(buffer.logs):
+            self._admit_partitions(settings.partitions - len(buffer.logs))
+            _log.warning("sink grows sink=%s partitions=%d: keys change their partition", name, settings.partitions)
+        await buffer.change(settings)
+        return buffer
 
     async def delete(self, name: str, *, force: bool) -> None:
         """Delete a sink with all that it holds."""

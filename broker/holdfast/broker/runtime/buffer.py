@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.limits import Wait, admit
+from holdfast.broker.core.limits import Wait, admit, fits
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry, Incoming
 from holdfast.broker.core.ranges import Range
@@ -148,12 +148,23 @@ class Buffer:
         return self._services.committer.write([PutSink(self.record)])
 
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
-        """Take new settings; they hold from now on."""
+        """Take new settings; they hold from now on. Further partitions are there at once."""
         self.record = replace(self.record, settings=settings)
+        self._grow(settings.partitions)
         for subscription in self.subscriptions.values():
             for lane in subscription.lanes:
                 lane.settings = lane.resend.settings = settings
         return self._services.committer.write([PutSink(self.record)])
+
+    def _grow(self, partitions: int) -> None:
+        if partitions <= len(self.logs):
+            return
+        added = [PartitionLog(number) for number in range(len(self.logs), partitions)]
+        self._lineups += [Lineup(self.record.id, log, self._committed) for log in added]
+        self.logs += added
+        for subscription in self.subscriptions.values():
+            subscription.grow([Lane(Cursor(), self.settings) for _ in added], self.record.paused)
+        self.changed.fire()
 
     @property
     def pending(self) -> int:
@@ -219,6 +230,9 @@ class Buffer:
             self._services.committer.admit(size)
             if self.settings.memory_overload_protection:
                 self._services.memory.admit(self._services.committer.waiting_bytes, size)
+            if not fits(self.settings, self.logs, records, size):
+                for log in self.logs:
+                    await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
             in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if self._may_drop else []
             decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
             if isinstance(decision, Wait):

@@ -335,6 +335,15 @@ class Subscription:
         """Offsets at which pages in flight begin, or lie."""
         return self.lanes[partition].pages_in_flight()
 
+    def grow(self, lanes: Sequence[Lane], paused: str | None) -> None:
+        """Take in partitions that the sink has got."""
+        for lane in lanes:
+            self._partition[id(lane)] = len(self.lanes)
+            self.lanes.append(lane)
+            if paused is not None:
+                lane.pause(paused)
+        self._balance()
+
     def pause(self, reason: str) -> None:
         """Stop sending; what is in flight comes again after ``resume``."""
         for partition, lane in enumerate(self.lanes):
