@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -26,6 +28,9 @@ OTHER: Final = SinkSettings(
     ack_deadline_us=4_000_000,
     writer_ttl_us=61_000_000,
     realtime=False,
+    max_age_us=62_000_000,
+    clean_cache_at_stop=True,
+    memory_overload_protection=False,
 )
 """Nothing in it is a default."""
 
@@ -91,3 +96,11 @@ def test_the_numbers_of_overflow_are_those_of_the_wire() -> None:
     wire = {value.name.removeprefix("OVERFLOW_"): value.number for value in sink_pb2.Overflow.DESCRIPTOR.values}
 
     assert {member.name: member.value for member in Overflow} | {"UNSPECIFIED": 0} == wire
+
+
+def test_the_page_of_the_broker_says_of_every_setting_what_it_stands_for_and_costs() -> None:
+    text = (Path(__file__).resolve().parents[2] / "broker" / "README.md").read_text()
+    table = text.split("## What a setting of a sink costs", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE)
+
+    assert sorted(rows) == sorted(SinkDefaults.model_fields)

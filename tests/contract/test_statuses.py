@@ -40,6 +40,8 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.SinkNotEmpty: lambda: errors.SinkNotEmpty("orders", 3),
     errors.SinkFull: lambda: errors.SinkFull("orders", "max_disk_cache", 10, 10),
     errors.DiskFull: lambda: errors.DiskFull(1, 2),
+    errors.BrokerFull: lambda: errors.BrokerFull(1, 2),
+    errors.MemoryOverloaded: lambda: errors.MemoryOverloaded(1, 2),
     errors.TooManyWaiting: lambda: errors.TooManyWaiting(1, 2),
     errors.TooManySinks: lambda: errors.TooManySinks("sinks", 2),
     errors.TooManyStreams: lambda: errors.TooManyStreams(2),
@@ -116,6 +118,8 @@ def test_what_may_be_tried_again_says_when() -> None:
     assert retried == {
         errors.SinkFull,
         errors.DiskFull,
+        errors.BrokerFull,
+        errors.MemoryOverloaded,
         errors.TooManyWaiting,
         errors.TooManyStreams,
         errors.Draining,

@@ -1,6 +1,7 @@
 """Broker processes that a test starts, kills and starts again on the same directory and port.
 
 Two ways in, one handle: ``Launcher`` forks brokers within milliseconds, ``serve_command`` runs ``holdfast serve``.
+Neither keeps a ballast on the disk unless it is told to: there are many, and some look at what the directory takes up.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Launcher:
         log = data_dir.with_name(f"{data_dir.name}.log")
         ours, output = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        request = {"start": {"data_dir": str(data_dir), "listen": listen, **settings}}
+        request = {"start": {"data_dir": str(data_dir), "listen": listen, "disk_ballast_bytes": 0, **settings}}
         socket.send_fds(self._socket, [json.dumps(request).encode() + b"\n"], [output, errors])
         os.close(output)
         os.close(errors)
@@ -170,7 +171,7 @@ def serve_command(
         process = subprocess.Popen(
             [*before, *serve, "--log-level", "warning"],
             cwd=data_dir.parent,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, "HOLDFAST_DISK_BALLAST_BYTES": "0", **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,

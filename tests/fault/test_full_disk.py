@@ -14,12 +14,12 @@ from holdfast.broker.server import BrokerServer
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.client import Client, ClientSettings, DiskFull, HoldfastError, Record, RetryPolicy, SettleOutcome
 from tests.fault.process import BrokerProcess, serve_command
-from tests.fault.test_space import consume
+from tests.fault.test_space import consume, wait_until
 from tests.integration.cases.eventually import values_of
 
 SINK = "orders"
 MIB = 1 << 20
-DISK_BYTES, RESERVE_BYTES = 160 * MIB, 48 * MIB
+DISK_BYTES, RESERVE_BYTES, BALLAST_BYTES = 160 * MIB, 48 * MIB, 24 * MIB
 ONCE = ClientSettings(call_timeout_s=10.0, retry=RetryPolicy(tries_max=1))
 ROOM = 1 << 40
 
@@ -69,7 +69,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def serve(disk: Path) -> BrokerProcess:
     """A broker on the small disk."""
-    return serve_command(disk / "store", environment={"HOLDFAST_DISK_RESERVE_BYTES": str(RESERVE_BYTES)})
+    sizes = {"DISK_RESERVE": RESERVE_BYTES, "DISK_BALLAST": BALLAST_BYTES}
+    return serve_command(disk / "store", environment={f"HOLDFAST_{k}_BYTES": str(v) for k, v in sizes.items()})
+
+
+def ballast(disk: Path) -> int:
+    """Bytes that the broker keeps for a bad day."""
+    path = disk / "store" / "ballast"
+    return path.stat().st_blocks * 512 if path.exists() else 0
 
 
 def fill(client: Client) -> list[bytes]:
@@ -102,7 +109,7 @@ def test_x15_a_disk_that_records_have_filled_refuses_appends_until_records_are_a
             client.publish(SINK, [Record(b"works again")], partition=0)
         assert again.terminate() == 0
 
-    assert len(acknowledged) * MIB > (DISK_BYTES - RESERVE_BYTES) / 2
+    assert len(acknowledged) * MIB > (DISK_BYTES - RESERVE_BYTES - BALLAST_BYTES) / 2
     assert free > RESERVE_BYTES - 8 * MIB
     assert found == acknowledged
     assert taken in (len(acknowledged), len(acknowledged) + 1)
@@ -151,3 +158,40 @@ def refused(client: Client) -> HoldfastError:
             client.publish(SINK, [Record(b"x" * 1_000)], partition=0)
         except HoldfastError as refusal:
             return refusal
+
+
+@pytest.mark.slow
+def test_x15_a_start_on_a_full_disk_works_and_appends_come_back_when_somebody_makes_room(disk: Path) -> None:
+    """X15: killed while not a byte is left, started on that disk: the ballast goes first; acks free what they can."""
+    values = [b"%d" % number * MIB for number in range(10)]
+    with serve(disk) as broker, Client(broker.ready(), settings=ONCE) as client:
+        client.sinks.create(SINK)
+        client.publish(SINK, [Record(value) for value in values], partition=0)
+        wait_until(lambda: ballast(disk) >= BALLAST_BYTES, "a ballast")
+        fillers = fill_up(disk, 0)
+        broker.kill()
+    assert shutil.disk_usage(disk).free == 0
+
+    with serve(disk) as again, Client(again.ready(), settings=ONCE) as client:
+        held = ballast(disk)
+        found = values_of(client, SINK)
+        with pytest.raises(DiskFull) as refused:
+            client.publish(SINK, [Record(b"refused")], partition=0)
+        with client.publisher(SINK, linger_ms=0) as publisher:
+            waiting = publisher.send(b"waits")
+            taken = consume(client)
+            client.sinks.create("second")
+            client.sinks.delete("second")
+            early = waiting.done()
+            for filler in fillers:
+                filler.unlink()
+            receipt = waiting.result(30)
+        wait_until(lambda: ballast(disk) >= BALLAST_BYTES, "the ballast again")
+        stats = client.sinks.stats(SINK)
+        assert again.terminate() == 0
+
+    assert (held, found) == (0, values)
+    assert (refused.value.reason, refused.value.retry_after_s) == ("DISK_FULL", 1.0)
+    assert (taken, early) == (len(values), False)
+    assert receipt.first_offset == len(values)
+    assert stats.identity_ok

@@ -45,19 +45,21 @@ T = TypeVar("T")
 PLACES: Final = st.integers(0, 7)
 COUNTS: Final = st.integers(1, 5)
 SETTINGS: Final = st.builds(
-    lambda partitions, overflow, records, joined, realtime: replace(
+    lambda partitions, overflow, records, joined, realtime, age_s: replace(
         DEFAULTS,
         partitions=partitions,
         overflow=overflow,
         max_disk_cache=records,
         buffer_page_size=joined,
         realtime=realtime,
+        max_age_us=age_s * 1_000_000,
     ),
     st.integers(1, 2),
     st.sampled_from(Overflow),
     st.sampled_from([0, 8, 20]),
     st.sampled_from([1, 4, 256]),
     st.booleans(),
+    st.sampled_from([0, 0, 40]),
 )
 
 
@@ -129,6 +131,7 @@ class BufferMachine(RuleBasedStateMachine):
     async def appended(self, at: int, found: list[bytes], make: Coroutine[Any, Any, Append]) -> Append | None:
         """An append by any way, compared with the bound; None when it was refused."""
         chosen = self.buffer.settings
+        await self.trimmed()
         used, _ = usage(self.buffer.logs)
         fits = not chosen.max_disk_cache or used + len(found) <= chosen.max_disk_cache
         try:
@@ -142,6 +145,11 @@ class BufferMachine(RuleBasedStateMachine):
         if chosen.overflow == Overflow.DROP_OLDEST and not fits:
             self.check_drops()
         return append
+
+    async def trimmed(self) -> None:
+        """What is settled counts no longer."""
+        for log in self.buffer.logs:
+            await self.buffer.trim(log)
 
     def check_drops(self) -> None:
         """Nothing that could be dropped is left above the bound, but the newest page."""
@@ -202,6 +210,7 @@ class BufferMachine(RuleBasedStateMachine):
             pages = self.sequences.setdefault(partition, [])
             data = page(*found, partition=partition)
             sequence = pages[-1][0] + 1 if pages else 5
+            await self.trimmed()
             used, _ = usage(self.buffer.logs)
             bound = self.buffer.settings.max_disk_cache
             try:
@@ -257,12 +266,18 @@ class BufferMachine(RuleBasedStateMachine):
         lanes = self.hand.subscription.lanes
         for event in self.hand.events:
             if isinstance(event, Delivered):
+                self.check_age(event)
                 self.model[event.partition].delivered(event)
             elif isinstance(event, GapMet):
                 self.model[event.partition].gap_met(event)
             elif isinstance(event, Revoked):
                 self.model[event.partition].revoked(event, lanes[event.partition].owner_epoch)
         self.hand.events.clear()
+
+    def check_age(self, event: Delivered) -> None:
+        """Nothing is sent that is too old: it was noticed right when it was sent."""
+        oldest_us, chosen = self.buffer.age_now_us() - self.buffer.settings.max_age_us, self.buffer.settings
+        assert not chosen.max_age_us or all(entry.age_us >= oldest_us for entry, _ in event.pages)
 
     @rule(at=PLACES, records=st.sampled_from([None, None, 1, 3]))
     def deliver(self, at: int, records: int | None) -> None:
@@ -357,6 +372,30 @@ class BufferMachine(RuleBasedStateMachine):
             assert all(lane.deadline() is None or self.clock.now < (lane.deadline() or 0.0) for lane in lanes)
 
         self.run(work())
+
+    @rule()
+    def sweep_what_is_too_old(self) -> None:
+        async def work() -> None:
+            await self.confirm()
+            before = sum(log.head.removed_records for log in self.buffer.logs)
+            await self.broker.expirer.sweep(self.buffer)
+            self.notice()
+            if sum(log.head.removed_records for log in self.buffer.logs) > before:  # it waits for its drops
+                for model in self.model:
+                    model.durable()
+            for log in self.buffer.logs:
+                oldest_us = self.buffer.age_now_us() - self.buffer.settings.max_age_us
+                flying = self.buffer.in_flight(log.number)
+                old = [e for e in log.first_entries() if e.age_us < oldest_us and e.base not in flying]
+                assert not old or not self.buffer.settings.max_age_us
+
+        self.run(work())
+
+    @rule(hours=st.sampled_from([-1, 1, 24 * 365]))
+    def jump_the_wall_clock(self, hours: int) -> None:
+        age_us = self.buffer.age_now_us()
+        self.clock.wall = max(1, self.clock.wall + hours * 3_600_000_000)
+        assert self.buffer.age_now_us() == age_us
 
     @rule()
     def lose_the_consumer(self) -> None:

@@ -35,3 +35,10 @@ def tune() -> None:
     for name, value in _MALLOC.items():
         if not mallopt(name, value):
             _log.debug("malloc did not take a setting name=%d value=%d", name, value)
+
+
+def give_memory_back() -> None:
+    """Give free memory back to the system now, where the C library can: `tune` lets it keep what is free."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import grpc.aio
@@ -22,14 +23,17 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
-from holdfast.broker.process import tune
+from holdfast.broker.process import give_memory_back, tune
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.sink_service import SinkServicer
+from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
+from holdfast.broker.runtime.memory import measure
 from holdfast.broker.settings import BrokerSettings, address, load
+from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
 from holdfast.broker.storage.memory import MemoryStore
@@ -78,10 +82,22 @@ class Serving:
                 tail_bytes=settings.tail_bytes,
                 record_bytes=settings.record_bytes_max,
                 disk_reserve=settings.disk_reserve_bytes,
+                stored_bytes=settings.max_broker_bytes,
+                clock_step_us=int(settings.max_clock_step_s * 1_000_000),
+                memory_high_watermark=settings.memory_high_watermark,
             ),
             sink_defaults=settings.sink_defaults.to_core(),
             instruments=self.instruments,
             on_fenced=lambda _: self.fenced.set(),
+            measure_memory=measure,
+            on_memory=give_memory_back,
+            ballast=BallastKeeper(
+                Ballast(Path(data_dir)),
+                size=settings.disk_ballast_bytes,
+                reserve_bytes=settings.disk_reserve_bytes,
+            )
+            if data_dir
+            else None,
         )
         self._identity = Identity(
             version=version("holdfast"),

@@ -42,6 +42,9 @@ class SinkDefaults(BaseModel):
     ack_deadline_s: float = 30.0
     writer_ttl_s: float = 86_400.0
     realtime: bool = True
+    max_age_s: float = 0.0
+    clean_cache_at_stop: bool = False
+    memory_overload_protection: bool = True
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""
@@ -84,6 +87,18 @@ class BrokerSettings(BaseSettings):
     record_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=8 << 20)
     disk_reserve_bytes: int = Field(default=512 << 20, ge=0, le=1 << 40)
     """Room on the disk below which appends are refused: what the store itself may need to go on and to start again."""
+
+    disk_ballast_bytes: int = Field(default=64 << 20, ge=0, le=1 << 30)
+    """Room allocated in the data directory that a start on a full disk gives up first; 0 for none."""
+
+    max_broker_bytes: int = Field(default=0, ge=0, le=1 << 62)
+    """Bytes of stored pages of all sinks together, above which appends are refused; 0 for no bound."""
+
+    memory_high_watermark: float = Field(default=0.8, ge=0.05, le=1.0)
+    """Part of the machine's or the control group's memory above which the broker holds less of it."""
+
+    max_clock_step_s: float = Field(default=604_800.0, ge=0.0, le=3.2e8)
+    """Step of the wall clock while the broker was down that makes records older; a larger one does not."""
 
     drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
     """How long a stop waits for calls that are under way."""

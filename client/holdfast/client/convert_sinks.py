@@ -29,6 +29,8 @@ PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "clean_cache_at_stop",
+    "memory_overload_protection",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -38,6 +40,7 @@ DURATIONS: Final = {
         "retry_backoff_max",
         "ack_deadline",
         "writer_ttl",
+        "max_age",
     )
 }
 OVERFLOWS: Final = {
@@ -98,6 +101,9 @@ def sink(message: sink_pb2.Sink) -> Sink:
             ack_deadline_s=seconds(settings.ack_deadline),
             writer_ttl_s=seconds(settings.writer_ttl),
             realtime=settings.realtime,
+            max_age_s=seconds(settings.max_age),
+            clean_cache_at_stop=settings.clean_cache_at_stop,
+            memory_overload_protection=settings.memory_overload_protection,
         ),
         created_at=moment(message.created_at),
     )

@@ -8,7 +8,8 @@
     ├── NotFound              SinkNotFound, SubscriptionNotFound
     ├── AlreadyExists         SinkExists
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced
-    ├── ResourceExhausted     SinkFull, DiskFull, TooManyWaiting, TooManySinks, TooManyStreams
+    ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
+    │                         TooManySinks, TooManyStreams
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict
     ├── DataLoss              PageQuarantined, GapError
@@ -84,7 +85,7 @@ class InvalidName(InvalidArgument):
 
 
 class InvalidSetting(InvalidArgument):
-    """A setting is unknown, has a wrong value, or is fixed at creation."""
+    """A setting is unknown or has a wrong value, or there would be fewer partitions than there are."""
 
     default_reason = "INVALID_SETTING"
 
@@ -213,6 +214,18 @@ class DiskFull(ResourceExhausted):
     """The broker's disk is full up to its reserve. Free some; appends come back by themselves."""
 
     default_reason = "DISK_FULL"
+
+
+class BrokerFull(ResourceExhausted):
+    """All sinks together hold as much as the broker may. A publisher waits and tries again by itself."""
+
+    default_reason = "BROKER_FULL"
+
+
+class MemoryOverloaded(ResourceExhausted):
+    """The broker's memory is over its high watermark. A publisher waits and tries again by itself."""
+
+    default_reason = "MEMORY_OVERLOADED"
 
 
 class TooManyWaiting(ResourceExhausted):

@@ -58,6 +58,9 @@ class SinkOptions(TypedDict, total=False):
     ack_deadline_s: float
     writer_ttl_s: float
     realtime: bool
+    max_age_s: float
+    clean_cache_at_stop: bool
+    memory_overload_protection: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class SinkSettings:
     """All settings of a sink, defaults filled in by the broker."""
 
     partitions: int
-    """1 to 1024; fixed at creation."""
+    """1 to 1024; can grow, and keys change their partition then."""
 
     buffer_page_size: int
     """Bound in records for a page that joins small publishes."""
@@ -94,6 +97,15 @@ class SinkSettings:
 
     realtime: bool
     """Serve readers at the head from memory."""
+
+    max_age_s: float
+    """How old a record may become unsettled; 0 is for ever. What is older is dropped, counted, with a gap."""
+
+    clean_cache_at_stop: bool
+    """A clean stop of the broker empties the sink, counted, with a gap."""
+
+    memory_overload_protection: bool
+    """Refuse appends that would make more bytes wait while the broker's memory is over its high watermark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ class DropReason(StrEnum):
     UNSPECIFIED = "UNSPECIFIED"
     OVERFLOW = "OVERFLOW"
     CORRUPT = "CORRUPT"
+    EXPIRED = "EXPIRED"
+    """Older than the sink's ``max_age``."""
+    CLEANED_AT_STOP = "CLEANED_AT_STOP"
+    """The broker was stopped and the sink has ``clean_cache_at_stop``."""
 
 
 class SettleOutcome(StrEnum):

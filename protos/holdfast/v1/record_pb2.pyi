@@ -27,6 +27,8 @@ class DropReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DROP_REASON_UNSPECIFIED: _ClassVar[DropReason]
     DROP_REASON_OVERFLOW: _ClassVar[DropReason]
     DROP_REASON_CORRUPT: _ClassVar[DropReason]
+    DROP_REASON_EXPIRED: _ClassVar[DropReason]
+    DROP_REASON_CLEANED_AT_STOP: _ClassVar[DropReason]
 DURABILITY_UNSPECIFIED: Durability
 DURABILITY_MEMORY: Durability
 DURABILITY_PROCESS: Durability
@@ -36,6 +38,8 @@ ENCODING_RECORDS: Encoding
 DROP_REASON_UNSPECIFIED: DropReason
 DROP_REASON_OVERFLOW: DropReason
 DROP_REASON_CORRUPT: DropReason
+DROP_REASON_EXPIRED: DropReason
+DROP_REASON_CLEANED_AT_STOP: DropReason
 
 class Header(_message.Message):
     __slots__ = ("key", "value")

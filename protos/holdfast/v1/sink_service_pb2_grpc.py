@@ -125,7 +125,8 @@ class SinkServiceServicer(object):
         """Changes the settings named by the field mask; the rest stays.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
-        - `INVALID_ARGUMENT` / `INVALID_SETTING`: a wrong value, an unknown path, or a setting fixed at creation.
+        - `INVALID_ARGUMENT` / `INVALID_SETTING`: a wrong value, an unknown path, or fewer partitions.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_SINKS`: the broker has as many partitions as it may.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

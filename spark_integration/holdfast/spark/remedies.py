@@ -29,6 +29,7 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         "sink's limits, or raise the option delivery_timeout_s.",
     ),
     (errors.DiskFull, "Free room on the broker's disk; then run this again."),
+    (errors.BrokerFull, "Let the targets of the broker's sinks catch up, or raise its max_broker_bytes."),
     (
         errors.DeliveryTimeout,
         "Ask the broker with: holdfast info --endpoint {endpoint}; raise the option delivery_timeout_s when it may be "

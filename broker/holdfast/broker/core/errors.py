@@ -7,7 +7,7 @@
     ├── NotFound           SinkNotFound, SubscriptionNotFound
     ├── Conflict           SinkExists, SinkNotEmpty
     ├── Exhausted          try again after `retry_after_s`
-    │   └── SinkFull, DiskFull, TooManyWaiting, TooManySinks, TooManyStreams
+    │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
     ├── Superseded         somebody newer has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced
@@ -226,6 +226,30 @@ class TooManyWaiting(Exhausted):
 
     def __init__(self, waiting: int, bound: int) -> None:
         super().__init__(f"{waiting} bytes wait for their sync; the bound is {bound}", waiting=waiting, bound=bound)
+
+
+class BrokerFull(Exhausted):
+    """All sinks together hold as much as the broker may. Let one be delivered, or raise the bound."""
+
+    reason = "BROKER_FULL"
+    retry_after_s = 1.0
+
+    def __init__(self, used: int, bound: int) -> None:
+        super().__init__(f"the sinks hold {used} bytes; max_broker_bytes is {bound}", used=used, bound=bound)
+
+
+class MemoryOverloaded(Exhausted):
+    """The broker's memory is over its high watermark, so fewer bytes may wait. Appends come back by themselves."""
+
+    reason = "MEMORY_OVERLOADED"
+    retry_after_s = 0.25
+
+    def __init__(self, waiting: int, bound: int) -> None:
+        super().__init__(
+            f"memory is over its high watermark: {waiting} bytes wait for their sync, the bound is {bound}",
+            waiting=waiting,
+            bound=bound,
+        )
 
 
 class TooManySinks(Exhausted):

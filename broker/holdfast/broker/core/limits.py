@@ -37,6 +37,13 @@ def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
     return records, size
 
 
+def fits(settings: SinkSettings, logs: Sequence[PartitionLog], records: int, size: int) -> bool:
+    """Whether an append fits beside all that is there."""
+    used_records, used_bytes = usage(logs)
+    counted = not settings.max_disk_cache or used_records + records <= settings.max_disk_cache
+    return counted and used_bytes + size <= settings.max_total_bytes
+
+
 def admit(
     sink: str,
     settings: SinkSettings,

@@ -47,6 +47,8 @@ class DropReason(IntEnum):
 
     OVERFLOW = 1
     CORRUPT = 2
+    EXPIRED = 3
+    CLEANED_AT_STOP = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ class SinkSettings:
     ack_deadline_us: int = 30 * SECOND_US
     writer_ttl_us: int = 24 * _HOUR_US
     realtime: bool = True
+    max_age_us: int = 0
+    clean_cache_at_stop: bool = False
+    memory_overload_protection: bool = True
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -52,13 +55,19 @@ class SinkSettings:
         return self
 
     def problems(self) -> Iterable[InvalidSetting]:
-        """Yield every wrong setting."""
-        for name, (low, high, allowed) in _BOUNDS.items():
+        """Yield every wrong setting: one of another type, as a stored value may be, is told once."""
+        strange = {name for name in SETTING_NAMES if not _fits(getattr(self, name), getattr(DEFAULTS, name))}
+        for name in SETTING_NAMES:
+            low, high, allowed = _BOUNDS.get(name, (None, None, _ALLOWED.get(name, "true or false")))
             value = getattr(self, name)
-            if not low <= value <= high:
+            if name in strange or (low is not None and high is not None and not low <= value <= high):
                 yield InvalidSetting(name, value, allowed)
-        if self.overflow not in set(Overflow):
-            yield InvalidSetting("overflow", self.overflow, "DROP_OLDEST or REJECT")
+        if "overflow" not in strange and self.overflow not in set(Overflow):
+            yield InvalidSetting("overflow", self.overflow, _ALLOWED["overflow"])
+        if "max_age_us" not in strange and 0 < self.max_age_us < SECOND_US:
+            yield InvalidSetting("max_age_us", self.max_age_us, _BOUNDS["max_age_us"][2])
+        if strange & {"retry_backoff_min_us", "retry_backoff_max_us"}:
+            return
         if self.retry_backoff_max_us < self.retry_backoff_min_us:
             yield InvalidSetting(
                 "retry_backoff_max_us",
@@ -76,10 +85,12 @@ class SinkSettings:
         return replace(self, **mended), wrong
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
-        """Return the settings with ``values`` in them, checked. `partitions` cannot change."""
-        if values.get("partitions", self.partitions) != self.partitions:
-            raise InvalidSetting("partitions", values["partitions"], f"as at creation: {self.partitions}")
-        return replace(self, **values).checked()
+        """Return the settings with ``values`` in them, checked. `partitions` can only grow."""
+        changed = replace(self, **values).checked()
+        if changed.partitions < self.partitions:
+            allowed = f"{self.partitions} to 1024: partitions can be added, never removed"
+            raise InvalidSetting("partitions", changed.partitions, allowed)
+        return changed
 
     def differences(self, other: SinkSettings) -> str:
         """Name what differs, for people."""
@@ -100,11 +111,23 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "retry_backoff_max_us": (1_000, 24 * _HOUR_US, "1 ms to 24 h"),
     "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
     "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
+    "max_age_us": (0, 3_650 * 24 * _HOUR_US, "0 (for ever) or 1 s to 3,650 d"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
 }
 
+_ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT"}
+
 DEFAULTS: Final = SinkSettings()
 SETTING_NAMES: Final = tuple(field.name for field in fields(SinkSettings))
+
+
+def _fits(value: object, default: object) -> bool:
+    """Whether a value has the type of a setting: a number is never taken for a truth, a truth never for a number."""
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return isinstance(value, int if isinstance(default, int) else type(default))
 
 
 def sink_name(name: str) -> str:

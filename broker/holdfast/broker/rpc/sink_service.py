@@ -47,10 +47,8 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
         )
 
     async def UpdateSink(self, request: pb.UpdateSinkRequest, context: Any) -> pb.UpdateSinkResponse:
-        self._broker.check_serving()
-        buffer = self._broker.sink(request.name)
         values = convert.masked(request.settings, request.update_mask, self._broker.sink_defaults)
-        await buffer.change(buffer.settings.changed(values))
+        buffer = await self._broker.change(request.name, values)
         return pb.UpdateSinkResponse(sink=convert.sink(buffer.record))
 
     async def DeleteSink(self, request: pb.DeleteSinkRequest, context: Any) -> pb.DeleteSinkResponse:

@@ -22,6 +22,7 @@ _DURATIONS: Final = {
     "retry_backoff_max": "retry_backoff_max_us",
     "ack_deadline": "ack_deadline_us",
     "writer_ttl": "writer_ttl_us",
+    "max_age": "max_age_us",
 }
 _PLAIN: Final = (
     "partitions",
@@ -31,6 +32,8 @@ _PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "clean_cache_at_stop",
+    "memory_overload_protection",
 )
 PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow")
 """Every setting that the wire names; the same as the core's, by a test."""

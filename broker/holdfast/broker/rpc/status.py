@@ -37,6 +37,8 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.SinkNotEmpty: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SinkFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.BrokerFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.MemoryOverloaded: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManyWaiting: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManySinks: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManyStreams: grpc.StatusCode.RESOURCE_EXHAUSTED,

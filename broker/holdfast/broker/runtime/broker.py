@@ -10,8 +10,8 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import (
@@ -24,15 +24,20 @@ from holdfast.broker.core.errors import (
     TooManyStreams,
 )
 from holdfast.broker.core.log import Head, PartitionLog, Tail
-from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.settings import SinkSettings, sink_name
 from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord
+from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
-from holdfast.broker.runtime.clock import AgeClock, Clock
+from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
+from holdfast.broker.runtime.emptying import empty
+from holdfast.broker.runtime.expiry import Expirer
 from holdfast.broker.runtime.instruments import Instruments
+from holdfast.broker.runtime.memory import MemoryGuard, Reading
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.publishing import Writers
+from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.stats import lane_states
 from holdfast.broker.runtime.store import Journal
@@ -81,6 +86,12 @@ class Bounds:
     tail_bytes: int = 64 << 20
     record_bytes: int = 8 << 20
     disk_reserve: int = 0
+    stored_bytes: int = 0
+    """Of pages of all sinks; 0 is no bound."""
+    clock_step_us: int = MAX_CLOCK_STEP_US
+    """Step of the wall clock between two runs that is believed; a larger one makes nothing older."""
+    memory_high_watermark: float = 0.8
+    """Part of the memory that the process may have, above which it holds less."""
 
 
 class Broker:
@@ -96,7 +107,11 @@ class Broker:
         sink_defaults: SinkSettings | None = None,
         instruments: Instruments | None = None,
         on_fenced: Callable[[StoreFenced], None] = lambda _: None,
+        measure_memory: Callable[[], Sequence[Reading]] = list,
+        on_memory: Callable[[], None] = lambda: None,
+        ballast: BallastKeeper | None = None,
     ) -> None:
+        """``on_memory`` is called when memory was given up, to give it back to the system."""
         self.bounds = bounds or Bounds()
         self.sink_defaults = sink_defaults or SinkSettings()
         self.clock = clock
@@ -108,7 +123,8 @@ class Broker:
         self._journal = journal
         self._next_sink = found.next_sink
         meter = instruments or Instruments()
-        age = AgeClock(clock, *found.age_us)
+        youngest = max((tail.age_us for sink in found.sinks for tail in sink.tails.values()), default=0)
+        age = AgeClock(clock, *found.age_us, max_step_us=self.bounds.clock_step_us, at_least_us=youngest)
         if age.rejected_step_us:
             _log.warning("clock jumped while the broker was down seconds=%d", age.rejected_step_us // 1_000_000)
         self.committer = Committer(
@@ -122,14 +138,33 @@ class Broker:
             on_synced=meter.synced,
         )
         self.reclaimer = Reclaimer(journal, self.committer, found.due)
+        self._on_memory = on_memory
+        self._ballast = ballast
+        self.memory = MemoryGuard(
+            measure_memory,
+            high_watermark=self.bounds.memory_high_watermark,
+            waiting_bytes_max=self.bounds.waiting_bytes,
+            on_change=self._memory_changed,
+        )
+        self.quota = Quota(self.bounds.stored_bytes)
         self.services = Services(
-            clock, age, self.committer, self.reclaimer, Pages(journal, self.tail), meter, found.start_count
+            clock,
+            age,
+            self.committer,
+            self.reclaimer,
+            Pages(journal, self.tail),
+            meter,
+            found.start_count,
+            self.quota,
+            self.memory,
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
         for stored in found.sinks:
             self._add_stored(stored)
+        self.expirer = Expirer(self.sinks.values, self.services.pages)
         self._sweeper: asyncio.Task[None] | None = None
+        self._expiring: asyncio.Task[None] | None = None
         self._deletions: set[asyncio.Future[None]] = set()
 
     def _fenced(self, then: Callable[[StoreFenced], None]) -> Callable[[StoreFenced], None]:
@@ -141,6 +176,9 @@ class Broker:
 
     def _add_stored(self, stored: StoredSink) -> None:
         settings, wrong = stored.record.settings.corrected()
+        found = [*stored.tails, *stored.heads, *(partition for _, partition in stored.cursors)]
+        if wrong and max(found, default=0) >= settings.partitions:  # no partition is lost by a correction
+            settings = replace(settings, partitions=max(found) + 1)
         for problem in wrong:
             _log.warning("stored setting was corrected sink=%s problem=%s", stored.record.name, problem)
         record = SinkRecord(
@@ -170,6 +208,12 @@ class Broker:
         self.committer.start()
         self.reclaimer.start()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="holdfast-sweeper")
+        self._expiring = asyncio.get_running_loop().create_task(self.expirer.run(self._ended), name="holdfast-expirer")
+
+    def _memory_changed(self, overloaded: bool) -> None:
+        self.tail.bound(0 if overloaded else self.bounds.tail_bytes)
+        if overloaded:
+            self._on_memory()
 
     async def _sweep(self) -> None:
         while not self._ended.is_set():
@@ -184,6 +228,9 @@ class Broker:
                     if self.services.instruments.wants_lag:
                         await self._measure(buffer)
                 self.committer.look_at_disk()
+                self.memory.look()
+                if self._ballast is not None:
+                    await self._ballast.look(self._journal.free_bytes())
                 self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
 
     async def _measure(self, buffer: Buffer) -> None:
@@ -218,8 +265,7 @@ class Broker:
             return existing, False
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
-        if sum(len(b.logs) for b in self.sinks.values()) + settings.partitions > self.bounds.partitions:
-            raise TooManySinks("partitions", self.bounds.partitions)
+        self._admit_partitions(settings.partitions)
         record = SinkRecord(self._next_sink, name, secrets.token_hex(8), settings, self.clock.wall_us())
         self._next_sink += 1
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
@@ -228,6 +274,21 @@ class Broker:
         await asyncio.shield(buffer.created)
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
         return buffer, True
+
+    def _admit_partitions(self, more: int) -> None:
+        if sum(len(b.logs) for b in self.sinks.values()) + more > self.bounds.partitions:
+            raise TooManySinks("partitions", self.bounds.partitions)
+
+    async def change(self, name: str, values: Mapping[str, Any]) -> Buffer:
+        """Change settings of a sink, durably."""
+        self.check_serving()
+        buffer = self.sink(name)
+        settings = buffer.settings.changed(values)
+        if settings.partitions > len(buffer.logs):
+            self._admit_partitions(settings.partitions - len(buffer.logs))
+            _log.warning("sink grows sink=%s partitions=%d: keys change their partition", name, settings.partitions)
+        await buffer.change(settings)
+        return buffer
 
     async def delete(self, name: str, *, force: bool) -> None:
         """Delete a sink with all that it holds."""
@@ -290,11 +351,24 @@ class Broker:
         await asyncio.gather(*self._deletions, return_exceptions=True)
         for buffer in self.sinks.values():
             await buffer.close()
-        if self._sweeper is not None:
-            await self._sweeper
+        for task in (self._sweeper, self._expiring):
+            if task is not None:
+                await task
+        await self._clean()
         if self.committer.fenced is None:
             self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
         await self.reclaimer.close()
         await self.committer.close()
         self.services.pages.close()
         self._journal.close()
+
+    async def _clean(self) -> None:
+        """Empty the sinks that are to be empty after a clean stop."""
+        for buffer in self.sinks.values():
+            if buffer.settings.clean_cache_at_stop and self.committer.fenced is None:
+                try:
+                    dropped = await empty(buffer, self.services.pages, DropReason.CLEANED_AT_STOP)
+                except StoreFenced as damage:
+                    _log.error("sink was not emptied sink=%s cause=%s", buffer.name, damage)
+                else:
+                    _log.info("sink was emptied at the stop sink=%s records=%d", buffer.name, dropped)

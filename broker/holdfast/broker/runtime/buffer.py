@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.limits import Wait, admit
+from holdfast.broker.core.limits import Wait, admit, fits
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry, Incoming
 from holdfast.broker.core.ranges import Range
@@ -39,8 +39,10 @@ from holdfast.broker.runtime.clock import AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.group import Append, Lineup
 from holdfast.broker.runtime.instruments import Instruments
+from holdfast.broker.runtime.memory import MemoryGuard
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
+from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.subscription import Subscription
 
@@ -59,6 +61,8 @@ class Services:
     pages: Pages
     instruments: Instruments
     start_count: int
+    quota: Quota
+    memory: MemoryGuard
 
 
 class Buffer:
@@ -73,6 +77,7 @@ class Buffer:
     ) -> None:
         self.record = record
         self.logs = list(logs)
+        services.quota.take(sum(log.size for log in self.logs))
         self._services = services
         self.deleted = False
         self.gone = asyncio.Event()
@@ -143,12 +148,23 @@ class Buffer:
         return self._services.committer.write([PutSink(self.record)])
 
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
-        """Take new settings; they hold from now on."""
+        """Take new settings; they hold from now on. Further partitions are there at once."""
         self.record = replace(self.record, settings=settings)
+        self._grow(settings.partitions)
         for subscription in self.subscriptions.values():
             for lane in subscription.lanes:
                 lane.settings = lane.resend.settings = settings
         return self._services.committer.write([PutSink(self.record)])
+
+    def _grow(self, partitions: int) -> None:
+        if partitions <= len(self.logs):
+            return
+        added = [PartitionLog(number) for number in range(len(self.logs), partitions)]
+        self._lineups += [Lineup(self.record.id, log, self._committed) for log in added]
+        self.logs += added
+        for subscription in self.subscriptions.values():
+            subscription.grow([Lane(Cursor(), self.settings) for _ in added], self.record.paused)
+        self.changed.fire()
 
     @property
     def pending(self) -> int:
@@ -169,6 +185,7 @@ class Buffer:
         self.gone.set()
         await self.settled_in()
         await self.close()
+        self._services.quota.give(sum(log.size for log in self.logs))
         self.changed.fire()
         await self._services.committer.write([DropSink(self.record.id)])
         whole = [Due(self.record.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
@@ -211,7 +228,12 @@ class Buffer:
             if self.deleted:
                 raise SinkNotFound(self.name)
             self._services.committer.admit(size)
-            in_flight = [frozenset(self._in_flight(log.number)) for log in self.logs] if self._may_drop else []
+            if self.settings.memory_overload_protection:
+                self._services.memory.admit(self._services.committer.waiting_bytes, size)
+            if not fits(self.settings, self.logs, records, size):
+                for log in self.logs:
+                    await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
+            in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if self._may_drop else []
             decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
             if isinstance(decision, Wait):
                 if decision.load is None:
@@ -219,6 +241,7 @@ class Buffer:
                 else:
                     await self._services.pages.load_more(self.record.id, self.logs[decision.load])
             elif not decision:
+                self._services.quota.admit(size)  # after the sink's own drops, which make room in it too
                 return
             else:
                 for log in self.logs:
@@ -230,7 +253,8 @@ class Buffer:
     def _may_drop(self) -> bool:
         return self.settings.overflow == 1
 
-    def _in_flight(self, partition: int) -> set[int]:
+    def in_flight(self, partition: int) -> set[int]:
+        """Base offsets of the pages that somebody has in flight."""
         found: set[int] = set()
         for subscription in self.subscriptions.values():
             found |= subscription.bases_in_flight(partition)
@@ -239,6 +263,7 @@ class Buffer:
     def _queue(self, page: Incoming, slot_at: Callable[[int], PutSlot] | None) -> Append:
         log = self.logs[page.partition]
         first = log.reserve(page.record_count, len(page.body))
+        self._services.quota.take(len(page.body))
         append = Append(
             page=page,
             first=first,
@@ -308,6 +333,7 @@ class Buffer:
             writes += [PutDue(item) for item in due]
         for entry in entries:
             self._services.pages.tail.drop(entry.number)
+        self._services.quota.give(sum(entry.size for entry in entries))
         synced = self._services.committer.write(writes)
         synced.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
         return synced
@@ -324,11 +350,12 @@ class Buffer:
             while self._trim_due:
                 log = self.logs[self._trim_due.pop()]
                 try:
-                    await self._trim(log)
+                    await self.trim(log)
                 except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
                     _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
-    async def _trim(self, log: PartitionLog) -> None:
+    async def trim(self, log: PartitionLog) -> None:
+        """Remove the first pages, as far as all subscriptions have settled them."""
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
             settled = min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())

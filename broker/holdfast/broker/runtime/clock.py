@@ -69,13 +69,25 @@ class FakeClock:
 class AgeClock:
     """Microseconds on a clock that no change of the wall clock moves while the broker runs."""
 
-    def __init__(self, clock: Clock, stored_age_us: int, stored_wall_us: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        stored_age_us: int,
+        stored_wall_us: int,
+        *,
+        max_step_us: int = MAX_CLOCK_STEP_US,
+        at_least_us: int = 0,
+    ) -> None:
+        """``max_step_us``: the largest step of the wall clock that is believed.
+
+        ``at_least_us``: the youngest stamp that was given out.
+        """
         step = clock.wall_us() - stored_wall_us
-        self.rejected_step_us = 0 if stored_wall_us == 0 or 0 <= step <= MAX_CLOCK_STEP_US else step
+        self.rejected_step_us = 0 if stored_wall_us == 0 or 0 <= step <= max_step_us else step
         """The wall clock's step since the last run, when it was not believed; else 0."""
         believed = step if stored_wall_us and not self.rejected_step_us else 0
         self._clock = clock
-        self._base_us = stored_age_us + believed
+        self._base_us = max(stored_age_us + believed, at_least_us)
         self._from = clock.monotonic()
 
     def now_us(self) -> int:

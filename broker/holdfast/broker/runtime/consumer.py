@@ -125,6 +125,8 @@ class Consumer:
                     return None  # it failed: the store is fenced
                 await asyncio.wait([drop])
                 continue
+            if subscription.expire(partition, entries):
+                continue
             chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
             if not chosen and place == _place(lane):
                 return None

@@ -80,7 +80,8 @@ async def _fronts(buffer: Buffer, subscription: Subscription) -> list[list[Entry
 
 
 def _lane_states(buffer: Buffer, subscription: Subscription, fronts: list[list[Entry]]) -> list[LaneState]:
-    return [_lane_state(buffer, subscription, log.number, fronts[log.number]) for log in buffer.logs]
+    # A partition that was added while the fronts were read is in the next answer.
+    return [_lane_state(buffer, subscription, partition, front) for partition, front in enumerate(fronts)]
 
 
 def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entries: list[Entry]) -> LaneState:

@@ -22,6 +22,7 @@ from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.writes import PutCursor
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
+from holdfast.broker.runtime.expiry import expire_upcoming
 from holdfast.broker.runtime.pages import EntryReader
 from holdfast.broker.runtime.pulling import Pullers
 
@@ -64,6 +65,10 @@ class Subscription:
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
         """See ``Buffer.unsynced_drop``."""
         return self._buffer.unsynced_drop(partition)
+
+    def expire(self, partition: int, entries: Sequence[Entry]) -> bool:
+        """Drop what is too old of the pages that are next; whether there was any."""
+        return expire_upcoming(self._buffer, partition, entries)
 
     def partition_of(self, lane: Lane) -> int:
         return self._partition[id(lane)]
@@ -329,6 +334,15 @@ class Subscription:
     def bases_in_flight(self, partition: int) -> set[int]:
         """Offsets at which pages in flight begin, or lie."""
         return self.lanes[partition].pages_in_flight()
+
+    def grow(self, lanes: Sequence[Lane], paused: str | None) -> None:
+        """Take in partitions that the sink has got."""
+        for lane in lanes:
+            self._partition[id(lane)] = len(self.lanes)
+            self.lanes.append(lane)
+            if paused is not None:
+                lane.pause(paused)
+        self._balance()
 
     def pause(self, reason: str) -> None:
         """Stop sending; what is in flight comes again after ``resume``."""

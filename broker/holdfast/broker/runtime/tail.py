@@ -20,6 +20,11 @@ class Tail:
         """Keep a page that has just become durable."""
         self._pages[number] = body
         self.size += len(body.data)
+        self.bound(self.bytes_max)
+
+    def bound(self, bytes_max: int) -> None:
+        """Hold so much from now on."""
+        self.bytes_max = bytes_max
         while self.size > self.bytes_max and self._pages:
             _, old = self._pages.popitem(last=False)
             self.size -= len(old.data)

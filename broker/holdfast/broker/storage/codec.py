@@ -84,10 +84,16 @@ def encode_sink(sink: SinkRecord) -> bytes:
 
 
 def decode_sink(value: bytes) -> SinkRecord:
-    """Settings that this version does not know are left out; those that are missing take their default."""
+    """Settings that this version does not know are left out; those that are missing take their default.
+
+    A value of a wrong type stays as it is, for ``SinkSettings.corrected`` to tell of.
+    """
     try:
         stored = json.loads(_open(value))
-        known = {name: stored["settings"][name] for name in SETTING_NAMES if name in stored["settings"]}
+        settings = stored["settings"]
+        if not isinstance(settings, dict):
+            settings = {"partitions": [settings]}  # no number of partitions, whatever it is
+        known = {name: settings[name] for name in SETTING_NAMES if name in settings}
         return SinkRecord(**{**stored, "settings": SinkSettings(**known)})
     except (ValueError, KeyError, TypeError) as error:
         raise Undecodable(f"not a sink: {error}") from error

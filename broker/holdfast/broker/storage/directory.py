@@ -4,6 +4,7 @@
     owner.json    who has the store open; locked for as long as it is
     db/           RocksDB
     bulk/         files of pages, see ``bulk_file``
+    ballast       room that a start on a full device gives up first; see ``ballast``
     synced        how far the log was synced; see ``synced``
 
 The lock is the operating system's and ends with the process, however that ends: a file left behind by
@@ -21,6 +22,8 @@ from datetime import UTC, datetime
 from errno import ENOTDIR
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.storage.ballast import NAME as BALLAST
+from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
 
 if TYPE_CHECKING:
@@ -46,8 +49,10 @@ class StoreDirectory:
         self.bulk: Final = path / "bulk"
         self.synced: Final = path / "synced"
         make_directory(path)
-        self._lock: int | None = _take_ownership(path / "owner.json", directory=path)
+        self._lock: int | None = _lock(path / "owner.json", directory=path)
         try:
+            Ballast(path).release_where_full()
+            _sign(self._lock)
             self._check_format()
             self._check_database()
             make_directory(self.database)
@@ -61,6 +66,8 @@ class StoreDirectory:
         seen: dict[tuple[int, int], int] = {}
         for folder, _, names in os.walk(self.path):
             for name in names:
+                if name == BALLAST:
+                    continue  # it is no data
                 try:
                     found = os.lstat(os.path.join(folder, name))
                 except FileNotFoundError:
@@ -128,7 +135,7 @@ def _write_durably(path: Path, content: bytes) -> None:
     sync_path(path.parent)
 
 
-def _take_ownership(path: Path, *, directory: Path) -> int:
+def _lock(path: Path, *, directory: Path) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,6 +146,10 @@ def _take_ownership(path: Path, *, directory: Path) -> int:
     except BaseException:
         os.close(handle)
         raise
+    return handle
+
+
+def _sign(handle: int) -> None:
     owner = {
         "pid": os.getpid(),
         "host": socket.gethostname(),
@@ -146,7 +157,6 @@ def _take_ownership(path: Path, *, directory: Path) -> int:
     }
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(owner).encode() + b"\n", 0)
-    return handle
 
 
 def _owner_pid(content: bytes) -> int | None:

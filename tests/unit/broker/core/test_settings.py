@@ -59,6 +59,10 @@ def test_the_defaults_are_good() -> None:
         ("retry_backoff_factor", float("inf")),
         ("ack_deadline_us", 99_999),
         ("writer_ttl_us", 1),
+        ("max_age_us", -1),
+        ("max_age_us", 999_999),
+        ("max_age_us", 3_651 * 86_400_000_000),
+        ("clean_cache_at_stop", 1),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name_its_value_and_what_is_allowed(name: str, value: Any) -> None:
@@ -86,11 +90,37 @@ def test_good_stored_values_are_left_alone() -> None:
     assert stored.corrected() == (stored, [])
 
 
-def test_partitions_cannot_be_changed() -> None:
-    with pytest.raises(InvalidSetting, match="partitions"):
-        DEFAULTS.changed({"partitions": 2})
+def test_partitions_can_be_added_but_never_removed() -> None:
+    grown = DEFAULTS.changed({"partitions": 2})
+    with pytest.raises(InvalidSetting, match="2 to 1024: partitions can be added, never removed"):
+        grown.changed({"partitions": 1})
 
+    assert grown == replace(DEFAULTS, partitions=2)
     assert DEFAULTS.changed({"partitions": 1, "realtime": False}) == replace(DEFAULTS, realtime=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partitions", "many"),
+        ("partitions", [1]),
+        ("partitions", True),
+        ("max_disk_cache", 1.5),
+        ("max_disk_cache", None),
+        ("overflow", {"REJECT": 1}),
+        ("retry_backoff_factor", "2"),
+        ("retry_backoff_min_us", "100"),
+        ("retry_backoff_max_us", None),
+        ("max_age_us", [60]),
+        ("realtime", 1),
+        ("clean_cache_at_stop", "yes"),
+    ],
+)
+def test_a_stored_value_of_another_type_is_told_once_and_corrected(name: str, value: Any) -> None:
+    mended, wrong = replace(DEFAULTS, max_total_bytes=5_000, **{name: value}).corrected()
+
+    assert mended == replace(DEFAULTS, max_total_bytes=5_000)
+    assert [(problem.field, problem.facts["value"]) for problem in wrong] == [(name, str(value))]
 
 
 def test_a_change_is_checked() -> None:

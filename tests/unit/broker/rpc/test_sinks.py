@@ -27,6 +27,9 @@ OTHER = SinkSettings(
     ack_deadline_us=7_000_001,
     writer_ttl_us=61_000_000,
     realtime=False,
+    max_age_us=62_000_000,
+    clean_cache_at_stop=True,
+    memory_overload_protection=False,
 )
 
 

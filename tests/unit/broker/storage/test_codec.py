@@ -178,6 +178,24 @@ def test_settings_of_a_later_version_are_left_out() -> None:
     assert codec.decode_sink(stored_sink(unheard_of=5, max_disk_cache=9)).settings == SinkSettings(max_disk_cache=9)
 
 
+@pytest.mark.parametrize("value", ["ten", None, [1], {"a": 1}, 1.5])
+def test_a_setting_of_another_type_is_left_for_the_correction(value: Any) -> None:
+    settings = codec.decode_sink(stored_sink(max_disk_cache=value, partitions=3)).settings
+
+    assert (settings.max_disk_cache, settings.partitions) == (value, 3)
+    assert settings.corrected()[0] == dataclasses.replace(DEFAULTS, partitions=3)
+
+
+@pytest.mark.parametrize("settings", [5, "x", None, [{}]])
+def test_settings_that_are_none_at_all_are_the_defaults_and_told(settings: Any) -> None:
+    fields = dataclasses.asdict(SinkRecord(1, "orders", "abc", DEFAULTS, 7)) | {"settings": settings}
+
+    found = codec.decode_sink(sealed(json.dumps(fields).encode()))
+
+    mended, wrong = found.settings.corrected()
+    assert (found.name, mended, len(wrong)) == ("orders", DEFAULTS, 1)
+
+
 def test_settings_that_an_earlier_version_did_not_have_take_their_default() -> None:
     value = sealed(json.dumps({"id": 1, "name": "a", "incarnation": "b", "settings": {}, "created_at_us": 7}).encode())
 

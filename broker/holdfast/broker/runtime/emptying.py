@@ -1,0 +1,38 @@
+"""Emptying a sink: everything that it holds is dropped, counted and marked by gaps, in slices of its index."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from holdfast.broker.core.pages import DropReason
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.pages import Pages
+
+PAGES_AT_ONCE: Final = 4_096
+"""Dropped in one batch, or a few more."""
+
+
+async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
+    """Drop what is left of a sink, in flight or not, durably; returns the records that went.
+
+    What is settled by all is trimmed instead: it is no loss. Nothing may be appended meanwhile. Raises ``StoreFenced``.
+    """
+    dropped = 0
+    for log in buffer.logs:
+        await buffer.trim(log)
+        while log.pages:
+            await pages.load_oldest(buffer.record.id, log)
+            entries = log.first_entries()
+            while len(entries) < PAGES_AT_ONCE and not log.complete:
+                await pages.load_more(buffer.record.id, log)
+                entries = log.first_entries()
+            if not entries:  # the index has lost what the counters still count
+                break
+            buffer.drop(log.number, entries, reason)
+            dropped += sum(entry.count for entry in entries)
+            written = buffer.unsynced_drop(log.number)
+            if written is not None:
+                await asyncio.wait([written])
+                written.result()
+    return dropped

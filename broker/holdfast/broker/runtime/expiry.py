@@ -1,0 +1,97 @@
+"""Dropping what is older than a sink's `max_age`: once a second from the head, and before it would be delivered.
+
+Nothing is scanned: only the first entries of a partition are looked at, and they stay in memory for the next time. What
+is in flight stays until it is answered or its consumer goes; then it is too old to be sent again, and goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.expiry import expired
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import DropReason, Entry
+from holdfast.broker.runtime.pages import Pages
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer
+
+_log: Final = logging.getLogger(__name__)
+EXPIRE_S: Final = 1.0
+"""How often the heads of the partitions are looked at."""
+STEPS_MAX: Final = 64
+"""Drops of one partition in one turn, each synced before the next: then the other partitions have theirs."""
+
+
+def expire_upcoming(buffer: Buffer, partition: int, entries: Sequence[Entry]) -> bool:
+    """Drop what is too old of the entries that a reader is about to send; whether there was any."""
+    if not buffer.settings.max_age_us or buffer.deleted:
+        return False
+    log = buffer.logs[partition]
+    old = expired(entries, _born_before_us(buffer), buffer.in_flight(partition))
+    live = [entry for entry in old if entry.base >= log.head.earliest and log.gap_at(entry.base) is None]
+    if live:
+        buffer.drop(partition, live, DropReason.EXPIRED)
+    return bool(live)
+
+
+def _born_before_us(buffer: Buffer) -> int:
+    return buffer.age_now_us() - buffer.settings.max_age_us
+
+
+class Expirer:
+    """Looks after the heads of all partitions, without any new input."""
+
+    def __init__(self, buffers: Callable[[], Iterable[Buffer]], pages: Pages) -> None:
+        self._buffers = buffers
+        self._pages = pages
+        self._damaged: set[tuple[int, int]] = set()
+        """Sinks and partitions whose damage was told."""
+
+    async def run(self, ended: asyncio.Event) -> None:
+        """Sweep until the broker ends."""
+        while not ended.is_set():
+            try:
+                async with asyncio.timeout(EXPIRE_S):
+                    await ended.wait()
+            except TimeoutError:
+                for buffer in list(self._buffers()):
+                    await self.sweep(buffer)
+
+    async def sweep(self, buffer: Buffer) -> None:
+        """Drop what is too old at the head of each partition, durably."""
+        if not buffer.settings.max_age_us:
+            return
+        for log in list(buffer.logs):
+            try:
+                await self._sweep(buffer, log)
+            except StoreFenced as damage:
+                place = (buffer.record.id, log.number)
+                if place not in self._damaged:
+                    self._damaged.add(place)
+                    _log.error("age could not be read sink=%s partition=%d cause=%s", buffer.name, log.number, damage)
+
+    async def _sweep(self, buffer: Buffer, log: PartitionLog) -> None:
+        for _ in range(STEPS_MAX):
+            if log.pages == 0 or buffer.deleted:
+                return
+            await self._pages.load_oldest(buffer.record.id, log)
+            first, born_before_us = log.first_entry(), _born_before_us(buffer)
+            if first is None or first.age_us >= born_before_us:
+                return
+            entries = log.first_entries()
+            old = expired(entries, born_before_us, buffer.in_flight(log.number))
+            if old:
+                buffer.drop(log.number, old, DropReason.EXPIRED)
+                drop = buffer.unsynced_drop(log.number)
+                if drop is not None:
+                    await asyncio.wait([drop])
+                    drop.result()
+            elif entries[-1].age_us < born_before_us and not log.complete:
+                await self._pages.load_more(buffer.record.id, log)
+            else:
+                return  # what is too old is in flight

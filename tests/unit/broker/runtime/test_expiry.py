@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.runtime import expiry as expiry_module
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.events import GapMet
+from holdfast.broker.runtime.expiry import Expirer
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.running import running
+from tests.unit.broker.runtime.one_sink import fill
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+MINUTE_US = 60_000_000
+YEAR_S = 365 * 86_400.0
+
+
+async def aging(broker: Broker, max_age_us: int = MINUTE_US, *, partitions: int = 1) -> Buffer:
+    """The sink `orders`, in which records grow old."""
+    settings = SinkSettings(buffer_page_size=1, max_age_us=max_age_us, partitions=partitions)
+    buffer, _ = await broker.create("orders", settings)
+    return buffer
+
+
+def gaps(buffer: Buffer, partition: int = 0) -> list[tuple[int, int, DropReason]]:
+    return [(gap.first, gap.end, gap.reason) for gap in buffer.logs[partition].gaps]
+
+
+def balances(buffer: Buffer) -> bool:
+    return all(
+        lane.cursor.balances(log.tail.next_offset)
+        for one in buffer.subscriptions.values()
+        for lane, log in zip(one.lanes, buffer.logs, strict=True)
+    )
+
+
+async def test_what_is_older_goes_without_new_input_and_leaves_a_gap_and_a_count() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 3)
+        clock.advance(40.0)
+        await fill(buffer, 2)
+        clock.advance(20.5)
+
+        await broker.expirer.sweep(buffer)
+
+        assert gaps(buffer) == [(0, 3, DropReason.EXPIRED)]
+        assert buffer.logs[0].head.dropped == ((DropReason.EXPIRED, 3),)
+        cursor = buffer.subscription("").lanes[0].cursor
+        assert (cursor.dropped, cursor.watermark, cursor.pending(5)) == (3, 3, 2)
+        assert await Taker(buffer.subscription("")).all_offsets() == [3, 4]
+
+
+async def test_a_record_as_old_as_the_bound_stays_and_one_older_by_a_microsecond_goes() -> None:
+    clock = FakeClock(now=0.0)
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 1)
+        clock.advance(60.0)
+        await broker.expirer.sweep(buffer)
+        stays = gaps(buffer)
+        clock.advance(0.000_002)
+        await broker.expirer.sweep(buffer)
+
+        assert (stays, gaps(buffer)) == ([], [(0, 1, DropReason.EXPIRED)])
+
+
+async def test_without_a_bound_nothing_grows_old() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker, 0)
+        await fill(buffer, 1)
+        clock.advance(10 * YEAR_S)
+
+        await broker.expirer.sweep(buffer)
+
+        assert await Taker(buffer.subscription("")).all_offsets() == [0]
+
+
+async def test_what_is_in_flight_stays_and_what_is_behind_it_goes() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 3)
+        taker = Taker(buffer.subscription(""))
+        await taker.one()
+        clock.advance(61.0)
+
+        await broker.expirer.sweep(buffer)
+
+        assert gaps(buffer) == [(1, 3, DropReason.EXPIRED)]
+        assert [outcome.name for outcome in await taker.ack(0, 1)] == ["OK"]
+        assert buffer.subscription("").lanes[0].cursor.acked == 1
+        assert balances(buffer)
+
+
+async def test_w5_what_was_in_flight_for_too_long_when_the_connection_breaks_is_not_sent_again() -> None:
+    """W5: in flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 2)
+        subscription = buffer.subscription("")
+        first = Taker(subscription, "first")
+        await first.all_offsets()
+        clock.advance(61.0)
+        await fill(buffer, 1)
+        subscription.leave(first.consumer)
+
+        second = Taker(subscription, "second")
+        events = await second.take_all()
+
+        assert [event.gap.reason for event in events if isinstance(event, GapMet)] == [DropReason.EXPIRED]
+        assert (second.told_gaps(), await second.all_offsets()) == ([(0, 2)], [])
+        assert buffer.logs[0].head.dropped == ((DropReason.EXPIRED, 2),)
+        assert (subscription.lanes[0].cursor.dropped, subscription.lanes[0].position) == (2, 3)
+        assert balances(buffer)
+
+
+async def test_w5_the_sweeper_counts_it_when_nobody_connects_again() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 2)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        clock.advance(61.0)
+        await broker.expirer.sweep(buffer)
+        held = gaps(buffer)
+        buffer.subscription("").leave(taker.consumer)
+        await broker.expirer.sweep(buffer)
+
+        assert (held, gaps(buffer)) == ([], [(0, 2, DropReason.EXPIRED)])
+
+
+async def test_what_has_failed_is_not_sent_again_when_it_is_too_old_by_then() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 1)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.nack(0, 1, delay_s=70.0)
+        clock.advance(71.0)
+
+        assert await taker.all_offsets() == []
+        assert taker.told_gaps() == [(0, 1)]
+
+
+async def test_what_one_subscription_has_in_flight_is_still_sent_to_another() -> None:
+    clock = FakeClock()
+    store = MemoryStore()
+    async with running(store, clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 1)
+        await broker.committer.write([buffer.subscription("").cursor_write(0)])
+    second = keys.cursor(buffer.record.id, "second", 0)
+    store = store.reopen()
+    [(_, value)] = store.scan(Family.META, *keys.of_kind(keys.CURSOR), 1)
+    store.write([Put(Family.META, second, value)])
+    async with running(store, clock) as broker:
+        buffer = broker.sink("orders")
+        first = Taker(buffer.subscription(""))
+        await first.all_offsets()
+        clock.advance(61.0)
+
+        assert await Taker(buffer.subscription("second")).all_offsets() == [0]
+        assert gaps(buffer) == []
+
+
+async def test_a_backlog_far_behind_the_tail_goes_in_slices_and_the_rest_stays() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker, partitions=2)
+        old = await asyncio.gather(*(buffer.append(page(b"x")) for _ in range(900)))
+        await asyncio.gather(*(append.done for append in old))
+        clock.advance(59.0)
+        young = await asyncio.gather(*(buffer.append(page(b"x")) for _ in range(700)))
+        await asyncio.gather(*(append.done for append in young))
+        await fill(buffer, 1, partition=1)
+        clock.advance(2.0)
+
+        await broker.expirer.sweep(buffer)
+
+        assert (buffer.logs[0].earliest, buffer.logs[0].records) == (900, 700)
+        assert buffer.logs[0].head.dropped == ((DropReason.EXPIRED, 900),)
+        assert buffer.logs[1].records == 1
+        assert balances(buffer)
+
+
+async def test_all_that_is_loaded_being_in_flight_does_not_hide_what_is_behind_it() -> None:
+    clock = FakeClock()
+    store = MemoryStore()
+    async with running(store, clock) as broker:
+        buffer = await aging(broker)
+        await asyncio.gather(*[append.done for append in [await buffer.append(page(b"x")) for _ in range(900)]])
+    async with running(store.reopen(), clock) as broker:
+        buffer = broker.sink("orders")
+        taker = Taker(buffer.subscription(""))
+        taken = [await taker.one() for _ in range(300)]
+        clock.advance(61.0)
+
+        await broker.expirer.sweep(buffer)
+
+        assert taken[-1] == [299]
+        assert gaps(buffer)[0][0] == 300
+        assert gaps(buffer)[-1][1] == 900
+        assert buffer.logs[0].records == 300
+
+
+async def test_x14_a_clock_that_jumps_from_1970_to_today_makes_nothing_older() -> None:
+    """X14: the wall clock jumps from 1970 to today: nothing expires. While the broker runs, and over a restart."""
+    store = MemoryStore()
+    clock = FakeClock(wall=3_600_000_000)
+    async with running(store, clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 2)
+        clock.wall = 1_700_000_000_000_000
+        await broker.expirer.sweep(buffer)
+        assert gaps(buffer) == []
+        clock.wall = 3_600_000_000
+    clock.wall = 1_700_000_000_000_000
+    async with running(store.reopen(), clock) as broker:
+        buffer = broker.sink("orders")
+        await broker.expirer.sweep(buffer)
+        assert gaps(buffer) == []
+        clock.advance(61.0)
+
+        await broker.expirer.sweep(buffer)
+
+        assert gaps(buffer) == [(0, 2, DropReason.EXPIRED)]
+
+
+async def test_the_time_that_the_broker_was_down_counts() -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with running(store, clock) as broker:
+        await fill(await aging(broker), 2)
+    clock.now, clock.wall = 5.0, clock.wall + 2 * MINUTE_US  # the monotonic clock of another boot
+    async with running(store.reopen(), clock) as broker:
+        await broker.expirer.sweep(broker.sink("orders"))
+
+        assert gaps(broker.sink("orders")) == [(0, 2, DropReason.EXPIRED)]
+
+
+async def test_the_broker_sweeps_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry_module, "EXPIRE_S", 0.01)
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 2)
+        dropped = buffer.changed.next()
+        clock.advance(61.0)
+        async with asyncio.timeout(10):
+            await dropped.wait()
+
+        assert gaps(buffer) == [(0, 2, DropReason.EXPIRED)]
+
+
+async def test_damage_in_the_index_is_told_once_and_the_other_partitions_are_swept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with running(store, clock) as broker:
+        buffer = await aging(broker, partitions=2)
+        await fill(buffer, 1, partition=0)
+        await fill(buffer, 1, partition=1)
+    store = store.reopen()
+    [(key, _)] = store.scan(Family.INDEX, b"", b"\xff", 1)
+    store.damage(Family.INDEX, key)
+    async with running(store, clock) as broker:
+        buffer = broker.sink("orders")
+        clock.advance(61.0)
+        expirer = Expirer(lambda: [buffer], broker.services.pages)
+        await expirer.sweep(buffer)
+        await expirer.sweep(buffer)
+
+        assert gaps(buffer, 1) == [(0, 1, DropReason.EXPIRED)]
+    assert sum("age could not be read" in record.message for record in caplog.records) == 1
