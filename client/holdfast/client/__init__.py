@@ -69,6 +69,14 @@ from holdfast.client.errors import (
     UsedAfterFork,
     WriterFenced,
 )
+from holdfast.client.explanations import (
+    Explanation,
+    Purged,
+    RecordFlight,
+    RecordPlace,
+    RecordState,
+    WaitReason,
+)
 from holdfast.client.pages import (
     EncodedPage,
 )
@@ -143,6 +151,7 @@ __all__ = [
     "Durability",
     "EncodedPage",
     "Encoding",
+    "Explanation",
     "FailedPrecondition",
     "FlushTimeout",
     "Gap",
@@ -176,10 +185,14 @@ __all__ = [
     "Publisher",
     "PublisherClosed",
     "PublisherSettings",
+    "Purged",
     "ReaderMode",
     "Receipt",
     "Record",
+    "RecordFlight",
+    "RecordPlace",
     "RecordReplay",
+    "RecordState",
     "RecordTooLarge",
     "ReplayedRecord",
     "ResourceExhausted",
@@ -210,6 +223,7 @@ __all__ = [
     "TooManyStreams",
     "TooManyWaiting",
     "UsedAfterFork",
+    "WaitReason",
     "WriterFenced",
     "partition_of",
 ]
