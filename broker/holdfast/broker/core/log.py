@@ -251,14 +251,12 @@ class PartitionLog:
                 made[-1] = replace(last, end=entry.end, size=last.size + entry.size, pages=last.pages + 1)
             else:
                 made.append(Gap(entry.base, entry.end, reason, at_us, entry.size, 1))
-        before = self.gap_at(made[0].first - 1) if made[0].first else None
+        before = self.gap_at(made[0].first - 1) if reason is DropReason.PURGED and made[0].first else None
         if before is not None and not before.merged and (before.reason, before.at_us) == (reason, at_us):
-            # A drop that comes in several batches leaves one gap.
+            # A purge comes in several batches, and leaves one gap.
             self._gaps.remove(before)
-            whole = replace(
-                before, end=made[0].end, size=before.size + made[0].size, pages=before.pages + made[0].pages
-            )
-            made[0] = whole
+            size, pages = before.size + made[0].size, before.pages + made[0].pages
+            made[0] = replace(before, end=made[0].end, size=size, pages=pages)
         self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
         return made
 

@@ -200,10 +200,8 @@ class Gap:
         return self.records == self.end - self.first
 
     def cut(self, position: int) -> Gap:
-        """The gap as a reader at ``position`` meets it; times and counts stay those of the whole."""
-        if position <= self.first:
-            return self
-        return replace(self, first=position, merged=self.merged or self.counts)
+        """The gap as a reader at ``position`` meets it; of a merged one the counts stay those of the whole."""
+        return self if position <= self.first else replace(self, first=position)
 
     def joined(self, later: Gap) -> Gap:
         """One gap in the place of this one and the next, between which nothing is left."""

@@ -273,7 +273,7 @@ class Buffer:
     def drop(self, partition: int, entries: list[Entry], reason: DropReason, *, at_us: int | None = None) -> None:
         """Drop confirmed pages: counters, gaps, cursors and index in one batch.
 
-        ``at_us`` is when the drop was decided, if not now: neighbours of one reason and time are one gap.
+        ``at_us`` is when the drop was decided, if not now: purged neighbours of one time are one gap.
         """
         if self.deleted:
             return
