@@ -116,8 +116,8 @@ class Gap:
     """When the first drop happened: before ``at`` only where several drops have become one gap."""
 
     counts: Mapping[DropReason, int] = field(default_factory=dict)
-    """Records dropped by reason; of several drops that became one gap all, also where it is cut. Fewer than offsets where
-    settled records stood between two drops."""
+    """Records dropped by reason; of several drops that became one gap all, also where it is cut. Fewer than offsets
+    where settled records stood between two drops."""
 
     subscription: str = ""
     """Whose gap it is, when only one subscription dropped the records and others may still read them."""
