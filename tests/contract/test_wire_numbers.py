@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.broker.core.explain import Place, RecordState, Wait
 from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.pages import DropReason, Durability, Encoding
 from holdfast.broker.core.resend import State
@@ -21,6 +22,9 @@ from holdfast.v1 import buffer_service_pb2, record_pb2, sink_service_pb2
         (DropReason, record_pb2.DropReason, "DROP_REASON_"),
         (State, sink_service_pb2.DeliveryState, "DELIVERY_STATE_"),
         (Outcome, buffer_service_pb2.SettleOutcome, "SETTLE_OUTCOME_"),
+        (Place, sink_service_pb2.RecordPlace, "RECORD_PLACE_"),
+        (RecordState, sink_service_pb2.RecordState, "RECORD_STATE_"),
+        (Wait, sink_service_pb2.WaitReason, "WAIT_REASON_"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -10,6 +10,8 @@ import typer
 from holdfast.cli.bench import bench
 from holdfast.cli.deliver import deliver
 from holdfast.cli.demo_command import demo
+from holdfast.cli.explain import explain
+from holdfast.cli.gaps import gaps
 from holdfast.cli.info import info
 from holdfast.cli.lag import lag
 from holdfast.cli.peek import peek
@@ -55,6 +57,8 @@ app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)
+app.command(rich_help_panel=LOOK)(gaps)
+app.command(rich_help_panel=LOOK)(explain)
 app.command(rich_help_panel=LOOK)(info)
 app.command(rich_help_panel=DATA)(publish)
 app.command(rich_help_panel=DATA)(peek)

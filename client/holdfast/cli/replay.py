@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from holdfast.cli.exits import ExitCode
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
 from holdfast.cli.record_lines import LineForm, LineOutput, write_gap, write_record
-from holdfast.cli.report import CommandFailed
+from holdfast.cli.times import parse_time
 
 
 def replay(
@@ -28,7 +26,7 @@ def replay(
     output: LineOutput = LineForm.TEXT,
 ) -> None:
     """Read the records of a partition again. Nobody's position changes."""
-    since = None if start_time is None else _time(start_time)
+    since = None if start_time is None else parse_time(start_time)
     with connect(endpoint) as client:
         from holdfast.client import Gap
 
@@ -39,11 +37,3 @@ def replay(
                 write_gap(item, output)
             else:
                 write_record(item, output)
-
-
-def _time(text: str) -> datetime:
-    """A time as typed; without a zone it is local. Raises `CommandFailed`."""
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except ValueError as error:
-        raise CommandFailed(f"{text!r} is not a time such as 2026-01-31T12:00:00", ExitCode.USAGE) from error

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from holdfast.cli.exits import ExitCode
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from holdfast.cli.output import Output, bytes_text, plain, seconds_text, write_json, write_table
+from holdfast.cli.report import CommandFailed
 from holdfast.cli.settings_text import parse_settings
+from holdfast.cli.times import parse_time
 
 if TYPE_CHECKING:
     from holdfast.client import Sink, SinkStats
@@ -125,6 +128,38 @@ def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: Output
     with connect(endpoint) as client:
         client.sinks.resume(name)
     _done({"resumed": name}, f"resumed {name}", output)
+
+
+@sink_app.command()
+def purge(
+    name: SinkName,
+    everything: Annotated[bool, typer.Option("--all", help="All that it holds.")] = False,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
+    until_offset: Annotated[
+        int | None, typer.Option(metavar="OFFSET", help="Pages that end at or below it, of one partition.", min=0)
+    ] = None,
+    until_time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Pages accepted before this time (ISO 8601).")
+    ] = None,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Drop records of a sink, oldest first. They are counted and leave a gap, and their space comes back."""
+    if [everything, until_offset is not None, until_time is not None].count(True) != 1:
+        raise CommandFailed("say how far: one of --all, --until-offset and --until-time", ExitCode.USAGE)
+    with connect(endpoint) as client:
+        purged = client.sinks.purge(
+            name,
+            partition=partition,
+            until_offset=until_offset,
+            until_time=None if until_time is None else parse_time(until_time),
+        )
+    if output is Output.JSON:
+        write_json(purged)
+        return
+    columns = ("partition", "records", "size", "pages", "earliest now")
+    rows = [(one.partition, one.records, bytes_text(one.bytes), one.pages, one.earliest_offset) for one in purged]
+    write_table(f"purged from {name}", columns, rows)
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -71,6 +71,14 @@ from holdfast.client.errors import (
     UsedAfterFork,
     WriterFenced,
 )
+from holdfast.client.explanations import (
+    Explanation,
+    Purged,
+    RecordFlight,
+    RecordPlace,
+    RecordState,
+    WaitReason,
+)
 from holdfast.client.pages import (
     EncodedPage,
 )
@@ -146,6 +154,7 @@ __all__ = [
     "Durability",
     "EncodedPage",
     "Encoding",
+    "Explanation",
     "FailedPrecondition",
     "FlushTimeout",
     "Gap",
@@ -180,10 +189,14 @@ __all__ = [
     "Publisher",
     "PublisherClosed",
     "PublisherSettings",
+    "Purged",
     "ReaderMode",
     "Receipt",
     "Record",
+    "RecordFlight",
+    "RecordPlace",
     "RecordReplay",
+    "RecordState",
     "RecordTooLarge",
     "ReplayedRecord",
     "ResourceExhausted",
@@ -214,6 +227,7 @@ __all__ = [
     "TooManyStreams",
     "TooManyWaiting",
     "UsedAfterFork",
+    "WaitReason",
     "WriterFenced",
     "partition_of",
 ]

@@ -30,6 +30,7 @@ class Verb(StrEnum):
     ACK_UNTIL = "ack_until"
     NACK = "nack"
     DEAD_LETTER = "dead_letter"
+    DROP = "drop"
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +71,8 @@ class Answer:
         reason = self.reason[:REASON_CHARACTERS_MAX]
         if self.verb is Verb.DEAD_LETTER:
             nack.dead_letter.reason = reason
+        elif self.verb is Verb.DROP:
+            nack.drop.reason = reason
         else:
             nack.retry.reason = reason
             if self.delay_s is not None:

@@ -148,6 +148,13 @@ def gap(message: record_pb2.Gap) -> Gap:
         last_offset=message.last_offset,
         reason=enum(DropReason, record_pb2.DropReason, message.reason, "DROP_REASON_"),
         at=moment(message.at),
+        first_at=moment(message.first_at) if message.HasField("first_at") else None,
+        counts={
+            enum(DropReason, record_pb2.DropReason, count.reason, "DROP_REASON_"): count.records
+            for count in message.counts
+        },
+        subscription=message.subscription,
+        detail=message.detail,
     )
 
 

@@ -183,6 +183,12 @@ class Delivery:
         """Say that the target will never take the record at ``offset``, or without it any of what is not settled."""
         return self._settle(Verb.DEAD_LETTER, offset, None, reason=reason, wait=wait)
 
+    def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
+        """Settle the record at ``offset``, or all that is not settled, as dropped: the target will never take it, and
+        nobody else is to look at it. Its subscription's account and a gap of its own say so.
+        """
+        return self._settle(Verb.DROP, offset, None, reason=reason, wait=wait)
+
     def _settle(
         self,
         verb: Verb,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Unpack
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from holdfast.client.asking import Asking
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import duration
 from holdfast.client.convert_sinks import settings_message, sink, stats
-from holdfast.client.errors import SinkExists, SinkNotFound
+from holdfast.client.errors import InvalidRange, SinkExists, SinkNotFound
+from holdfast.client.explanations import Explanation, Purged
 from holdfast.client.sink_values import Sink, SinkOptions, SinkStats
 from holdfast.client.status import from_call
+from holdfast.client.values import Gap
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -24,6 +28,7 @@ class Sinks:
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
         self._unary = Unary(channels)
+        self._asking = Asking(channels)
 
     def _stub(self, name: str) -> SinkServiceStub:
         return SinkServiceStub(self._channels.of_sink(name))
@@ -96,6 +101,35 @@ class Sinks:
         """Let deliveries go on where they were."""
         request = pb.ResumeSinkRequest(name=name)
         self._unary.call(lambda t: self._stub(name).ResumeSink(request, timeout=t))
+
+    def purge(
+        self,
+        name: str,
+        *,
+        partition: int | None = None,
+        until_offset: int | None = None,
+        until_time: datetime | None = None,
+    ) -> Sequence[Purged]:
+        """Drop what a sink holds, durably; return what went, per partition.
+
+        All of it, or only of one partition, or only pages that end at or below ``until_offset`` (of one partition), or
+        whose records were all accepted before ``until_time``. What is in flight is revoked. Counted as ``PURGED``.
+        Raises ``SinkNotFound``, ``InvalidPartition``, ``InvalidRange``, ``OffsetAhead``.
+        """
+        if until_offset is not None and until_time is not None:
+            raise InvalidRange("until_offset and until_time exclude each other")
+        return self._asking.purge(name, partition=partition, until_offset=until_offset, until_time=until_time)
+
+    def gaps(self, name: str, *, partition: int | None = None) -> Iterator[Gap]:
+        """Yield the gaps of a sink by partition and offset: what was dropped, why, when and how much of it."""
+        return self._asking.gaps(name, partition=partition)
+
+    def explain(self, name: str, offset: int, *, partition: int = 0, subscription: str = "default") -> Explanation:
+        """Return where a record is, what became of it, and what its delivery waits for. Any offset may be asked about.
+
+        Raises ``SinkNotFound``, ``SubscriptionNotFound``, ``InvalidPartition``.
+        """
+        return self._asking.explain(name, offset, partition=partition, subscription=subscription)
 
     def stats(self, name: str) -> SinkStats:
         """Return counters, account and lag."""

@@ -6,7 +6,7 @@ Values never change after they were made, and none of them knows gRPC or protobu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -51,6 +51,8 @@ class DropReason(StrEnum):
     """Older than the sink's ``max_age``."""
     CLEANED_AT_STOP = "CLEANED_AT_STOP"
     """The broker was stopped and the sink has ``clean_cache_at_stop``."""
+    PURGED = "PURGED"
+    REJECTED_BY_TARGET = "REJECTED_BY_TARGET"
 
 
 class SettleOutcome(StrEnum):
@@ -113,6 +115,19 @@ class Gap:
     reason: DropReason
     at: datetime
     """When the (last) drop happened."""
+
+    first_at: datetime | None = None
+    """When the first drop happened: before ``at`` only where several drops have become one gap."""
+
+    counts: Mapping[DropReason, int] = field(default_factory=dict)
+    """Records dropped by reason; of several drops that became one gap all, also where it is cut. Fewer than offsets
+    where settled records stood between two drops."""
+
+    subscription: str = ""
+    """Whose gap it is, when only one subscription dropped the records and others may still read them."""
+
+    detail: str = ""
+    """What the target said of the (last) record that it rejected."""
 
     def __len__(self) -> int:
         """Return how many offsets are missing."""

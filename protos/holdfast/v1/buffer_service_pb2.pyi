@@ -164,20 +164,22 @@ class AckRanges(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., until: bool = ...) -> None: ...
 
 class NackRanges(_message.Message):
-    __slots__ = ("partition", "owner_epoch", "revision", "ranges", "retry", "dead_letter")
+    __slots__ = ("partition", "owner_epoch", "revision", "ranges", "retry", "dead_letter", "drop")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     RETRY_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTER_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
     partition: int
     owner_epoch: int
     revision: int
     ranges: _containers.RepeatedCompositeFieldContainer[_record_pb2.OffsetRange]
     retry: NackRetry
     dead_letter: NackDeadLetter
-    def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., retry: _Optional[_Union[NackRetry, _Mapping]] = ..., dead_letter: _Optional[_Union[NackDeadLetter, _Mapping]] = ...) -> None: ...
+    drop: NackDrop
+    def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., retry: _Optional[_Union[NackRetry, _Mapping]] = ..., dead_letter: _Optional[_Union[NackDeadLetter, _Mapping]] = ..., drop: _Optional[_Union[NackDrop, _Mapping]] = ...) -> None: ...
 
 class NackRetry(_message.Message):
     __slots__ = ("delay", "reason")
@@ -188,6 +190,12 @@ class NackRetry(_message.Message):
     def __init__(self, delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class NackDeadLetter(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class NackDrop(_message.Message):
     __slots__ = ("reason",)
     REASON_FIELD_NUMBER: _ClassVar[int]
     reason: str

@@ -29,6 +29,8 @@ class DropReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DROP_REASON_CORRUPT: _ClassVar[DropReason]
     DROP_REASON_EXPIRED: _ClassVar[DropReason]
     DROP_REASON_CLEANED_AT_STOP: _ClassVar[DropReason]
+    DROP_REASON_PURGED: _ClassVar[DropReason]
+    DROP_REASON_REJECTED_BY_TARGET: _ClassVar[DropReason]
 DURABILITY_UNSPECIFIED: Durability
 DURABILITY_MEMORY: Durability
 DURABILITY_PROCESS: Durability
@@ -40,6 +42,8 @@ DROP_REASON_OVERFLOW: DropReason
 DROP_REASON_CORRUPT: DropReason
 DROP_REASON_EXPIRED: DropReason
 DROP_REASON_CLEANED_AT_STOP: DropReason
+DROP_REASON_PURGED: DropReason
+DROP_REASON_REJECTED_BY_TARGET: DropReason
 
 class Header(_message.Message):
     __slots__ = ("key", "value")
@@ -139,16 +143,32 @@ class Receipt(_message.Message):
     duplicate: bool
     def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., durability: _Optional[_Union[Durability, str]] = ..., duplicate: bool = ...) -> None: ...
 
+class GapCount(_message.Message):
+    __slots__ = ("reason", "records")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    reason: DropReason
+    records: int
+    def __init__(self, reason: _Optional[_Union[DropReason, str]] = ..., records: _Optional[int] = ...) -> None: ...
+
 class Gap(_message.Message):
-    __slots__ = ("partition", "first_offset", "last_offset", "reason", "at")
+    __slots__ = ("partition", "first_offset", "last_offset", "reason", "at", "first_at", "counts", "subscription", "detail")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_AT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
     partition: int
     first_offset: int
     last_offset: int
     reason: DropReason
     at: _timestamp_pb2.Timestamp
-    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., reason: _Optional[_Union[DropReason, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    first_at: _timestamp_pb2.Timestamp
+    counts: _containers.RepeatedCompositeFieldContainer[GapCount]
+    subscription: str
+    detail: str
+    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., reason: _Optional[_Union[DropReason, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., first_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., counts: _Optional[_Iterable[_Union[GapCount, _Mapping]]] = ..., subscription: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...

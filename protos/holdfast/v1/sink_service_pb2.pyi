@@ -14,6 +14,49 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class RecordPlace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECORD_PLACE_UNSPECIFIED: _ClassVar[RecordPlace]
+    RECORD_PLACE_NOT_ASSIGNED: _ClassVar[RecordPlace]
+    RECORD_PLACE_AWAITING_COMMIT: _ClassVar[RecordPlace]
+    RECORD_PLACE_RECENT: _ClassVar[RecordPlace]
+    RECORD_PLACE_DISK: _ClassVar[RecordPlace]
+    RECORD_PLACE_DROPPED: _ClassVar[RecordPlace]
+    RECORD_PLACE_TRIMMED: _ClassVar[RecordPlace]
+    RECORD_PLACE_MISSING: _ClassVar[RecordPlace]
+
+class RecordState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECORD_STATE_UNSPECIFIED: _ClassVar[RecordState]
+    RECORD_STATE_PENDING: _ClassVar[RecordState]
+    RECORD_STATE_IN_FLIGHT: _ClassVar[RecordState]
+    RECORD_STATE_ACKED: _ClassVar[RecordState]
+    RECORD_STATE_DEAD_LETTERED: _ClassVar[RecordState]
+    RECORD_STATE_DROPPED: _ClassVar[RecordState]
+    RECORD_STATE_SKIPPED: _ClassVar[RecordState]
+    RECORD_STATE_SETTLED: _ClassVar[RecordState]
+    RECORD_STATE_BEFORE_START: _ClassVar[RecordState]
+
+class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WAIT_REASON_UNSPECIFIED: _ClassVar[WaitReason]
+    WAIT_REASON_NOTHING: _ClassVar[WaitReason]
+    WAIT_REASON_RECORD: _ClassVar[WaitReason]
+    WAIT_REASON_COMMIT: _ClassVar[WaitReason]
+    WAIT_REASON_PAUSED: _ClassVar[WaitReason]
+    WAIT_REASON_PURGE: _ClassVar[WaitReason]
+    WAIT_REASON_NO_CONSUMER: _ClassVar[WaitReason]
+    WAIT_REASON_PULL: _ClassVar[WaitReason]
+    WAIT_REASON_MOVING: _ClassVar[WaitReason]
+    WAIT_REASON_BACKING_OFF: _ClassVar[WaitReason]
+    WAIT_REASON_PROBING: _ClassVar[WaitReason]
+    WAIT_REASON_RESEND_INTERVAL: _ClassVar[WaitReason]
+    WAIT_REASON_ACK_HOLES_FULL: _ClassVar[WaitReason]
+    WAIT_REASON_IN_FLIGHT_LIMIT: _ClassVar[WaitReason]
+    WAIT_REASON_NO_CREDIT: _ClassVar[WaitReason]
+    WAIT_REASON_ANSWER: _ClassVar[WaitReason]
+    WAIT_REASON_BEHIND: _ClassVar[WaitReason]
+
 class DeliveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DELIVERY_STATE_UNSPECIFIED: _ClassVar[DeliveryState]
@@ -28,6 +71,40 @@ class ReaderMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     READER_MODE_UNSPECIFIED: _ClassVar[ReaderMode]
     READER_MODE_REALTIME: _ClassVar[ReaderMode]
     READER_MODE_CATCH_UP: _ClassVar[ReaderMode]
+RECORD_PLACE_UNSPECIFIED: RecordPlace
+RECORD_PLACE_NOT_ASSIGNED: RecordPlace
+RECORD_PLACE_AWAITING_COMMIT: RecordPlace
+RECORD_PLACE_RECENT: RecordPlace
+RECORD_PLACE_DISK: RecordPlace
+RECORD_PLACE_DROPPED: RecordPlace
+RECORD_PLACE_TRIMMED: RecordPlace
+RECORD_PLACE_MISSING: RecordPlace
+RECORD_STATE_UNSPECIFIED: RecordState
+RECORD_STATE_PENDING: RecordState
+RECORD_STATE_IN_FLIGHT: RecordState
+RECORD_STATE_ACKED: RecordState
+RECORD_STATE_DEAD_LETTERED: RecordState
+RECORD_STATE_DROPPED: RecordState
+RECORD_STATE_SKIPPED: RecordState
+RECORD_STATE_SETTLED: RecordState
+RECORD_STATE_BEFORE_START: RecordState
+WAIT_REASON_UNSPECIFIED: WaitReason
+WAIT_REASON_NOTHING: WaitReason
+WAIT_REASON_RECORD: WaitReason
+WAIT_REASON_COMMIT: WaitReason
+WAIT_REASON_PAUSED: WaitReason
+WAIT_REASON_PURGE: WaitReason
+WAIT_REASON_NO_CONSUMER: WaitReason
+WAIT_REASON_PULL: WaitReason
+WAIT_REASON_MOVING: WaitReason
+WAIT_REASON_BACKING_OFF: WaitReason
+WAIT_REASON_PROBING: WaitReason
+WAIT_REASON_RESEND_INTERVAL: WaitReason
+WAIT_REASON_ACK_HOLES_FULL: WaitReason
+WAIT_REASON_IN_FLIGHT_LIMIT: WaitReason
+WAIT_REASON_NO_CREDIT: WaitReason
+WAIT_REASON_ANSWER: WaitReason
+WAIT_REASON_BEHIND: WaitReason
 DELIVERY_STATE_UNSPECIFIED: DeliveryState
 DELIVERY_STATE_FLOWING: DeliveryState
 DELIVERY_STATE_BACKING_OFF: DeliveryState
@@ -131,6 +208,126 @@ class ResumeSinkRequest(_message.Message):
 class ResumeSinkResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class PurgeSinkRequest(_message.Message):
+    __slots__ = ("name", "partition", "until_offset", "until_time")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    partition: int
+    until_offset: int
+    until_time: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., partition: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PurgedPartition(_message.Message):
+    __slots__ = ("partition", "records", "bytes", "pages", "earliest_offset")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PAGES_FIELD_NUMBER: _ClassVar[int]
+    EARLIEST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    records: int
+    bytes: int
+    pages: int
+    earliest_offset: int
+    def __init__(self, partition: _Optional[int] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., pages: _Optional[int] = ..., earliest_offset: _Optional[int] = ...) -> None: ...
+
+class PurgeSinkResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PurgedPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PurgedPartition, _Mapping]]] = ...) -> None: ...
+
+class ListGapsRequest(_message.Message):
+    __slots__ = ("sink", "partition", "page_size", "page_token")
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    sink: str
+    partition: int
+    page_size: int
+    page_token: str
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListGapsResponse(_message.Message):
+    __slots__ = ("gaps", "next_page_token")
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    gaps: _containers.RepeatedCompositeFieldContainer[_record_pb2.Gap]
+    next_page_token: str
+    def __init__(self, gaps: _Optional[_Iterable[_Union[_record_pb2.Gap, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ExplainRecordRequest(_message.Message):
+    __slots__ = ("sink", "partition", "offset", "subscription")
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    sink: str
+    partition: int
+    offset: int
+    subscription: str
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., subscription: _Optional[str] = ...) -> None: ...
+
+class RecordFlight(_message.Message):
+    __slots__ = ("consumer_id", "owner_epoch", "revision", "sent_at")
+    CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_FIELD_NUMBER: _ClassVar[int]
+    consumer_id: str
+    owner_epoch: int
+    revision: int
+    sent_at: _timestamp_pb2.Timestamp
+    def __init__(self, consumer_id: _Optional[str] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., sent_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ExplainRecordResponse(_message.Message):
+    __slots__ = ("place", "accepted_at", "page_first_offset", "page_last_offset", "page_bytes", "durability", "gap", "subscription", "state", "flight", "attempts", "delivered_before", "delivery_state", "wait", "wait_until", "wait_detail", "records_before", "watermark", "text", "rejection")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_AT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PAGE_LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_STATE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    WAIT_DETAIL_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    REJECTION_FIELD_NUMBER: _ClassVar[int]
+    place: RecordPlace
+    accepted_at: _timestamp_pb2.Timestamp
+    page_first_offset: int
+    page_last_offset: int
+    page_bytes: int
+    durability: _record_pb2.Durability
+    gap: _record_pb2.Gap
+    subscription: str
+    state: RecordState
+    flight: RecordFlight
+    attempts: int
+    delivered_before: bool
+    delivery_state: DeliveryState
+    wait: WaitReason
+    wait_until: _timestamp_pb2.Timestamp
+    wait_detail: str
+    records_before: int
+    watermark: int
+    text: str
+    rejection: _record_pb2.Gap
+    def __init__(self, place: _Optional[_Union[RecordPlace, str]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_first_offset: _Optional[int] = ..., page_last_offset: _Optional[int] = ..., page_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., subscription: _Optional[str] = ..., state: _Optional[_Union[RecordState, str]] = ..., flight: _Optional[_Union[RecordFlight, _Mapping]] = ..., attempts: _Optional[int] = ..., delivered_before: bool = ..., delivery_state: _Optional[_Union[DeliveryState, str]] = ..., wait: _Optional[_Union[WaitReason, str]] = ..., wait_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait_detail: _Optional[str] = ..., records_before: _Optional[int] = ..., watermark: _Optional[int] = ..., text: _Optional[str] = ..., rejection: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ...) -> None: ...
 
 class GetSinkStatsRequest(_message.Message):
     __slots__ = ("name",)

@@ -73,6 +73,21 @@ class SinkServiceStub(object):
                 request_serializer=holdfast_dot_v1_dot_sink__service__pb2.ResumeSinkRequest.SerializeToString,
                 response_deserializer=holdfast_dot_v1_dot_sink__service__pb2.ResumeSinkResponse.FromString,
                 _registered_method=True)
+        self.PurgeSink = channel.unary_unary(
+                '/holdfast.v1.SinkService/PurgeSink',
+                request_serializer=holdfast_dot_v1_dot_sink__service__pb2.PurgeSinkRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_sink__service__pb2.PurgeSinkResponse.FromString,
+                _registered_method=True)
+        self.ListGaps = channel.unary_unary(
+                '/holdfast.v1.SinkService/ListGaps',
+                request_serializer=holdfast_dot_v1_dot_sink__service__pb2.ListGapsRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_sink__service__pb2.ListGapsResponse.FromString,
+                _registered_method=True)
+        self.ExplainRecord = channel.unary_unary(
+                '/holdfast.v1.SinkService/ExplainRecord',
+                request_serializer=holdfast_dot_v1_dot_sink__service__pb2.ExplainRecordRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_sink__service__pb2.ExplainRecordResponse.FromString,
+                _registered_method=True)
         self.GetSinkStats = channel.unary_unary(
                 '/holdfast.v1.SinkService/GetSinkStats',
                 request_serializer=holdfast_dot_v1_dot_sink__service__pb2.GetSinkStatsRequest.SerializeToString,
@@ -160,8 +175,42 @@ class SinkServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PurgeSink(self, request, context):
+        """Drops what a sink holds, oldest first, and answers when that is durable: counted, with gaps for reason `DROP_REASON_PURGED`.
+
+        Covers all that had an offset when it was asked for. Pages go whole: one that reaches over the bound stays. What is
+        in flight is revoked before, so late acks settle nothing. A caller that leaves ends it half-way; asking again goes on.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_RANGE`: no such partition, or `until_offset` for several.
+        - `OUT_OF_RANGE` / `OFFSET_AHEAD`: `until_offset` has not been reached.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGaps(self, request, context):
+        """Answers the gaps of a sink by partition and offset, in pages: what was dropped, why, when and how much of it.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_PAGE_TOKEN`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainRecord(self, request, context):
+        """Answers where a record is, what became of it, and what its delivery waits for. Any offset may be asked about.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_PARTITION`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSinkStats(self, request, context):
-        """Answers counters, account and lag. Computed from memory, never by a scan.
+        """Answers counters, account and lag, as of a moment whose decisions are durable. Computed from memory, never by a scan.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         """
@@ -216,6 +265,21 @@ def add_SinkServiceServicer_to_server(servicer, server):
                     servicer.ResumeSink,
                     request_deserializer=holdfast_dot_v1_dot_sink__service__pb2.ResumeSinkRequest.FromString,
                     response_serializer=holdfast_dot_v1_dot_sink__service__pb2.ResumeSinkResponse.SerializeToString,
+            ),
+            'PurgeSink': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeSink,
+                    request_deserializer=holdfast_dot_v1_dot_sink__service__pb2.PurgeSinkRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_sink__service__pb2.PurgeSinkResponse.SerializeToString,
+            ),
+            'ListGaps': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGaps,
+                    request_deserializer=holdfast_dot_v1_dot_sink__service__pb2.ListGapsRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_sink__service__pb2.ListGapsResponse.SerializeToString,
+            ),
+            'ExplainRecord': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainRecord,
+                    request_deserializer=holdfast_dot_v1_dot_sink__service__pb2.ExplainRecordRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_sink__service__pb2.ExplainRecordResponse.SerializeToString,
             ),
             'GetSinkStats': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSinkStats,
@@ -421,6 +485,87 @@ class SinkService(object):
             '/holdfast.v1.SinkService/ResumeSink',
             holdfast_dot_v1_dot_sink__service__pb2.ResumeSinkRequest.SerializeToString,
             holdfast_dot_v1_dot_sink__service__pb2.ResumeSinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeSink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/PurgeSink',
+            holdfast_dot_v1_dot_sink__service__pb2.PurgeSinkRequest.SerializeToString,
+            holdfast_dot_v1_dot_sink__service__pb2.PurgeSinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGaps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/ListGaps',
+            holdfast_dot_v1_dot_sink__service__pb2.ListGapsRequest.SerializeToString,
+            holdfast_dot_v1_dot_sink__service__pb2.ListGapsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainRecord(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/ExplainRecord',
+            holdfast_dot_v1_dot_sink__service__pb2.ExplainRecordRequest.SerializeToString,
+            holdfast_dot_v1_dot_sink__service__pb2.ExplainRecordResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -93,6 +93,7 @@ def test_messages_say_what_was_meant() -> None:
     until = Answer(Verb.ACK_UNTIL, 1, 7, 2, [(0, 9)]).message().ack
     later = Answer(Verb.NACK, 1, 7, 2, [(4, 5)], delay_s=1.5, reason="x" * 2000).message().nack
     soon = Answer(Verb.NACK, 1, 7, 2, [(4, 5)]).message().nack
+    gone = Answer(Verb.DROP, 1, 7, 2, [(4, 4)], reason="y" * 2000).message().nack
     never = Answer(Verb.DEAD_LETTER, 1, 7, 2, [(4, 4)], reason="no").message().nack
 
     assert (until.until, until.partition, until.owner_epoch, until.revision) == (True, 1, 7, 2)
@@ -100,3 +101,5 @@ def test_messages_say_what_was_meant() -> None:
     assert soon.WhichOneof("action") == "retry"
     assert not soon.retry.HasField("delay")
     assert never.dead_letter.reason == "no"
+    assert gone.WhichOneof("action") == "drop"
+    assert gone.drop.reason == "y" * 1024

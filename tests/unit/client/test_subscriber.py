@@ -257,6 +257,32 @@ def test_a_dead_letter_is_for_exactly_one_record_and_stops_the_rest(fake: WireFa
     assert (spans(nack.ranges), nack.dead_letter.reason) == ([(2, 2)], "the target said no")
 
 
+def test_a_drop_is_for_exactly_one_record_and_the_rest_goes_on(fake: WireFake, script: Script) -> None:
+    script.send(delivery(stored(0, 5)))
+    with fake.client() as client, client.subscriber("s") as subscriber:
+        one = next(subscriber)
+        one.drop("the target said no", offset=2, wait=True)
+        one.ack(wait=True)
+
+        assert [record.offset for record in one] == [0, 1, 2, 3, 4]
+
+    (nack,) = script.heard("nack")
+    (ack,) = script.heard("ack")
+    assert (spans(nack.ranges), nack.drop.reason) == ([(2, 2)], "the target said no")
+    assert spans(ack.ranges) == [(0, 1), (3, 4)]
+
+
+def test_a_drop_without_an_offset_is_for_all_that_is_not_settled(fake: WireFake, script: Script) -> None:
+    script.send(delivery(stored(0, 5)))
+    with fake.client() as client, client.subscriber("s") as subscriber:
+        one = next(subscriber)
+        one.ack(0, 1)
+        one.drop("not for us", wait=True)
+
+    (nack,) = script.heard("nack")
+    assert spans(nack.ranges) == [(2, 4)]
+
+
 def test_x6_slow_work_asks_for_more_time_and_nothing_else() -> None:
     script = Script(ack_deadline_s=0.3)
     script.send(delivery(stored(0, 10)), delivery(stored(10, 10)))

@@ -37,6 +37,9 @@ class Flight:
     age_us: int
     """The page's age stamp."""
 
+    sent_at: float = 0.0
+    """Monotonic seconds when it was sent."""
+
 
 class Flights:
     """The pages in flight, and their part of what the consumer has unsettled."""
@@ -72,6 +75,10 @@ class Flights:
     def pages_from(self, first: int) -> int:
         """How many begin at an offset or above it."""
         return sum(flight.first >= first for flight in self._flights)
+
+    def at(self, offset: int) -> Flight | None:
+        """The one that an unsettled offset is in."""
+        return next((flight for flight in self._flights if flight.first <= offset < flight.end), None)
 
     def lowest_unsettled(self, cursor: Cursor) -> int | None:
         """The lowest offset that waits for its answer."""

@@ -67,6 +67,8 @@ class Lane:
         """Highest end of what this owner has answered."""
         self._failed_from = 0
         """Where the last failure was: what is in flight from here on was sent after it, the rest before."""
+        self.held = False
+        """Nothing is sent: a purge is under way."""
         self.redelivered = 0
         """Records sent again, in the life of this process."""
         self._history: list[tuple[int, int]] = []
@@ -112,9 +114,23 @@ class Lane:
 
         A probe need not wait for answers to what was sent before the failure, nor do these say anything about it.
         """
-        if len(self.cursor.beyond) >= HOLES_MAX and self._flights:
+        if self.held or self.holes_full:
             return 0
-        return self.resend.pages_allowed(now, self._flights.pages_from(self._failed_from))
+        return self.resend.pages_allowed(now, self.sent_since_failure)
+
+    @property
+    def holes_full(self) -> bool:
+        """As much is settled beyond the watermark as may be: the lowest in flight have to be answered first."""
+        return len(self.cursor.beyond) >= HOLES_MAX and bool(self._flights)
+
+    @property
+    def sent_since_failure(self) -> int:
+        """Pages in flight that were sent after the last failure."""
+        return self._flights.pages_from(self._failed_from)
+
+    def flight_at(self, offset: int) -> Flight | None:
+        """The page in flight that an unsettled offset is in."""
+        return self._flights.at(offset)
 
     def send(
         self, base: int, end: int, size: int, now: float, *, records_max: int | None = None, age_us: int = 0
@@ -132,7 +148,7 @@ class Lane:
         if not self._flights:
             self._deadline_base = now
         records = sum(r.size for r in ranges)
-        self._flights.add(Flight(base, ranges[0].first, ranges[-1].end, size, records, age_us))
+        self._flights.add(Flight(base, ranges[0].first, ranges[-1].end, size, records, age_us, now))
         again = sum(min(r.end, self.cursor.sent) - r.first for r in ranges if r.first < self.cursor.sent)
         self.redelivered += again
         if end > self.cursor.sent:
@@ -242,6 +258,10 @@ class Lane:
         if self.idle:
             return None
         return self._revoke(self._flights.first)
+
+    def purge(self) -> Revocation:
+        """Everything in flight is void, before pages are purged; what is not purged comes again."""
+        return self._revoke(self._flights.first if self._flights else self.position)
 
     # -- inside
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from holdfast.broker.core.gaps import Rejections, merged
 from holdfast.broker.core.pages import DropReason, Entry, Gap
+from holdfast.broker.core.ranges import Range
 
 RECENT_MAX: Final = 256
 """Entries kept in memory at the tail of each partition, at least; twice as many at most."""
@@ -73,6 +76,7 @@ class PartitionLog:
         "oldest",
         "queued_bytes",
         "recent",
+        "rejections",
         "tail",
     )
 
@@ -92,7 +96,9 @@ class PartitionLog:
         """The first entries, as far as they were loaded; used when ``recent`` does not reach down to them."""
         self._loaded_to = 0
         """Offset below which ``oldest`` leaves nothing out."""
-        self._gaps = list(gaps)
+        self._gaps = [gap for gap in gaps if not gap.subscription]
+        self.rejections = Rejections(gap for gap in gaps if gap.subscription)
+        """What single subscriptions dropped: their own gaps, between which others may still read."""
         self._accepted_at_us = self.tail.accepted_at_us
 
     # -- sizes
@@ -245,6 +251,12 @@ class PartitionLog:
                 made[-1] = replace(last, end=entry.end, size=last.size + entry.size, pages=last.pages + 1)
             else:
                 made.append(Gap(entry.base, entry.end, reason, at_us, entry.size, 1))
+        before = self.gap_at(made[0].first - 1) if reason is DropReason.PURGED and made[0].first else None
+        if before is not None and not before.merged and (before.reason, before.at_us) == (reason, at_us):
+            # A purge comes in several batches, and leaves one gap.
+            self._gaps.remove(before)
+            size, pages = before.size + made[0].size, before.pages + made[0].pages
+            made[0] = replace(before, end=made[0].end, size=size, pages=pages)
         self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
         return made
 
@@ -267,21 +279,32 @@ class PartitionLog:
 
     def merge_gaps(self) -> tuple[list[Gap], list[Gap]]:
         """Bring the number of gaps down to its bound; returns those that vanish and those that take their place."""
-        if len(self._gaps) <= GAPS_MAX:
-            return [], []
-        gone: list[Gap] = []
-        made: dict[int, Gap] = {}
-        kept: list[Gap] = []
-        excess = len(self._gaps) - GAPS_MAX
-        for gap in self._gaps:
-            last = kept[-1] if kept else None
-            if excess > 0 and last is not None and (last.end == gap.first or gap.end <= self.earliest):
-                gone += [last, gap]
-                merged = Gap(last.first, gap.end, gap.reason, gap.at_us, last.size + gap.size, last.pages + gap.pages)
-                made.pop(last.first, None)
-                made[merged.first] = kept[-1] = merged
-                excess -= 1
-            else:
-                kept.append(gap)
-        self._gaps = kept
-        return [gap for gap in gone if gap not in made.values()], list(made.values())
+        self._gaps, gone, made = merged(self._gaps, most=GAPS_MAX, settled_to=self.earliest)
+        return gone, made
+
+    def reject(
+        self, subscription: str, ranges: Sequence[Range], *, settled_to: int, at_us: int, detail: str
+    ) -> tuple[list[Gap], list[Gap]]:
+        """A subscription has dropped records that its target rejected: counted here, its own gaps.
+
+        Their pages stay for everybody else. Below ``settled_to`` the subscription has settled all. Returns the gaps
+        that vanish and those to be written.
+        """
+        reason = int(DropReason.REJECTED_BY_TARGET)
+        dropped = dict(self.head.dropped)
+        dropped[reason] = dropped.get(reason, 0) + sum(part.size for part in ranges)
+        self.head = replace(self.head, dropped=tuple(sorted(dropped.items())))
+        made = [
+            Gap(
+                part.first,
+                part.end,
+                DropReason.REJECTED_BY_TARGET,
+                at_us,
+                0,
+                0,
+                subscription=subscription,
+                detail=detail,
+            )
+            for part in ranges
+        ]
+        return self.rejections.add(subscription, made, settled_to=settled_to)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -49,6 +49,8 @@ class DropReason(IntEnum):
     CORRUPT = 2
     EXPIRED = 3
     CLEANED_AT_STOP = 6
+    PURGED = 4
+    REJECTED_BY_TARGET = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,57 @@ class Gap:
     pages: int
     """Pages dropped."""
 
+    since_us: int | None = None
+    """Wall clock of the first drop; None when there was one only."""
+
+    merged: tuple[tuple[int, int], ...] = ()
+    """(reason, records) of a merged gap, by reason. Empty when all its offsets went for the one ``reason``."""
+
+    subscription: str = ""
+    """Whose gap it is: records that one subscription dropped and that others may still read. Empty: everybody's."""
+
+    detail: str = ""
+    """What the target said of the (last) record that it rejected."""
+
+    @property
+    def first_at_us(self) -> int:
+        """Wall clock of the first drop."""
+        return self.at_us if self.since_us is None else self.since_us
+
+    @property
+    def counts(self) -> tuple[tuple[int, int], ...]:
+        """(reason, records) dropped, by reason. Below the gap's size where settled records stood between two drops."""
+        return self.merged or ((int(self.reason), self.end - self.first),)
+
+    @property
+    def records(self) -> int:
+        """Records dropped."""
+        return sum(records for _, records in self.counts)
+
+    @property
+    def whole(self) -> bool:
+        """All its offsets were dropped: nothing between them had been settled and trimmed."""
+        return self.records == self.end - self.first
+
     def cut(self, position: int) -> Gap:
-        """The gap as a reader at ``position`` meets it."""
-        return (
-            self if position <= self.first else Gap(position, self.end, self.reason, self.at_us, self.size, self.pages)
+        """The gap as a reader at ``position`` meets it; of a merged one the counts stay those of the whole."""
+        return self if position <= self.first else replace(self, first=position)
+
+    def joined(self, later: Gap) -> Gap:
+        """One gap in the place of this one and the next, between which nothing is left."""
+        newest = later if later.at_us >= self.at_us else self
+        counts = dict(self.counts)
+        for reason, records in later.counts:
+            counts[reason] = counts.get(reason, 0) + records
+        return Gap(
+            self.first,
+            later.end,
+            newest.reason,
+            newest.at_us,
+            self.size + later.size,
+            self.pages + later.pages,
+            min(self.first_at_us, later.first_at_us),
+            tuple(sorted(counts.items())),
+            self.subscription,
+            newest.detail,
         )

@@ -122,6 +122,7 @@ class DropGap:
     sink: int
     partition: int
     first: int
+    subscription: str = ""
 
 
 NUMBER_BITS: Final = 40

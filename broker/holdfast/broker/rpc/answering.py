@@ -32,6 +32,8 @@ def nacked(subscription: Subscription, nack: pb.NackRanges) -> Awaitable[Results
     if nack.WhichOneof("action") == "dead_letter":
         reason = nack.dead_letter.reason[:REASON_MAX]
         return subscription.reject(nack.partition, answer, ranges, reason=reason)
+    if nack.WhichOneof("action") == "drop":
+        return subscription.discard(nack.partition, answer, ranges, reason=nack.drop.reason[:REASON_MAX])
     delay_s = None
     if nack.retry.HasField("delay"):
         delay_us = convert.duration_us(nack.retry.delay)

@@ -94,6 +94,13 @@ def gap(partition: int, found: Gap) -> record_pb2.Gap:
         last_offset=found.end - 1,
         reason=cast("record_pb2.DropReason", int(found.reason)),
         at=timestamp(found.at_us),
+        first_at=timestamp(found.first_at_us),
+        counts=[
+            record_pb2.GapCount(reason=cast("record_pb2.DropReason", reason), records=records)
+            for reason, records in found.counts
+        ],
+        subscription=found.subscription,
+        detail=found.detail,
     )
 
 

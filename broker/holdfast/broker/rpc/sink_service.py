@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.broker.core.errors import InvalidInterval, InvalidPageToken, SinkNotFound
+from holdfast.broker.rpc import asking
 from holdfast.broker.rpc import sinks as convert
 from holdfast.broker.rpc.convert import duration_us
 from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.stats import sink_states
+from holdfast.broker.runtime.explaining import explained
+from holdfast.broker.runtime.purging import purge
+from holdfast.broker.runtime.stats import partition_states, sink_states
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1 import sink_service_pb2_grpc as pb_grpc
 
@@ -66,6 +69,24 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
         await self._broker.sink(request.name).resume()
         return pb.ResumeSinkResponse()
 
+    async def PurgeSink(self, request: pb.PurgeSinkRequest, context: Any) -> pb.PurgeSinkResponse:
+        self._broker.check_serving()
+        buffer = self._broker.sink(request.name)
+        partitions, until = asking.purge_request(buffer, request)
+        return asking.purge_response(await purge(buffer, self._broker.services, partitions, until))
+
+    async def ListGaps(self, request: pb.ListGapsRequest, context: Any) -> pb.ListGapsResponse:
+        buffer = self._broker.sink(request.sink)
+        response = asking.gaps_response(buffer, request)
+        await buffer.confirmed()
+        return response
+
+    async def ExplainRecord(self, request: pb.ExplainRecordRequest, context: Any) -> pb.ExplainRecordResponse:
+        buffer = self._broker.sink(request.sink)
+        subscription = buffer.subscription(request.subscription)
+        found = await explained(buffer, self._broker.services, subscription, request.partition, request.offset)
+        return asking.explain_response(request.partition, subscription.name, found)
+
     async def GetSinkStats(self, request: pb.GetSinkStatsRequest, context: Any) -> pb.GetSinkStatsResponse:
         return pb.GetSinkStatsResponse(stats=await self._stats(request.name))
 
@@ -96,4 +117,6 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
     async def _stats(self, name: str) -> pb.SinkStats:
         buffer = self._broker.sink(name)
         lanes = await sink_states(buffer)
-        return convert.stats(buffer, lanes, self._broker.clock.wall_us())
+        partitions, at_us = partition_states(buffer), self._broker.clock.wall_us()  # of the same moment
+        await buffer.confirmed()
+        return convert.stats(buffer, lanes, partitions, at_us)

@@ -12,7 +12,7 @@ from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.rpc.convert import duration, duration_us, timestamp
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.stats import LaneState, partition_states
+from holdfast.broker.runtime.stats import LaneState, PartitionState
 from holdfast.v1 import record_pb2, sink_pb2
 from holdfast.v1 import sink_service_pb2 as pb
 
@@ -82,9 +82,14 @@ def sink(record: SinkRecord) -> sink_pb2.Sink:
     )
 
 
-def stats(buffer: Buffer, lanes: Sequence[tuple[str, int, list[LaneState]]], at_us: int) -> pb.SinkStats:
+def stats(
+    buffer: Buffer,
+    lanes: Sequence[tuple[str, int, list[LaneState]]],
+    partitions: Sequence[PartitionState],
+    at_us: int,
+) -> pb.SinkStats:
     """The state of a sink: ``lanes`` holds name, consumers and lane states per subscription."""
-    partitions = [
+    stored = [
         pb.PartitionStats(
             partition=state.partition,
             earliest_offset=state.earliest,
@@ -97,7 +102,7 @@ def stats(buffer: Buffer, lanes: Sequence[tuple[str, int, list[LaneState]]], at_
                 for reason, records in state.dropped
             ],
         )
-        for state in partition_states(buffer)
+        for state in partitions
     ]
     subscriptions = [
         pb.SubscriptionStats(name=name, partitions=[_lane(state) for state in states], consumers=consumers)
@@ -106,7 +111,7 @@ def stats(buffer: Buffer, lanes: Sequence[tuple[str, int, list[LaneState]]], at_
     return pb.SinkStats(
         name=buffer.name,
         incarnation=buffer.record.incarnation,
-        partitions=partitions,
+        partitions=stored,
         subscriptions=subscriptions,
         at=timestamp(at_us),
         identity_ok=all(state.balances for _, _, states in lanes for state in states),

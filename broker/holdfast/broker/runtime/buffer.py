@@ -37,6 +37,7 @@ from holdfast.broker.core.writes import (
 )
 from holdfast.broker.runtime.clock import AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
+from holdfast.broker.runtime.drop_log import DropLog
 from holdfast.broker.runtime.group import Append, Lineup
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard
@@ -98,6 +99,9 @@ class Buffer:
         if record.paused is not None:
             for subscription in self.subscriptions.values():
                 subscription.pause(record.paused)
+        self._drop_log = DropLog(record.name, services.clock)
+        self.purges = asyncio.Lock()
+        """Held by the purge that drops pages; another one waits for it."""
         self._drops: dict[int, asyncio.Future[None]] = {}
         """The last drop of each partition: done when it is durable, and all before it with it."""
         self._trim_event = asyncio.Event()
@@ -195,6 +199,7 @@ class Buffer:
         """End the sink's tasks; its state stays as it is."""
         for subscription in self.subscriptions.values():
             subscription.close()
+        self._drop_log.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -286,15 +291,20 @@ class Buffer:
         """End pulling consumers whose lease has run out."""
         for subscription in self.subscriptions.values():
             subscription.pullers.sweep()
+        self._drop_log.sweep()
 
     # -- removals
 
-    def drop(self, partition: int, entries: list[Entry], reason: DropReason) -> None:
-        """Drop confirmed pages: counters, gaps, cursors and index in one batch."""
+    def drop(self, partition: int, entries: list[Entry], reason: DropReason, *, at_us: int | None = None) -> None:
+        """Drop confirmed pages: counters, gaps, cursors and index in one batch.
+
+        ``at_us`` is when the drop was decided, if not now: purged neighbours of one time are one gap.
+        """
         if self.deleted:
             return
         log = self.logs[partition]
-        now, at_us = self._services.clock.monotonic(), self._services.clock.wall_us()
+        now = self._services.clock.monotonic()
+        at_us = self._services.clock.wall_us() if at_us is None else at_us
         gaps = log.remove(entries, reason=reason, at_us=at_us)
         gone, made = log.merge_gaps()
         writes: list[Write] = [PutGap(self.record.id, partition, gap) for gap in gaps]
@@ -304,15 +314,34 @@ class Buffer:
             for entry in entries:
                 subscription.drop(partition, Range(entry.base, entry.end), now)
             writes.append(subscription.cursor_write(partition))
-        self._services.instruments.dropped(self.name, partition, reason, sum(entry.count for entry in entries))
-        _log.warning(
-            "records were dropped sink=%s partition=%d reason=%s first=%d end=%d",
-            *(self.name, partition, reason.name, entries[0].base, entries[-1].end),
-        )
         self._drops[partition] = self._remove(partition, entries, writes, keep=reason is DropReason.CORRUPT)
+        ranges = [Range(entry.base, entry.end) for entry in entries]
+        self.told_when_durable(partition, reason, ranges, self._drops[partition])
         for subscription in self.subscriptions.values():
             subscription.wake(partition)
         self.changed.fire()
+
+    def told_when_durable(
+        self, partition: int, reason: DropReason, dropped: Sequence[Range], synced: asyncio.Future[None]
+    ) -> None:
+        """Let the log and the instruments know of a drop when no crash can undo it any more."""
+
+        def tell(done: asyncio.Future[None]) -> None:
+            if done.exception() is None:
+                records = sum(part.size for part in dropped)
+                self._services.instruments.dropped(self.name, partition, reason, records)
+                self._drop_log.dropped(partition, reason, records, dropped[0].first, dropped[-1].end)
+
+        synced.add_done_callback(tell)
+
+    async def confirmed(self) -> None:
+        """Return when all that was decided so far is durable, so that it may be told; raises ``StoreFenced``."""
+        waiting = [drop for drop in self._drops.values() if not drop.done()]
+        waiting += [saved for subscription in self.subscriptions.values() for saved in subscription.unsaved()]
+        if waiting:
+            await asyncio.wait(waiting)
+            for done in waiting:
+                done.result()
 
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
         """What to wait for, without cancelling it, before a gap is told: a crash could undo it until then."""

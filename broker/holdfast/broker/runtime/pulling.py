@@ -44,6 +44,11 @@ class Puller:
         self.lease_until = self._subscription.now() + deadline_s
 
     @property
+    def asks(self) -> bool:
+        """A call is under way."""
+        return self._lock.locked()
+
+    @property
     def alive(self) -> bool:
         """A call is under way or the lease holds, and nobody has taken the id over."""
         held = self._lock.locked() or self._subscription.now() < self.lease_until
@@ -114,6 +119,11 @@ class Pullers:
                 raise TooManyStreams(PULLERS_MAX, "pulling consumers of one subscription")
             found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
         return found
+
+    def asks(self, consumer_id: str) -> bool:
+        """Whether a consumer takes what comes; one that pulls does so only during a call."""
+        found = self._pullers.get(consumer_id)
+        return found is None or found.asks or found.consumer.closed is not None
 
     def heard_of(self, consumer_id: str) -> None:
         """A consumer answered, or asked for more time: its lease begins anew."""

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 from holdfast.broker.core.assignment import assign
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition
+from holdfast.broker.core.gaps import DETAIL_MAX
 from holdfast.broker.core.lane import Answer, Lane, Outcome
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
-from holdfast.broker.core.writes import PutCursor
+from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
 from holdfast.broker.runtime.expiry import expire_upcoming
@@ -48,6 +49,7 @@ class Subscription:
         """Partitions to be handed over when nothing is in flight, and until when they may keep their owner."""
         self._epoch = services.start_count << EPOCH_BITS
         self._modes: dict[int, tuple[bool, int]] = {}
+        self._saves: dict[int, asyncio.Future[None]] = {}
         self.pullers = Pullers(self)
 
     # -- what consumers and answers ask
@@ -193,6 +195,15 @@ class Subscription:
         """The partition is to be handed over: nothing new is sent to its owner."""
         return partition in self._moving
 
+    def moving_until(self, partition: int) -> float | None:
+        """Until when a partition that is to be handed over may keep its owner; None when it is not."""
+        return self._moving.get(partition)
+
+    def consumer_of(self, partition: int) -> Consumer | None:
+        """The consumer that owns a partition."""
+        owner = self.lanes[partition].owner
+        return self.consumers.get(owner) if owner is not None else None
+
     def handover_timers(self) -> list[float]:
         """When partitions are taken from an owner that does not finish."""
         return list(self._moving.values())
@@ -269,6 +280,31 @@ class Subscription:
             )
         return done
 
+    def discard(self, partition: int, answer: Answer, ranges: Iterable[Range], *, reason: str) -> Awaitable[Results]:
+        """Settle as dropped what the target rejected: for this subscription only, whose own gap says so."""
+        lane, log = self.lane(partition), self.log(partition)
+        self._heard(lane, answer.owner_epoch)
+        now, end = self.now(), log.tail.next_offset
+        found = [result for asked in ranges for result in lane.settle(answer, asked, Settlement.DROPPED, now, end)]
+        results = tuple((partition, part, outcome) for part, outcome in found)
+        dropped = [part for part, outcome in found if outcome is Outcome.OK]
+        if not dropped:
+            return self._answered(partition, results, changed=False)
+        lane.take_settled_ages()
+        at_us, sink = self._services.clock.wall_us(), self._buffer.record.id
+        gone, made = log.reject(
+            self.name, dropped, settled_to=lane.cursor.watermark, at_us=at_us, detail=reason[:DETAIL_MAX]
+        )
+        writes: list[Write] = [DropGap(sink, partition, gap.first, self.name) for gap in gone]
+        writes += [PutGap(sink, partition, gap) for gap in made]
+        answered = self._answered(
+            partition, results, changed=True, writes=[*writes, PutHead(sink, partition, log.head)]
+        )
+        self._settled(partition, "dropped", sum(part.size for part in dropped))
+        self._buffer.told_when_durable(partition, DropReason.REJECTED_BY_TARGET, dropped, self._saves[partition])
+        self._buffer.trim_soon(partition)
+        return answered
+
     def _nack(
         self, partition: int, answer: Answer, ranges: Sequence[Range], *, delay_s: float | None, reason: str
     ) -> Awaitable[Results]:
@@ -287,7 +323,9 @@ class Subscription:
         await written
         return results
 
-    def _answered(self, partition: int, results: Results, *, changed: bool) -> Awaitable[Results]:
+    def _answered(
+        self, partition: int, results: Results, *, changed: bool, writes: Sequence[Write] = ()
+    ) -> Awaitable[Results]:
         if self.moving(partition) and self.lanes[partition].idle:
             self._balance()
         if not changed:
@@ -295,7 +333,7 @@ class Subscription:
             done.set_result(results)
             return done
         self.wake(partition)
-        return asyncio.ensure_future(self._wait(results, self.save(partition)))
+        return asyncio.ensure_future(self._wait(results, self.save(partition, writes)))
 
     def extend(self, partition: int, owner_epoch: int) -> bool:
         """Start the running deadline of a partition anew."""
@@ -344,6 +382,21 @@ class Subscription:
                 lane.pause(paused)
         self._balance()
 
+    def hold(self, partition: int) -> None:
+        """A purge begins, or goes on: what is in flight is void, and nothing is sent until ``let_go``."""
+        lane = self.lanes[partition]
+        if not lane.held or not lane.idle:
+            lane.held = True
+            revocation = lane.purge()
+            self._revoked(partition, revocation.first, revocation.revision)
+
+    def let_go(self, partition: int) -> None:
+        """The purge is over."""
+        self.lanes[partition].held = False
+        if self.moving(partition):
+            self._balance()
+        self.wake(partition)
+
     def pause(self, reason: str) -> None:
         """Stop sending; what is in flight comes again after ``resume``."""
         for partition, lane in enumerate(self.lanes):
@@ -366,9 +419,15 @@ class Subscription:
         if consumer is not None:
             consumer.wakeup.set()
 
-    def save(self, partition: int) -> asyncio.Future[None]:
-        """Write the cursor; done when it is durable."""
-        return self._services.committer.write([self.cursor_write(partition)])
+    def save(self, partition: int, writes: Sequence[Write] = ()) -> asyncio.Future[None]:
+        """Write the cursor, and what was decided with it; done when it is durable."""
+        saved = self._services.committer.write([self.cursor_write(partition), *writes])
+        self._saves[partition] = saved
+        return saved
+
+    def unsaved(self) -> list[asyncio.Future[None]]:
+        """The last write of each partition that is not durable yet: all before it become so with it."""
+        return [saved for saved in self._saves.values() if not saved.done()]
 
     def cursor_write(self, partition: int) -> PutCursor:
         """The cursor as it is now, to be written."""

@@ -31,6 +31,7 @@ _PAIR: Final = struct.Struct(">QQ")
 _TRY: Final = struct.Struct(">QI")
 _SLOT: Final = struct.Struct(">QQIQI")
 _GAP: Final = struct.Struct(">QBqQI")
+_GAP_MORE: Final = struct.Struct(">qBH")
 _ENTRY: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
 _DUE: Final = struct.Struct(">QQ")
@@ -170,13 +171,33 @@ def decode_slot(value: bytes) -> tuple[int, Slot]:
 
 
 def encode_gap(gap: Gap) -> bytes:
-    return _seal(_GAP.pack(gap.end, gap.reason, gap.at_us, gap.size, gap.pages))
+    """What only merged and rejected gaps have stands behind the rest, and is left out where there is none of it."""
+    content = _GAP.pack(gap.end, gap.reason, gap.at_us, gap.size, gap.pages)
+    if gap.since_us is not None or gap.merged or gap.detail:
+        detail = gap.detail.encode()
+        content += _GAP_MORE.pack(gap.first_at_us, len(gap.merged), len(detail))
+        content += b"".join(_DROP.pack(reason, records) for reason, records in gap.merged) + detail
+    return _seal(content)
 
 
-def decode_gap(first: int, value: bytes) -> Gap:
-    end, reason, at_us, size, pages = _unpack(_GAP, _open(value))
+def decode_gap(first: int, value: bytes, subscription: str = "") -> Gap:
+    content = _open(value)
+    end, reason, at_us, size, pages = _unpack(_GAP, content)
+    since_us: int | None = None
+    merged: list[tuple[Any, ...]] = []
+    text = b""
+    if len(content) > _GAP.size:
+        first_at_us, reasons, length = _unpack(_GAP_MORE, content, _GAP.size)
+        at = _GAP.size + _GAP_MORE.size
+        merged = [_unpack(_DROP, content, at + index * _DROP.size) for index in range(reasons)]
+        text = content[at + reasons * _DROP.size :]
+        since_us = first_at_us if merged else None
+        if len(text) != length:
+            raise Undecodable(f"{len(text)} characters of {length}")
+    counts = tuple((why, records) for why, records in merged)
     try:
-        return Gap(first, end, DropReason(reason), at_us, size, pages)
+        detail = text.decode()
+        return Gap(first, end, DropReason(reason), at_us, size, pages, since_us, counts, subscription, detail)
     except ValueError as error:
         raise Undecodable(f"a gap of an unknown kind: {error}") from error
 

@@ -263,9 +263,9 @@ def _operations(write: Write) -> list[Operation]:
                 Delete(meta, keys.writer(sink, writer_id)),
             ]
         case PutGap(sink, partition, gap):
-            return put(keys.gap(sink, partition, gap.first), codec.encode_gap(gap))
-        case DropGap(sink, partition, first):
-            return [Delete(meta, keys.gap(sink, partition, first))]
+            return put(keys.gap(sink, partition, gap.first, gap.subscription), codec.encode_gap(gap))
+        case DropGap(sink, partition, first, subscription):
+            return [Delete(meta, keys.gap(sink, partition, first, subscription))]
         case PutDue(due):
             key = keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first)
             return put(key, codec.encode_due(due.last, due.size))

@@ -16,7 +16,7 @@
 | cursor | meta 13 | sink u32, partition u32, subscription | the subscription's life |
 | writer | meta 14 | sink u32, writer id | until it closes or idles out |
 | slot | meta 15 | sink u32, length of writer id u8, writer id, partition u32, sequence mod 256 u16 | as its writer |
-| gap | meta 16 | sink u32, partition u32, first offset u64 | until merged |
+| gap | meta 16 | sink u32, partition u32, first offset u64, subscription or nothing | until merged |
 | due | meta 17 | sink u32, partition u32, bulk u8, first page number u64 | until the bytes are reclaimed |
 | quarantine | meta 18 | sink u32, partition u32, page number u64 | the sink's life |
 """
@@ -151,8 +151,14 @@ def slot_partition(key: bytes) -> int:
     return int(_SLOT.unpack(key[-_SLOT.size :])[0])
 
 
-def gap(sink_id: int, number: int, first: int) -> bytes:
-    return GAP + _PLACE.pack(sink_id, number, first)
+def gap(sink_id: int, number: int, first: int, subscription: str = "") -> bytes:
+    """Key of everybody's gap, or of one subscription's own."""
+    return GAP + _PLACE.pack(sink_id, number, first) + subscription.encode()
+
+
+def gap_of(key: bytes) -> tuple[int, str]:
+    """First offset and subscription."""
+    return int(_PLACE.unpack_from(key, 1)[2]), key[1 + _PLACE.size :].decode()
 
 
 def due(sink_id: int, number: int, *, bulk: bool, first: int) -> bytes:

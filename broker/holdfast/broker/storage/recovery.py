@@ -145,5 +145,5 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> None:
         _, writer_id = keys.writer_of(key)
         sink.writers[writer_id] = codec.decode_number(value)
     else:
-        _, _, first = keys.place_of(key[1:])
-        sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value))
+        first, subscription = keys.gap_of(key)
+        sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))

@@ -173,7 +173,7 @@ def test_adjacent_gaps_merge_above_the_bound_and_keep_their_sums() -> None:
     gone, made = log.merge_gaps()
 
     assert len(log.gaps) == GAPS_MAX
-    assert made == [Gap(0, 3, OVERFLOW, 2, size=30, pages=3)]
+    assert made == [Gap(0, 3, OVERFLOW, 2, size=30, pages=3, since_us=0, merged=((OVERFLOW, 3),))]
     assert {gap.first for gap in gone} == {0, 1, 2}
     assert sum(gap.end - gap.first for gap in log.gaps) == GAPS_MAX + 2
 

@@ -42,6 +42,14 @@ CURSORS = st.builds(
 )
 SLOTS = st.builds(Slot, U64, U32, U64, U32)
 GAPS = st.builds(Gap, U64, U64, st.sampled_from(DropReason), I64, U64, U32)
+MERGED_GAPS = st.builds(
+    Gap,
+    *(U64, U64, st.sampled_from(DropReason), I64, U64, U32, I64),
+    merged=st.lists(st.tuples(st.integers(0, 255), U64), min_size=1, max_size=10).map(tuple),
+    detail=TEXTS,
+)
+MERGED = Gap(1, 9, DropReason.PURGED, 3, 4, 5, since_us=2, merged=((1, 3), (4, 2)))
+REJECTION = Gap(1, 2, DropReason.REJECTED_BY_TARGET, 3, 0, 0, subscription="audit", detail="no such column")
 ENTRIES = st.builds(
     Entry,
     base=st.integers(0, 2**63),
@@ -75,6 +83,8 @@ SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
     (codec.encode_cursor(Cursor(beyond=(Range(1, 2),), attempts=((3, 4),))), codec.decode_cursor),
     (codec.encode_slot(1, Slot(1, 2, 3, 4)), codec.decode_slot),
     (codec.encode_gap(Gap(1, 2, DropReason.OVERFLOW, 3, 4, 5)), lambda value: codec.decode_gap(1, value)),
+    (codec.encode_gap(MERGED), lambda value: codec.decode_gap(1, value)),
+    (codec.encode_gap(REJECTION), lambda value: codec.decode_gap(1, value, "audit")),
     (codec.encode_due(1, 2), codec.decode_due),
     (
         codec.encode_entry(Entry(5, 2, 7, True, 8, 1, 9, 10, 11, 12, (Part(5, 9, "trace"), Part(6, 9)))),
@@ -82,7 +92,20 @@ SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
     ),
 ]
 """One stored value of each kind, and what reads it."""
-IDS = ["number", "text", "sink", "tail", "head", "cursor", "slot", "gap", "due", "entry"]
+IDS = ["number", "text", "sink", "tail", "head", "cursor", "slot", "gap", "merged gap", "rejection", "due", "entry"]
+
+
+@given(gap=GAPS | MERGED_GAPS, subscription=TEXTS)
+def test_gaps_of_everybody_and_of_one_subscription_come_back(gap: Gap, subscription: str) -> None:
+    own = dataclasses.replace(gap, subscription=subscription)
+
+    assert codec.decode_gap(gap.first, codec.encode_gap(own), subscription) == own
+
+
+def test_a_gap_of_one_drop_is_stored_as_it_always_was() -> None:
+    plain = codec.encode_gap(Gap(1, 2, DropReason.OVERFLOW, 3, 4, 5))
+
+    assert plain == sealed(struct.pack(">QBqQI", 2, 1, 3, 4, 5))
 
 
 @given(number=U64, text=TEXTS)

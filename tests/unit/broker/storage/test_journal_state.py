@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.broker.core.cursor import Cursor
@@ -126,10 +128,16 @@ def test_entries_and_gaps_are_taken_away_one_by_one(journal: Journal) -> None:
     put(journal, [entry(1), entry(2)])
     journal.commit([], [PutGap(1, 0, Gap(first, first + 1, DropReason.OVERFLOW, 0, 1, 1)) for first in (5, 6)])
 
-    journal.commit([], [DropEntry(1, 0, 1), DropGap(1, 0, 6)])
+    own = Gap(5, 6, DropReason.REJECTED_BY_TARGET, 0, 0, 0, subscription="audit")
+    journal.commit([], [PutGap(1, 0, own), PutGap(1, 0, replace(own, first=6, end=7))])
+
+    journal.commit([], [DropEntry(1, 0, 1), DropGap(1, 0, 6), DropGap(1, 0, 5, "audit")])
 
     assert [each.base for each in journal.entries(1, 0, 0, 9, 9)] == [2]
-    assert [key for key, _ in journal.scan_all(Family.META, *keys.of_kind(keys.GAP))] == [keys.gap(1, 0, 5)]
+    assert [key for key, _ in journal.scan_all(Family.META, *keys.of_kind(keys.GAP))] == [
+        keys.gap(1, 0, 5),
+        keys.gap(1, 0, 6, "audit"),
+    ]
 
 
 def test_the_time_is_kept(journal: Journal, store: MemoryStore) -> None:

@@ -100,3 +100,14 @@ def test_every_key_stands_in_the_span_of_its_kind(place: tuple[int, int, int]) -
 
     for kind in KINDS:
         assert [of for of, key in made.items() if within(key, keys.of_kind(kind))] == [kind] * (kind in made)
+
+
+@given(place=PLACES, subscription=st.text(max_size=20))
+def test_a_gap_s_key_names_its_offset_and_whose_it_is(place: tuple[int, int, int], subscription: str) -> None:
+    sink, partition, first = place
+
+    key = keys.gap(sink, partition, first, subscription)
+
+    assert keys.gap_of(key) == (first, subscription)
+    assert keys.partition_of(key) == (sink, partition)
+    assert within(key, keys.of_sink(sink, keys.GAP))

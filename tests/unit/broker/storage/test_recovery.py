@@ -67,6 +67,7 @@ def test_all_state_of_all_sinks_is_found() -> None:
     journal = recover(store).journal
     tail, head, cursor = Tail(9, 1, 2, 3, 4), Head(2, 2, 3, 1, ((1, 2),)), Cursor(watermark=2, dropped=2)
     gap = Gap(0, 2, DropReason.OVERFLOW, 5, 6, 1)
+    own = Gap(5, 6, DropReason.REJECTED_BY_TARGET, 5, 0, 0, subscription="second", detail="no")
     journal.commit(
         [],
         [
@@ -79,6 +80,7 @@ def test_all_state_of_all_sinks_is_found() -> None:
             PutWriter(1, "w", 77),
             PutGap(1, 3, gap),
             PutGap(1, 3, replace(gap, first=5, end=6)),
+            PutGap(1, 3, own),
             PutDue(Due(1, 0, True, 1, 2, 3)),
         ],
     )
@@ -91,7 +93,7 @@ def test_all_state_of_all_sinks_is_found() -> None:
     assert orders.heads == {3: head}
     assert orders.cursors == {("default", 3): cursor, ("second", 0): Cursor()}
     assert orders.writers == {"w": 77}
-    assert orders.gaps == {3: [gap, replace(gap, first=5, end=6)]}
+    assert orders.gaps == {3: [gap, replace(gap, first=5, end=6), own]}
     assert found.due == (Due(1, 0, True, 1, 2, 3),)
 
 

@@ -1,0 +1,72 @@
+"""Keeping the number of gaps bounded, and the gaps that single subscriptions have for themselves.
+
+Two gaps become one only where nothing is left between them, so a reader is told nothing that is not so. Where live
+records stand between gaps the bound on their number yields.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.broker.core.pages import Gap
+
+REJECTIONS_MAX: Final = 1_000
+"""Own gaps kept apart per subscription and partition."""
+DETAIL_MAX: Final = 200
+"""Characters of what a target said that a gap keeps."""
+
+
+def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], list[Gap], list[Gap]]:
+    """Bring sorted gaps down to ``most``, the oldest offsets first; nothing is left below ``settled_to``.
+
+    Returns all gaps as they are then, those that vanish, and those that take their place.
+    """
+    excess = len(gaps) - most
+    if excess <= 0:
+        return gaps, [], []
+    gone: list[Gap] = []
+    made: dict[int, Gap] = {}
+    kept: list[Gap] = []
+    for gap in gaps:
+        last = kept[-1] if kept else None
+        if excess > 0 and last is not None and (last.end == gap.first or gap.end <= settled_to):
+            gone += [last, gap]
+            kept[-1] = made[last.first] = last.joined(gap)
+            excess -= 1
+        else:
+            kept.append(gap)
+    return kept, [gap for gap in gone if gap not in made.values()], list(made.values())
+
+
+class Rejections:
+    """The own gaps of the subscriptions of one partition. Changed only by the owner of the sink's state."""
+
+    __slots__ = ("_gaps",)
+
+    def __init__(self, gaps: Iterable[Gap] = ()) -> None:
+        self._gaps: dict[str, list[Gap]] = {}
+        for gap in gaps:
+            self._gaps.setdefault(gap.subscription, []).append(gap)
+
+    def of(self, subscription: str) -> tuple[Gap, ...]:
+        """Those of one subscription, by offset."""
+        return tuple(self._gaps.get(subscription, ()))
+
+    def at(self, subscription: str, offset: int) -> Gap | None:
+        """The own gap of a subscription that ``offset`` lies in."""
+        gaps = self._gaps.get(subscription, [])
+        index = bisect_right(gaps, offset, key=lambda gap: gap.end)
+        return gaps[index] if index < len(gaps) and gaps[index].first <= offset else None
+
+    def all(self) -> list[Gap]:
+        """All of them, by offset."""
+        return sorted((gap for gaps in self._gaps.values() for gap in gaps), key=lambda gap: (gap.first, gap.end))
+
+    def add(self, subscription: str, gaps: list[Gap], *, settled_to: int) -> tuple[list[Gap], list[Gap]]:
+        """Add gaps that overlap no other one; returns those that vanish and those to be written, in this order."""
+        known = sorted([*self._gaps.get(subscription, ()), *gaps], key=lambda gap: gap.first)
+        kept, gone, made = merged(known, most=REJECTIONS_MAX, settled_to=settled_to)
+        self._gaps[subscription] = kept
+        return gone, [gap for gap in (*gaps, *made) if gap in kept]

@@ -1,0 +1,74 @@
+"""Gathering what there is to say of a record: at most one look into the index, then everything as of one moment.
+
+Told when what it is based on is durable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.broker.core.explain import Explanation, Moment, Owner, explain
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import Entry
+from holdfast.broker.runtime.buffer import Buffer, Services
+from holdfast.broker.runtime.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation, and the wall clock of its moment."""
+
+    explanation: Explanation
+    now: float
+    """Monotonic seconds."""
+
+    now_us: int
+    """The same moment on the wall clock."""
+
+    def wall_us(self, at: float) -> int:
+        """A monotonic time on the wall clock."""
+        return self.now_us + round((at - self.now) * 1_000_000)
+
+
+async def explained(
+    buffer: Buffer, services: Services, subscription: Subscription, partition: int, offset: int
+) -> Explained:
+    """Say all that is known of a record; raises ``InvalidPartition`` and ``StoreFenced``."""
+    lane = subscription.lane(partition)
+    log = buffer.logs[partition]
+    entry = await _entry(subscription, log, offset)
+    moment = Moment(
+        now=subscription.now(),
+        owner=_owner(subscription, partition),
+        moving_until=subscription.moving_until(partition),
+        entry=entry,
+        recent=entry is not None and buffer.settings.realtime and services.pages.tail.get(entry.number) is not None,
+    )
+    explanation = explain(log, lane, subscription.name, offset, moment)
+    found = Explained(explanation, moment.now, services.clock.wall_us())
+    await buffer.confirmed()
+    return found
+
+
+async def _entry(subscription: Subscription, log: PartitionLog, offset: int) -> Entry | None:
+    """The page that an offset is stored in, if it still stands when it has been looked up."""
+    if offset >= log.tail.next_offset or log.gap_at(offset) is not None:
+        return None
+    entries = await subscription.entry_reader(log.number).upcoming(offset)
+    found = next((entry for entry in entries if entry.base <= offset < entry.end), None)
+    lives = found is not None and found.base >= log.head.earliest and log.gap_at(found.base) is None
+    return found if lives else None
+
+
+def _owner(subscription: Subscription, partition: int) -> Owner | None:
+    consumer = subscription.consumer_of(partition)
+    if consumer is None:
+        return None
+    return Owner(
+        id=consumer.id,
+        credit_records=consumer.credit.records,
+        credit_size=consumer.credit.size,
+        used_records=consumer.usage.records,
+        used_size=consumer.usage.size,
+        asks=subscription.pullers.asks(consumer.id),
+    )
