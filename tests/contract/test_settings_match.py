@@ -26,6 +26,8 @@ OTHER: Final = SinkSettings(
     ack_deadline_us=4_000_000,
     writer_ttl_us=61_000_000,
     realtime=False,
+    retain_acked_time_us=90_000_000,
+    retain_acked_bytes=7_000,
 )
 """Nothing in it is a default."""
 

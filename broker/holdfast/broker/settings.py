@@ -42,6 +42,8 @@ class SinkDefaults(BaseModel):
     ack_deadline_s: float = 30.0
     writer_ttl_s: float = 86_400.0
     realtime: bool = True
+    retain_acked_time_s: float = 0.0
+    retain_acked_bytes: int = 0
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""

@@ -8,6 +8,7 @@ from holdfast.client.convert import duration, enum, moment, seconds
 from holdfast.client.errors import InvalidSetting
 from holdfast.client.sink_values import (
     DeliveryState,
+    LifetimeTotals,
     Overflow,
     PartitionStats,
     ReaderMode,
@@ -29,6 +30,7 @@ PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "retain_acked_bytes",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -38,6 +40,7 @@ DURATIONS: Final = {
         "retry_backoff_max",
         "ack_deadline",
         "writer_ttl",
+        "retain_acked_time",
     )
 }
 OVERFLOWS: Final = {
@@ -98,6 +101,8 @@ def sink(message: sink_pb2.Sink) -> Sink:
             ack_deadline_s=seconds(settings.ack_deadline),
             writer_ttl_s=seconds(settings.writer_ttl),
             realtime=settings.realtime,
+            retain_acked_time_s=seconds(settings.retain_acked_time),
+            retain_acked_bytes=settings.retain_acked_bytes,
         ),
         created_at=moment(message.created_at),
     )
@@ -139,6 +144,13 @@ def _account(message: sink_service_pb2.SubscriptionPartitionStats) -> Subscripti
         mode_switches=message.mode_switches,
         identity_ok=message.identity_ok,
         pages_behind=message.pages_behind,
+        lifetime=LifetimeTotals(
+            acked=message.lifetime.acked,
+            dead_lettered=message.lifetime.dead_lettered,
+            dropped=message.lifetime.dropped,
+            skipped=message.lifetime.skipped,
+            seeks=message.lifetime.seeks,
+        ),
     )
 
 

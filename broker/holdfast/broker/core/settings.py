@@ -44,6 +44,8 @@ class SinkSettings:
     ack_deadline_us: int = 30 * SECOND_US
     writer_ttl_us: int = 24 * _HOUR_US
     realtime: bool = True
+    retain_acked_time_us: int = 0
+    retain_acked_bytes: int = 0
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -76,9 +78,9 @@ class SinkSettings:
         return replace(self, **mended), wrong
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
-        """Return the settings with ``values`` in them, checked. `partitions` cannot change."""
-        if values.get("partitions", self.partitions) != self.partitions:
-            raise InvalidSetting("partitions", values["partitions"], f"as at creation: {self.partitions}")
+        """Return the settings with ``values`` in them, checked. `partitions` can only grow."""
+        if values.get("partitions", self.partitions) < self.partitions:
+            raise InvalidSetting("partitions", values["partitions"], f"at least {self.partitions}: none is removed")
         return replace(self, **values).checked()
 
     def differences(self, other: SinkSettings) -> str:
@@ -101,6 +103,8 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
     "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
+    "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
+    "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),
 }
 
 DEFAULTS: Final = SinkSettings()
@@ -123,5 +127,5 @@ def sink_name(name: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` may be the id of a writer or consumer."""
+    """Whether ``text`` may be the id of a writer or consumer, or name a subscription."""
     return _ID.fullmatch(text) is not None

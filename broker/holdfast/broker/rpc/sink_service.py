@@ -10,6 +10,7 @@ from typing import Any, Final
 from holdfast.broker.core.errors import InvalidInterval, InvalidPageToken, SinkNotFound
 from holdfast.broker.rpc import sinks as convert
 from holdfast.broker.rpc.convert import duration_us
+from holdfast.broker.rpc.subscriptions import SubscriptionCalls
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.stats import sink_states
 from holdfast.v1 import sink_service_pb2 as pb
@@ -21,8 +22,8 @@ INTERVAL_US: Final = (100_000, 1_000_000, 3_600_000_000)
 REASON_MAX: Final = 1_024
 
 
-class SinkServicer(pb_grpc.SinkServiceServicer):
-    """Sinks over gRPC."""
+class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
+    """Sinks over gRPC; their subscriptions in a file of their own."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -48,9 +49,9 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
 
     async def UpdateSink(self, request: pb.UpdateSinkRequest, context: Any) -> pb.UpdateSinkResponse:
         self._broker.check_serving()
-        buffer = self._broker.sink(request.name)
+        self._broker.sink(request.name)
         values = convert.masked(request.settings, request.update_mask, self._broker.sink_defaults)
-        await buffer.change(buffer.settings.changed(values))
+        buffer = await self._broker.update(request.name, values)
         return pb.UpdateSinkResponse(sink=convert.sink(buffer.record))
 
     async def DeleteSink(self, request: pb.DeleteSinkRequest, context: Any) -> pb.DeleteSinkResponse:

@@ -22,6 +22,7 @@ _DURATIONS: Final = {
     "retry_backoff_max": "retry_backoff_max_us",
     "ack_deadline": "ack_deadline_us",
     "writer_ttl": "writer_ttl_us",
+    "retain_acked_time": "retain_acked_time_us",
 }
 _PLAIN: Final = (
     "partitions",
@@ -31,6 +32,7 @@ _PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "retain_acked_bytes",
 )
 PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow")
 """Every setting that the wire names; the same as the core's, by a test."""
@@ -131,6 +133,13 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
         mode_switches=state.mode_switches,
         identity_ok=state.balances,
         pages_behind=state.pending_pages,
+        lifetime=pb.LifetimeTotals(
+            acked=state.lifetime.acked,
+            dead_lettered=state.lifetime.dead_lettered,
+            dropped=state.lifetime.dropped,
+            skipped=state.lifetime.skipped,
+            seeks=state.lifetime.seeks,
+        ),
     )
     if state.retry_at_us is not None:
         message.retry_at.CopyFrom(timestamp(state.retry_at_us))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
@@ -19,6 +20,7 @@ from holdfast.broker.core.limits import Wait, admit
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry, Incoming
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.retention import Marks, settled_front
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writes import (
     WHOLE_SINK,
@@ -33,6 +35,7 @@ from holdfast.broker.core.writes import (
     PutSink,
     PutSlot,
     SinkRecord,
+    SubscriptionRecord,
     Write,
 )
 from holdfast.broker.runtime.clock import AgeClock, Clock
@@ -42,10 +45,11 @@ from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.reclaimer import Reclaimer
+from holdfast.broker.runtime.retaining import Retaining
+from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
 
 _log: Final = logging.getLogger(__name__)
-DEFAULT_SUBSCRIPTION: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,10 @@ class Buffer:
         logs: Sequence[PartitionLog],
         cursors: dict[tuple[str, int], Cursor],
         services: Services,
+        *,
+        subscriptions: Iterable[SubscriptionRecord] = (),
+        totals: Mapping[tuple[str, int], Totals] | None = None,
+        marks: Mapping[int, Marks] | None = None,
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -86,10 +94,14 @@ class Buffer:
         """Held by the append that waits for room to be made; others wait behind it, so that nobody overtakes."""
         self._lineups = [Lineup(record.id, log, self._committed) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
-        names = {DEFAULT_SUBSCRIPTION, *(name for name, _ in cursors)}
-        for name in sorted(names):
+        self.subscribing = Subscribing(self, services, subscriptions)
+        self.retaining = Retaining(self, services, marks or {})
+        for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]
             self.subscriptions[name] = Subscription(name, self, lanes, services)
+        for (name, partition), closed in (totals or {}).items():
+            if name in self.subscriptions:
+                self.subscriptions[name].recall(partition, closed)
         if record.paused is not None:
             for subscription in self.subscriptions.values():
                 subscription.pause(record.paused)
@@ -143,12 +155,28 @@ class Buffer:
         return self._services.committer.write([PutSink(self.record)])
 
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
-        """Take new settings; they hold from now on."""
+        """Take new settings; they hold from now on. Partitions that they have more are added."""
         self.record = replace(self.record, settings=settings)
+        self._grow(settings.partitions)
         for subscription in self.subscriptions.values():
             for lane in subscription.lanes:
                 lane.settings = lane.resend.settings = settings
+        for log in self.logs:
+            self.trim_now(log.number)
         return self._services.committer.write([PutSink(self.record)])
+
+    def _grow(self, partitions: int) -> None:
+        """Add partitions. What comes in for them is written no earlier than the record that says that they exist."""
+        numbers = range(len(self.logs), partitions)
+        for number in numbers:
+            self.logs.append(PartitionLog(number))
+            self._lineups.append(Lineup(self.record.id, self.logs[number], self._committed))
+        for subscription in self.subscriptions.values():
+            lanes = [Lane(Cursor(), self.settings) for _ in numbers]
+            if self.record.paused is not None:
+                for lane in lanes:
+                    lane.pause(self.record.paused)
+            subscription.grow(lanes)
 
     @property
     def pending(self) -> int:
@@ -211,6 +239,8 @@ class Buffer:
             if self.deleted:
                 raise SinkNotFound(self.name)
             self._services.committer.admit(size)
+            if self.retaining.active and await self.retaining.make_room(records, size):
+                continue
             in_flight = [frozenset(self._in_flight(log.number)) for log in self.logs] if self._may_drop else []
             decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
             if isinstance(decision, Wait):
@@ -258,9 +288,10 @@ class Buffer:
         self.changed.fire()
 
     def sweep(self) -> None:
-        """End pulling consumers whose lease has run out."""
+        """End pulling consumers whose lease has run out, and look at what is retained."""
         for subscription in self.subscriptions.values():
             subscription.pullers.sweep()
+        self.retaining.sweep()
 
     # -- removals
 
@@ -313,14 +344,24 @@ class Buffer:
         return synced
 
     def trim_soon(self, partition: int) -> None:
-        """A watermark has moved: what is settled by all may go."""
+        """A watermark has moved: what is settled by all may go, unless it is retained: then the sweep says when."""
+        if not self.retaining.active:
+            self.trim_now(partition)
+
+    def trim_now(self, partition: int) -> None:
+        """Let the trim look at a partition."""
         self._trim_due.add(partition)
         self._trim_event.set()
+
+    def settled(self, log: PartitionLog) -> int:
+        """Offset below which every subscription has settled all of a partition."""
+        return min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())
 
     async def _trim_forever(self) -> None:
         while True:
             await self._trim_event.wait()
             self._trim_event.clear()
+            await self._look_at_retained()
             while self._trim_due:
                 log = self.logs[self._trim_due.pop()]
                 try:
@@ -328,20 +369,25 @@ class Buffer:
                 except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
                     _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
+    async def _look_at_retained(self) -> None:
+        try:
+            await self.retaining.look()
+        except StoreFenced as damage:
+            _log.error("retained pages were not counted sink=%s cause=%s", self.name, damage)
+
     async def _trim(self, log: PartitionLog) -> None:
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
-            settled = min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())
-            entries: list[Entry] = []
-            for entry in log.first_entries():
-                if entry.end > settled:
-                    break
-                entries.append(entry)
+            entries = settled_front(log.first_entries(), self.retaining.released(log, self.settled(log)))
             if not entries:
                 return
-            log.remove(entries, reason=None, at_us=0)
-            self._remove(log.number, entries, [])
+            self.trim(log, entries)
             await asyncio.sleep(0)  # a long trim lets others run
+
+    def trim(self, log: PartitionLog, entries: list[Entry]) -> None:
+        """Take settled pages from the front of a partition out."""
+        log.remove(entries, reason=None, at_us=0)
+        self._remove(log.number, entries, [])
 
 
 def _due(sink: int, partition: int, entries: Sequence[Entry]) -> list[Due]:

@@ -11,15 +11,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.assignment import assign
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition
+from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition, SubscriptionNotFound
 from holdfast.broker.core.lane import Answer, Lane, Outcome
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
-from holdfast.broker.core.writes import PutCursor
+from holdfast.broker.core.writes import PutCursor, PutTotals, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
 from holdfast.broker.runtime.pages import EntryReader
@@ -48,6 +49,10 @@ class Subscription:
         self._epoch = services.start_count << EPOCH_BITS
         self._modes: dict[int, tuple[bool, int]] = {}
         self.pullers = Pullers(self)
+        self.deleted = False
+        """Nothing of it is stored any more."""
+        self._totals: dict[int, Totals] = {}
+        """Of closed accounts, by partition."""
 
     # -- what consumers and answers ask
 
@@ -115,7 +120,9 @@ class Subscription:
     # -- consumers
 
     def join(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
-        """Add a consumer; one with the same id is replaced."""
+        """Add a consumer; one with the same id is replaced. Raises ``SubscriptionNotFound`` once it was deleted."""
+        if self.deleted:
+            raise SubscriptionNotFound(self._buffer.name, self.name)
         old = self.consumers.pop(consumer_id, None)
         if old is not None:
             self._end(old, ConsumerReplaced(consumer_id))
@@ -306,16 +313,49 @@ class Subscription:
     # -- what happens to the sink
 
     def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
-        """Open a new account at ``offset``; what is in flight is void and its late answers settle nothing."""
+        """Move one partition to ``offset``; done when it is durable."""
+        return self._services.committer.write(self.move(partition, offset))
+
+    def move(self, partition: int, offset: int) -> list[Write]:
+        """Close the account and open a new one at ``offset``: what is to be written, together.
+
+        What is in flight is void and its late answers settle nothing.
+        """
         lane, log = self.lanes[partition], self.log(partition)
-        self._settled(partition, "skipped", lane.cursor.pending(log.tail.next_offset))
-        revocation = lane.seek(offset, log.tail.next_offset)
+        end = log.tail.next_offset
+        self._settled(partition, "skipped", lane.cursor.pending(end))
+        totals = self._totals[partition] = self.totals_of(partition).closed(lane.cursor, end)
+        revocation = lane.seek(offset, end)
         for gap in log.gaps:
             if gap.end > offset:
-                lane.drop(Range(max(gap.first, offset), gap.end), self.now(), log.tail.next_offset)
+                self.drop(partition, Range(max(gap.first, offset), gap.end), self.now())
         self._revoked(partition, revocation.first, revocation.revision)
         self.wake(partition)
-        return self.save(partition)
+        if self.moving(partition):
+            self._balance()
+        return [self.cursor_write(partition), PutTotals(self._buffer.record.id, self.name, partition, totals)]
+
+    def totals_of(self, partition: int) -> Totals:
+        """What the accounts that were closed in a partition came to."""
+        return self._totals.get(partition, Totals())
+
+    def recall(self, partition: int, totals: Totals) -> None:
+        """Take in the totals that a start found."""
+        self._totals[partition] = totals
+
+    def grow(self, lanes: Sequence[Lane]) -> None:
+        """Take in the lanes of partitions that were added, and spread them over the consumers."""
+        for lane in lanes:
+            self._partition[id(lane)] = len(self.lanes)
+            self.lanes.append(lane)
+        self._balance()
+
+    def end(self, why: Exception) -> None:
+        """It was deleted: its consumers end with ``why``, and nothing of it is written any more."""
+        self.deleted = True
+        for consumer in list(self.consumers.values()):
+            del self.consumers[consumer.id]
+            self._end(consumer, why)
 
     def drop(self, partition: int, dropped: Range, now: float) -> None:
         """Records were dropped from the sink."""
@@ -354,6 +394,10 @@ class Subscription:
 
     def save(self, partition: int) -> asyncio.Future[None]:
         """Write the cursor; done when it is durable."""
+        if self.deleted:
+            nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+            return nothing
         return self._services.committer.write([self.cursor_write(partition)])
 
     def cursor_write(self, partition: int) -> PutCursor:

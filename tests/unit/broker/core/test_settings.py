@@ -86,11 +86,14 @@ def test_good_stored_values_are_left_alone() -> None:
     assert stored.corrected() == (stored, [])
 
 
-def test_partitions_cannot_be_changed() -> None:
-    with pytest.raises(InvalidSetting, match="partitions"):
-        DEFAULTS.changed({"partitions": 2})
+def test_partitions_grow_and_never_shrink() -> None:
+    grown = DEFAULTS.changed({"partitions": 4})
 
-    assert DEFAULTS.changed({"partitions": 1, "realtime": False}) == replace(DEFAULTS, realtime=False)
+    assert grown == replace(DEFAULTS, partitions=4)
+    with pytest.raises(InvalidSetting, match="at least 4"):
+        grown.changed({"partitions": 3})
+    with pytest.raises(InvalidSetting, match="1 to 1024"):
+        grown.changed({"partitions": 1_025})
 
 
 def test_a_change_is_checked() -> None:

@@ -27,6 +27,8 @@ OTHER = SinkSettings(
     ack_deadline_us=7_000_001,
     writer_ttl_us=61_000_000,
     realtime=False,
+    retain_acked_time_us=8_000_001,
+    retain_acked_bytes=9_000,
 )
 
 
