@@ -11,8 +11,22 @@ import pytest
 from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
 
-COMMANDS = ("serve", "demo", "bench", "sink", "publish", "peek", "tail", "replay", "deliver", "lag", "info")
-SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume")
+COMMANDS = (
+    "serve",
+    "demo",
+    "bench",
+    "sink",
+    "subscription",
+    "publish",
+    "peek",
+    "tail",
+    "replay",
+    "deliver",
+    "lag",
+    "info",
+)
+SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "seek")
+SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")
 HEAVY = ("grpc", "google.protobuf", "rocksdict", "pyspark", "pyarrow", "plotly", "psutil", "pydantic", "opentelemetry")
 
 
@@ -23,7 +37,14 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert [name for name in COMMANDS if name not in out] == []
 
 
-@pytest.mark.parametrize("words", [[name] for name in COMMANDS] + [["sink", name] for name in SINK_COMMANDS])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *([name] for name in COMMANDS),
+        *(["sink", name] for name in SINK_COMMANDS),
+        *(["subscription", name] for name in SUBSCRIPTION_COMMANDS),
+    ],
+)
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "--help"]) == ExitCode.OK
     assert "Usage: holdfast" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -292,7 +293,7 @@ async def test_the_record_of_a_new_partition_is_never_behind_what_is_in_it(kept_
     broker = begin(store, FakeClock())
     buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
     store.hold()
-    changes = [asyncio.ensure_future(broker.update("orders", {"partitions": 2}))]
+    changes: list[asyncio.Future[Any]] = [asyncio.ensure_future(broker.update("orders", {"partitions": 2}))]
     await store.reached()
     changes.append(asyncio.ensure_future(fill(buffer, 1, partition=1)))
     await asyncio.sleep(0)
