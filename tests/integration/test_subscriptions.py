@@ -205,6 +205,19 @@ def test_a_seek_closes_the_account_into_the_lifetime_totals(orders: Client) -> N
     assert (after.acked, after.lifetime.acked) == (3, 7)
 
 
+def test_h19_a_position_does_not_pass_what_is_not_settled(orders: Client) -> None:
+    """H19: record 10 finishes before 7: a position may not pass 6."""
+    fill(orders, 11)
+    found = orders.pull("orders")
+    orders.ack("orders", [*found[:7], found[10]])
+
+    before = account(orders, "default")
+    orders.ack("orders", found[7:10])
+
+    assert (before.watermark, before.acked, before.pending) == (7, 8, 3)
+    assert account(orders, "default").watermark == 11
+
+
 def test_a_seek_names_one_partition_some_or_all(client: Client) -> None:
     client.sinks.create("orders", partitions=3, buffer_page_size=1)
     for partition in range(3):

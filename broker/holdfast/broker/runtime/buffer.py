@@ -168,6 +168,8 @@ class Buffer:
     def _grow(self, partitions: int) -> None:
         """Add partitions. What comes in for them is written no earlier than the record that says that they exist."""
         numbers = range(len(self.logs), partitions)
+        if not numbers:
+            return
         for number in numbers:
             self.logs.append(PartitionLog(number))
             self._lineups.append(Lineup(self.record.id, self.logs[number], self._committed))

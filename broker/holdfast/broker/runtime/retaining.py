@@ -51,6 +51,7 @@ class Retaining:
         if not time_us and self._marks:
             self._save(dict.fromkeys(self._marks, ()))
         if not self.active:
+            self._readers.clear()
             return
         self._wanted_bytes = YIELD_BYTES if self._device_is_full() else 0
         changed: dict[int, Marks] = {}

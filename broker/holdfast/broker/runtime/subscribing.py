@@ -163,6 +163,7 @@ class Subscribing:
 
     async def _look_up(self, logs: Sequence[PartitionLog], position: Position) -> Mapping[int, int]:
         """Bring the first entries into memory; the first offsets since a time, by partition."""
+        logs = list(logs)  # more may be added meanwhile
         if position.at is At.LATEST:
             return {}
         pages, sink = self._services.pages, self._buffer.record.id
