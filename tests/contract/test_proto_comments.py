@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast.v1 import admin_service_pb2, buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2
+from holdfast.v1 import admin_service_pb2, buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2, subscription_pb2
 
 PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "holdfast" / "v1"
 FILES: Final = {
@@ -22,6 +22,7 @@ FILES: Final = {
     "record.proto": record_pb2.DESCRIPTOR,
     "sink.proto": sink_pb2.DESCRIPTOR,
     "sink_service.proto": sink_service_pb2.DESCRIPTOR,
+    "subscription.proto": subscription_pb2.DESCRIPTOR,
 }
 BLOCK: Final = re.compile(r"(?:service|message|enum|oneof) (\w+) \{")
 RPC: Final = re.compile(r"rpc (\w+)\(")

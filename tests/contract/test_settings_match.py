@@ -31,6 +31,8 @@ OTHER: Final = SinkSettings(
     max_age_us=62_000_000,
     clean_cache_at_stop=True,
     memory_overload_protection=False,
+    retain_acked_time_us=90_000_000,
+    retain_acked_bytes=7_000,
 )
 """Nothing in it is a default."""
 

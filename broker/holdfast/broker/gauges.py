@@ -61,9 +61,9 @@ class Gauges:
         """Take the lag of a subscription."""
         self._lags[sink, subscription] = lanes
 
-    def forgotten(self, sink: str) -> None:
-        """Let go of a sink's lag."""
-        for key in [key for key in self._lags if key[0] == sink]:
+    def forgotten(self, sink: str, subscription: str | None = None) -> None:
+        """Let go of a sink's lag, or of one of its subscriptions'."""
+        for key in [key for key in self._lags if key[0] == sink and subscription in {None, key[1]}]:
             del self._lags[key]
 
     def _of_logs(

@@ -45,6 +45,8 @@ class SinkDefaults(BaseModel):
     max_age_s: float = 0.0
     clean_cache_at_stop: bool = False
     memory_overload_protection: bool = True
+    retain_acked_time_s: float = 0.0
+    retain_acked_bytes: int = 0
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""

@@ -150,8 +150,8 @@ class OpenTelemetryInstruments(Instruments):
     def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
         self._gauges.measured(sink, subscription, lanes)
 
-    def forgotten(self, sink: str) -> None:
-        self._gauges.forgotten(sink)
+    def forgotten(self, sink: str, subscription: str | None = None) -> None:
+        self._gauges.forgotten(sink, subscription)
 
 
 def _context(part: Part) -> trace.SpanContext | None:

@@ -19,6 +19,7 @@ from holdfast.cli.publish import publish
 from holdfast.cli.replay import replay
 from holdfast.cli.serve import serve
 from holdfast.cli.sinks import sink_app
+from holdfast.cli.subscriptions import seek_sink, subscription_app
 from holdfast.cli.tail import tail
 
 app = typer.Typer(
@@ -56,6 +57,8 @@ app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
+app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
+sink_app.command("seek")(seek_sink)
 app.command(rich_help_panel=LOOK)(lag)
 app.command(rich_help_panel=LOOK)(gaps)
 app.command(rich_help_panel=LOOK)(explain)

@@ -29,7 +29,7 @@ Settings = Annotated[
 @sink_app.command()
 def create(
     name: SinkName,
-    partitions: Annotated[int | None, typer.Option(help="Partitions, 1 to 1024; can grow later, never shrink.")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Partitions, 1 to 1024; may grow later.")] = None,
     settings: Settings = None,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="Succeed also when the sink exists with these settings.")

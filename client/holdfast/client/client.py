@@ -27,6 +27,7 @@ from holdfast.client.settings import (
 )
 from holdfast.client.sinks import Sinks
 from holdfast.client.subscriber import Subscriber
+from holdfast.client.subscriptions import Subscriptions
 from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import (
     BrokerInfo,
@@ -55,6 +56,7 @@ class Client:
         self._unary = Unary(self._channels)
         self._pulling = Pulling(self._channels)
         self.sinks = Sinks(self._channels)
+        self.subscriptions = Subscriptions(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | PageReplay] = set()

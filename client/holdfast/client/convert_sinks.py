@@ -8,6 +8,7 @@ from holdfast.client.convert import duration, enum, moment, seconds
 from holdfast.client.errors import InvalidSetting
 from holdfast.client.sink_values import (
     DeliveryState,
+    LifetimeTotals,
     Overflow,
     PartitionStats,
     ReaderMode,
@@ -31,6 +32,7 @@ PLAIN: Final = (
     "realtime",
     "clean_cache_at_stop",
     "memory_overload_protection",
+    "retain_acked_bytes",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -41,6 +43,7 @@ DURATIONS: Final = {
         "ack_deadline",
         "writer_ttl",
         "max_age",
+        "retain_acked_time",
     )
 }
 OVERFLOWS: Final = {
@@ -104,6 +107,8 @@ def sink(message: sink_pb2.Sink) -> Sink:
             max_age_s=seconds(settings.max_age),
             clean_cache_at_stop=settings.clean_cache_at_stop,
             memory_overload_protection=settings.memory_overload_protection,
+            retain_acked_time_s=seconds(settings.retain_acked_time),
+            retain_acked_bytes=settings.retain_acked_bytes,
         ),
         created_at=moment(message.created_at),
     )
@@ -145,6 +150,13 @@ def _account(message: sink_service_pb2.SubscriptionPartitionStats) -> Subscripti
         mode_switches=message.mode_switches,
         identity_ok=message.identity_ok,
         pages_behind=message.pages_behind,
+        lifetime=LifetimeTotals(
+            acked=message.lifetime.acked,
+            dead_lettered=message.lifetime.dead_lettered,
+            dropped=message.lifetime.dropped,
+            skipped=message.lifetime.skipped,
+            seeks=message.lifetime.seeks,
+        ),
     )
 
 

@@ -4,12 +4,13 @@
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
+    │   ├── InvalidSubscriptionName, InvalidPosition
     │   └── RecordTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound
-    ├── AlreadyExists         SinkExists
-    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced
+    ├── AlreadyExists         SinkExists, SubscriptionExists
+    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
-    │                         TooManySinks, TooManyStreams
+    │                         TooManySinks, TooManyStreams, TooManySubscriptions
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict
     ├── DataLoss              PageQuarantined, GapError
@@ -144,6 +145,18 @@ class InvalidPageToken(InvalidArgument):
     default_reason = "INVALID_PAGE_TOKEN"
 
 
+class InvalidSubscriptionName(InvalidArgument):
+    """A subscription's name does not have the form that ids have."""
+
+    default_reason = "INVALID_SUBSCRIPTION_NAME"
+
+
+class InvalidPosition(InvalidArgument):
+    """A place in a sink is not named, or named twice over."""
+
+    default_reason = "INVALID_POSITION"
+
+
 class RecordTooLarge(InvalidArgument):
     """One record is over a bound that no waiting will change. Split it, or raise the bound."""
 
@@ -182,6 +195,12 @@ class SinkExists(AlreadyExists):
     default_reason = "SINK_EXISTS"
 
 
+class SubscriptionExists(AlreadyExists):
+    """The subscription exists, perhaps with another start. Use it, seek it, or take another name."""
+
+    default_reason = "SUBSCRIPTION_EXISTS"
+
+
 class FailedPrecondition(HoldfastError):
     """The state of things does not allow it now."""
 
@@ -196,6 +215,12 @@ class SinkReplaced(FailedPrecondition):
     """The sink was deleted and made again while it was being read. Start over: offsets mean other records now."""
 
     default_reason = "SINK_REPLACED"
+
+
+class DefaultSubscription(FailedPrecondition):
+    """`default` cannot be deleted: it lives as long as its sink. Seek it to the latest instead."""
+
+    default_reason = "DEFAULT_SUBSCRIPTION"
 
 
 class ResourceExhausted(HoldfastError):
@@ -245,6 +270,13 @@ class TooManyStreams(ResourceExhausted):
     """The broker serves as many streams as it may. Close one, or try again later."""
 
     default_reason = "TOO_MANY_STREAMS"
+
+
+class TooManySubscriptions(ResourceExhausted):
+    """The sink has as many subscriptions as it may. Delete one."""
+
+    default_reason = "TOO_MANY_SUBSCRIPTIONS"
+    retryable = False
 
 
 class OutOfRange(HoldfastError):

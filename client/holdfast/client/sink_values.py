@@ -61,6 +61,8 @@ class SinkOptions(TypedDict, total=False):
     max_age_s: float
     clean_cache_at_stop: bool
     memory_overload_protection: bool
+    retain_acked_time_s: float
+    retain_acked_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class SinkSettings:
     """All settings of a sink, defaults filled in by the broker."""
 
     partitions: int
-    """1 to 1024; can grow, and keys change their partition then."""
+    """1 to 1024; can be raised, never lowered. The order by key breaks there."""
 
     buffer_page_size: int
     """Bound in records for a page that joins small publishes."""
@@ -107,6 +109,12 @@ class SinkSettings:
     memory_overload_protection: bool
     """Refuse appends that would make more bytes wait while the broker's memory is over its high watermark."""
 
+    retain_acked_time_s: float
+    """How long settled pages are kept for replay and seek; 0 is no time."""
+
+    retain_acked_bytes: int
+    """Bytes of settled pages kept for replay and seek, the newest; 0 is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:
@@ -136,6 +144,21 @@ class PartitionStats:
     pages: int
     dropped: Mapping[DropReason, int]
     """Records dropped in the sink's life, by reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeTotals:
+    """What became of a subscription's records over all its accounts: those that seeks have closed, and the open one."""
+
+    acked: int
+    dead_lettered: int
+    dropped: int
+    """Dropped before they were settled, or missing where a seek went."""
+
+    skipped: int
+    """Pending when a seek closed their account."""
+
+    seeks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +198,7 @@ class SubscriptionPartitionStats:
     """``next_offset - start_offset = acked + dead_lettered + dropped + skipped + pending``."""
 
     pages_behind: int
+    lifetime: LifetimeTotals
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ OVERFLOW_DROP_OLDEST: Overflow
 OVERFLOW_REJECT: Overflow
 
 class SinkSettings(_message.Message):
-    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime", "max_age", "clean_cache_at_stop", "memory_overload_protection")
+    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime", "max_age", "clean_cache_at_stop", "memory_overload_protection", "retain_acked_time", "retain_acked_bytes")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     BUFFER_PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_DISK_CACHE_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,8 @@ class SinkSettings(_message.Message):
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     CLEAN_CACHE_AT_STOP_FIELD_NUMBER: _ClassVar[int]
     MEMORY_OVERLOAD_PROTECTION_FIELD_NUMBER: _ClassVar[int]
+    RETAIN_ACKED_TIME_FIELD_NUMBER: _ClassVar[int]
+    RETAIN_ACKED_BYTES_FIELD_NUMBER: _ClassVar[int]
     partitions: int
     buffer_page_size: int
     max_disk_cache: int
@@ -53,7 +55,9 @@ class SinkSettings(_message.Message):
     max_age: _duration_pb2.Duration
     clean_cache_at_stop: bool
     memory_overload_protection: bool
-    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., clean_cache_at_stop: bool = ..., memory_overload_protection: bool = ...) -> None: ...
+    retain_acked_time: _duration_pb2.Duration
+    retain_acked_bytes: int
+    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., clean_cache_at_stop: bool = ..., memory_overload_protection: bool = ..., retain_acked_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retain_acked_bytes: _Optional[int] = ...) -> None: ...
 
 class Sink(_message.Message):
     __slots__ = ("name", "incarnation", "settings", "created_at")

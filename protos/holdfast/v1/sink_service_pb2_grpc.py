@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from holdfast.v1 import sink_service_pb2 as holdfast_dot_v1_dot_sink__service__pb2
+from holdfast.v1 import subscription_pb2 as holdfast_dot_v1_dot_subscription__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -98,6 +99,26 @@ class SinkServiceStub(object):
                 request_serializer=holdfast_dot_v1_dot_sink__service__pb2.WatchSinkStatsRequest.SerializeToString,
                 response_deserializer=holdfast_dot_v1_dot_sink__service__pb2.WatchSinkStatsResponse.FromString,
                 _registered_method=True)
+        self.CreateSubscription = channel.unary_unary(
+                '/holdfast.v1.SinkService/CreateSubscription',
+                request_serializer=holdfast_dot_v1_dot_subscription__pb2.CreateSubscriptionRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_subscription__pb2.CreateSubscriptionResponse.FromString,
+                _registered_method=True)
+        self.ListSubscriptions = channel.unary_unary(
+                '/holdfast.v1.SinkService/ListSubscriptions',
+                request_serializer=holdfast_dot_v1_dot_subscription__pb2.ListSubscriptionsRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_subscription__pb2.ListSubscriptionsResponse.FromString,
+                _registered_method=True)
+        self.DeleteSubscription = channel.unary_unary(
+                '/holdfast.v1.SinkService/DeleteSubscription',
+                request_serializer=holdfast_dot_v1_dot_subscription__pb2.DeleteSubscriptionRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_subscription__pb2.DeleteSubscriptionResponse.FromString,
+                _registered_method=True)
+        self.SeekSubscription = channel.unary_unary(
+                '/holdfast.v1.SinkService/SeekSubscription',
+                request_serializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionResponse.FromString,
+                _registered_method=True)
 
 
 class SinkServiceServicer(object):
@@ -140,8 +161,8 @@ class SinkServiceServicer(object):
         """Changes the settings named by the field mask; the rest stays.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
-        - `INVALID_ARGUMENT` / `INVALID_SETTING`: a wrong value, an unknown path, or fewer partitions.
-        - `RESOURCE_EXHAUSTED` / `TOO_MANY_SINKS`: the broker has as many partitions as it may.
+        - `INVALID_ARGUMENT` / `INVALID_SETTING`: a wrong value, an unknown path, or fewer partitions than there are.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_SINKS`: more partitions than the broker's bound allows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,6 +249,54 @@ class SinkServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateSubscription(self, request, context):
+        """Makes a subscription, durably, before it answers. Creating it again with the same start answers the existing one,
+        wherever it stands by now. From its creation on the sink keeps what it has not settled.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_SUBSCRIPTION_NAME`, `INVALID_POSITION`, `INVALID_PARTITION`.
+        - `ALREADY_EXISTS` / `SUBSCRIPTION_EXISTS`: exists, made with another start. Seek it, or take another name.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_SUBSCRIPTIONS`: a sink has at most 100. Delete one.
+        - `OUT_OF_RANGE` / `OFFSET_AHEAD`: the start is beyond the end of a partition.
+        - `OUT_OF_RANGE` / `OFFSET_TRIMMED`: some of it is gone, and `or_earliest` is not set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSubscriptions(self, request, context):
+        """Answers all subscriptions of a sink, by name.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSubscription(self, request, context):
+        """Deletes a subscription, durably, whatever it has not settled. Its consumers end with `SUBSCRIPTION_NOT_FOUND`.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+        - `FAILED_PRECONDITION` / `DEFAULT_SUBSCRIPTION`: `default` lives as long as its sink.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SeekSubscription(self, request, context):
+        """Moves a subscription, durably, in one partition or all: all of them or none. What is in flight is void and its
+        late answers settle nothing. The accounts are closed into the lifetime totals, with what was pending as skipped,
+        and new ones opened; what is missing behind the new start counts as dropped there at once.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_POSITION`, `INVALID_PARTITION`.
+        - `OUT_OF_RANGE` / `OFFSET_AHEAD`: the offset is beyond the end of a partition.
+        - `OUT_OF_RANGE` / `OFFSET_TRIMMED`: some of it is gone, and `or_earliest` is not set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SinkServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -290,6 +359,26 @@ def add_SinkServiceServicer_to_server(servicer, server):
                     servicer.WatchSinkStats,
                     request_deserializer=holdfast_dot_v1_dot_sink__service__pb2.WatchSinkStatsRequest.FromString,
                     response_serializer=holdfast_dot_v1_dot_sink__service__pb2.WatchSinkStatsResponse.SerializeToString,
+            ),
+            'CreateSubscription': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateSubscription,
+                    request_deserializer=holdfast_dot_v1_dot_subscription__pb2.CreateSubscriptionRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_subscription__pb2.CreateSubscriptionResponse.SerializeToString,
+            ),
+            'ListSubscriptions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSubscriptions,
+                    request_deserializer=holdfast_dot_v1_dot_subscription__pb2.ListSubscriptionsRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_subscription__pb2.ListSubscriptionsResponse.SerializeToString,
+            ),
+            'DeleteSubscription': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSubscription,
+                    request_deserializer=holdfast_dot_v1_dot_subscription__pb2.DeleteSubscriptionRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_subscription__pb2.DeleteSubscriptionResponse.SerializeToString,
+            ),
+            'SeekSubscription': grpc.unary_unary_rpc_method_handler(
+                    servicer.SeekSubscription,
+                    request_deserializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -620,6 +709,114 @@ class SinkService(object):
             '/holdfast.v1.SinkService/WatchSinkStats',
             holdfast_dot_v1_dot_sink__service__pb2.WatchSinkStatsRequest.SerializeToString,
             holdfast_dot_v1_dot_sink__service__pb2.WatchSinkStatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateSubscription(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/CreateSubscription',
+            holdfast_dot_v1_dot_subscription__pb2.CreateSubscriptionRequest.SerializeToString,
+            holdfast_dot_v1_dot_subscription__pb2.CreateSubscriptionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSubscriptions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/ListSubscriptions',
+            holdfast_dot_v1_dot_subscription__pb2.ListSubscriptionsRequest.SerializeToString,
+            holdfast_dot_v1_dot_subscription__pb2.ListSubscriptionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSubscription(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/DeleteSubscription',
+            holdfast_dot_v1_dot_subscription__pb2.DeleteSubscriptionRequest.SerializeToString,
+            holdfast_dot_v1_dot_subscription__pb2.DeleteSubscriptionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SeekSubscription(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/SeekSubscription',
+            holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionRequest.SerializeToString,
+            holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionResponse.FromString,
             options,
             channel_credentials,
             insecure,

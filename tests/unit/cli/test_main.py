@@ -11,9 +11,24 @@ import pytest
 from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
 
-COMMANDS = ("serve", "demo", "bench", "sink", "publish", "peek", "tail", "replay", "deliver", "lag", "info")
-ASKING = ("gaps", "explain")
-SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge")
+COMMANDS = (
+    "serve",
+    "demo",
+    "bench",
+    "sink",
+    "subscription",
+    "publish",
+    "peek",
+    "tail",
+    "replay",
+    "deliver",
+    "lag",
+    "info",
+    "gaps",
+    "explain",
+)
+SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
+SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")
 HEAVY = ("grpc", "google.protobuf", "rocksdict", "pyspark", "pyarrow", "plotly", "psutil", "pydantic", "opentelemetry")
 
 
@@ -21,11 +36,16 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["--help"]) == ExitCode.OK
     out = capsys.readouterr().out
 
-    assert [name for name in (*COMMANDS, *ASKING) if name not in out] == []
+    assert [name for name in COMMANDS if name not in out] == []
 
 
 @pytest.mark.parametrize(
-    "words", [[name] for name in (*COMMANDS, *ASKING)] + [["sink", name] for name in SINK_COMMANDS]
+    "words",
+    [
+        *([name] for name in COMMANDS),
+        *(["sink", name] for name in SINK_COMMANDS),
+        *(["subscription", name] for name in SUBSCRIPTION_COMMANDS),
+    ],
 )
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "--help"]) == ExitCode.OK

@@ -3,11 +3,13 @@
     BrokerError
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
-    │   └── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
+    │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
+    │   └── InvalidSubscriptionName, InvalidPosition
     ├── NotFound           SinkNotFound, SubscriptionNotFound
-    ├── Conflict           SinkExists, SinkNotEmpty
+    ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription
     ├── Exhausted          try again after `retry_after_s`
-    │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams
+    │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
+    │       TooManySubscriptions
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
     ├── Superseded         somebody newer has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced
@@ -149,6 +151,21 @@ class InvalidPageToken(Invalid):
     reason = "INVALID_PAGE_TOKEN"
 
 
+class InvalidSubscriptionName(Invalid):
+    """A subscription's name does not have the form that ids have."""
+
+    reason = "INVALID_SUBSCRIPTION_NAME"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{_shown(name)!r} is not a subscription's name: use 1 to 64 of [A-Za-z0-9._-]", field="name")
+
+
+class InvalidPosition(Invalid):
+    """A place in a sink is not named, or named twice over."""
+
+    reason = "INVALID_POSITION"
+
+
 class SinkNotFound(BrokerError):
     """There is no such sink. Create it first."""
 
@@ -175,6 +192,28 @@ class SinkExists(BrokerError):
 
     def __init__(self, sink: str, differs: str) -> None:
         super().__init__(f"sink {sink!r} exists with other settings: {differs}", sink=sink, differs=differs)
+
+
+class SubscriptionExists(BrokerError):
+    """The subscription exists, made with another start. Use it, seek it, or take another name."""
+
+    reason = "SUBSCRIPTION_EXISTS"
+
+    def __init__(self, sink: str, subscription: str) -> None:
+        super().__init__(
+            f"sink {sink!r} has a subscription {subscription!r} that was made with another start",
+            sink=sink,
+            subscription=subscription,
+        )
+
+
+class DefaultSubscription(BrokerError):
+    """`default` cannot be deleted: it lives as long as its sink. Seek it to the latest instead."""
+
+    reason = "DEFAULT_SUBSCRIPTION"
+
+    def __init__(self, sink: str) -> None:
+        super().__init__(f"the default subscription of sink {sink!r} cannot be deleted", sink=sink)
 
 
 class SinkNotEmpty(BrokerError):
@@ -270,6 +309,16 @@ class TooManyStreams(Exhausted):
 
     def __init__(self, bound: int, what: str = "streams") -> None:
         super().__init__(f"the broker serves at most {bound} {what}", bound=bound)
+
+
+class TooManySubscriptions(Exhausted):
+    """The sink has as many subscriptions as it may have. Delete one."""
+
+    reason = "TOO_MANY_SUBSCRIPTIONS"
+    retry_after_s = None
+
+    def __init__(self, sink: str, bound: int) -> None:
+        super().__init__(f"sink {sink!r} has {bound} subscriptions, the most there may be", sink=sink, bound=bound)
 
 
 class OffsetTrimmed(BrokerError):

@@ -37,11 +37,11 @@ def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
     return records, size
 
 
-def fits(settings: SinkSettings, logs: Sequence[PartitionLog], records: int, size: int) -> bool:
-    """Whether an append fits beside all that is there."""
+def excess(settings: SinkSettings, logs: Sequence[PartitionLog], records: int, size: int) -> tuple[int, int]:
+    """Records and bytes that would be above the limits with ``records`` and ``size`` more; not above 0: they fit."""
     used_records, used_bytes = usage(logs)
-    counted = not settings.max_disk_cache or used_records + records <= settings.max_disk_cache
-    return counted and used_bytes + size <= settings.max_total_bytes
+    over_records = used_records + records - settings.max_disk_cache if settings.max_disk_cache else 0
+    return over_records, used_bytes + size - settings.max_total_bytes
 
 
 def admit(
@@ -61,8 +61,7 @@ def admit(
         RecordTooLarge: the policy is REJECT and it never will.
     """
     used_records, used_bytes = usage(logs)
-    over_records = used_records + records - settings.max_disk_cache if settings.max_disk_cache else 0
-    over_bytes = used_bytes + size - settings.max_total_bytes
+    over_records, over_bytes = excess(settings, logs, records, size)
     if over_records <= 0 and over_bytes <= 0:
         return []
     if settings.overflow == Overflow.REJECT:

@@ -127,6 +127,17 @@ class PartitionLog:
         return self.tail.next_offset if self.pages == 0 else self.head.earliest
 
     @property
+    def reachable(self) -> int:
+        """Lowest offset from which on all is stored, or known to be dropped: below it something was trimmed."""
+        lowest = self.earliest
+        index = bisect_right(self._gaps, lowest, key=lambda gap: gap.first)
+        for gap in reversed(self._gaps[:index]):
+            if gap.end < lowest:
+                break
+            lowest = min(lowest, gap.first)
+        return lowest
+
+    @property
     def whole(self) -> bool:
         """``recent`` holds every entry of the partition."""
         return len(self.recent) == self.pages

@@ -47,6 +47,8 @@ class SinkSettings:
     max_age_us: int = 0
     clean_cache_at_stop: bool = False
     memory_overload_protection: bool = True
+    retain_acked_time_us: int = 0
+    retain_acked_bytes: int = 0
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -113,6 +115,8 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
     "max_age_us": (0, 3_650 * 24 * _HOUR_US, "0 (for ever) or 1 s to 3,650 d"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
+    "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
+    "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),
 }
 
 _ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT"}
@@ -146,5 +150,5 @@ def sink_name(name: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` may be the id of a writer or consumer."""
+    """Whether ``text`` may be the id of a writer or consumer, or name a subscription."""
     return _ID.fullmatch(text) is not None

@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, Entry, Gap
+from holdfast.broker.core.position import Position
+from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writer import Slot
 
@@ -66,6 +69,50 @@ class PutCursor:
     subscription: str
     partition: int
     cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    """A subscription as it is stored, beside its cursors."""
+
+    name: str
+    created_at_us: int
+    start: Position
+    """Where it was made to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutSubscription:
+    sink: int
+    subscription: SubscriptionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class DropSubscription:
+    """A subscription with its cursors and totals in all partitions."""
+
+    sink: int
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutTotals:
+    """What the closed accounts of a subscription came to; written with the cursor that begins the next one."""
+
+    sink: int
+    subscription: str
+    partition: int
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class PutMarks:
+    """When what was settled; none are kept where there is none."""
+
+    sink: int
+    partition: int
+    marks: Marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +239,10 @@ Write = (
     | PutTail
     | PutHead
     | PutCursor
+    | PutSubscription
+    | DropSubscription
+    | PutTotals
+    | PutMarks
     | PutWriter
     | DropWriter
     | PutSlot

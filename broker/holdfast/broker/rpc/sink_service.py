@@ -11,6 +11,7 @@ from holdfast.broker.core.errors import InvalidInterval, InvalidPageToken, SinkN
 from holdfast.broker.rpc import asking
 from holdfast.broker.rpc import sinks as convert
 from holdfast.broker.rpc.convert import duration_us
+from holdfast.broker.rpc.subscriptions import SubscriptionCalls
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.explaining import explained
 from holdfast.broker.runtime.purging import purge
@@ -24,8 +25,8 @@ INTERVAL_US: Final = (100_000, 1_000_000, 3_600_000_000)
 REASON_MAX: Final = 1_024
 
 
-class SinkServicer(pb_grpc.SinkServiceServicer):
-    """Sinks over gRPC."""
+class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
+    """Sinks over gRPC; their subscriptions in a file of their own."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -51,7 +52,7 @@ class SinkServicer(pb_grpc.SinkServiceServicer):
 
     async def UpdateSink(self, request: pb.UpdateSinkRequest, context: Any) -> pb.UpdateSinkResponse:
         values = convert.masked(request.settings, request.update_mask, self._broker.sink_defaults)
-        buffer = await self._broker.change(request.name, values)
+        buffer = await self._broker.update(request.name, values)
         return pb.UpdateSinkResponse(sink=convert.sink(buffer.record))
 
     async def DeleteSink(self, request: pb.DeleteSinkRequest, context: Any) -> pb.DeleteSinkResponse:

@@ -23,6 +23,7 @@ _DURATIONS: Final = {
     "ack_deadline": "ack_deadline_us",
     "writer_ttl": "writer_ttl_us",
     "max_age": "max_age_us",
+    "retain_acked_time": "retain_acked_time_us",
 }
 _PLAIN: Final = (
     "partitions",
@@ -34,6 +35,7 @@ _PLAIN: Final = (
     "realtime",
     "clean_cache_at_stop",
     "memory_overload_protection",
+    "retain_acked_bytes",
 )
 PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow")
 """Every setting that the wire names; the same as the core's, by a test."""
@@ -139,6 +141,13 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
         mode_switches=state.mode_switches,
         identity_ok=state.balances,
         pages_behind=state.pending_pages,
+        lifetime=pb.LifetimeTotals(
+            acked=state.lifetime.acked,
+            dead_lettered=state.lifetime.dead_lettered,
+            dropped=state.lifetime.dropped,
+            skipped=state.lifetime.skipped,
+            seeks=state.lifetime.seeks,
+        ),
     )
     if state.retry_at_us is not None:
         message.retry_at.CopyFrom(timestamp(state.retry_at_us))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import (
     Draining,
@@ -25,8 +26,9 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.core.log import Head, PartitionLog, Tail
 from holdfast.broker.core.pages import DropReason, Gap
+from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings, sink_name
-from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord
+from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord, SubscriptionRecord
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
@@ -62,6 +64,12 @@ class StoredSink(Protocol):
     def cursors(self) -> Mapping[tuple[str, int], Cursor]: ...
     @property
     def writers(self) -> Mapping[str, int]: ...
+    @property
+    def subscriptions(self) -> Mapping[str, SubscriptionRecord]: ...
+    @property
+    def totals(self) -> Mapping[tuple[str, int], Totals]: ...
+    @property
+    def marks(self) -> Mapping[int, Marks]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,16 @@ class Broker:
             if partition < len(logs) and not cursor.balances(logs[partition].next_offset):
                 place = (record.name, name, partition)
                 _log.error("account does not balance sink=%s subscription=%s partition=%d", *place)
-        self._add(Buffer(record, logs, dict(stored.cursors), self.services), dict(stored.writers))
+        buffer = Buffer(
+            record,
+            logs,
+            dict(stored.cursors),
+            self.services,
+            subscriptions=stored.subscriptions.values(),
+            totals=stored.totals,
+            marks=stored.marks,
+        )
+        self._add(buffer, dict(stored.writers))
 
     def _add(self, buffer: Buffer, writers: dict[str, int]) -> None:
         self.sinks[buffer.name] = buffer
@@ -265,7 +282,7 @@ class Broker:
             return existing, False
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
-        self._admit_partitions(settings.partitions)
+        self._check_partitions(settings.partitions)
         record = SinkRecord(self._next_sink, name, secrets.token_hex(8), settings, self.clock.wall_us())
         self._next_sink += 1
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
@@ -275,19 +292,21 @@ class Broker:
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
         return buffer, True
 
-    def _admit_partitions(self, more: int) -> None:
-        if sum(len(b.logs) for b in self.sinks.values()) + more > self.bounds.partitions:
+    def _check_partitions(self, more: int) -> None:
+        if sum(len(buffer.logs) for buffer in self.sinks.values()) + more > self.bounds.partitions:
             raise TooManySinks("partitions", self.bounds.partitions)
 
-    async def change(self, name: str, values: Mapping[str, Any]) -> Buffer:
-        """Change settings of a sink, durably."""
+    async def update(self, name: str, values: Mapping[str, Any]) -> Buffer:
+        """Change settings of a sink, durably: those that are named, by the core's names."""
         self.check_serving()
         buffer = self.sink(name)
         settings = buffer.settings.changed(values)
-        if settings.partitions > len(buffer.logs):
-            self._admit_partitions(settings.partitions - len(buffer.logs))
-            _log.warning("sink grows sink=%s partitions=%d: keys change their partition", name, settings.partitions)
-        await buffer.change(settings)
+        more = settings.partitions - len(buffer.logs)
+        if more > 0:
+            self._check_partitions(more)
+        await asyncio.shield(buffer.change(settings))
+        if more > 0:
+            _log.info("partitions were added sink=%s partitions=%d", name, settings.partitions)
         return buffer
 
     async def delete(self, name: str, *, force: bool) -> None:

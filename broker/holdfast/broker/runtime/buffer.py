@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.limits import Wait, admit, fits
+from holdfast.broker.core.limits import Wait, admit, excess
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry, Incoming
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.retention import Marks, settled_front
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writes import (
     WHOLE_SINK,
@@ -33,6 +35,7 @@ from holdfast.broker.core.writes import (
     PutSink,
     PutSlot,
     SinkRecord,
+    SubscriptionRecord,
     Write,
 )
 from holdfast.broker.runtime.clock import AgeClock, Clock
@@ -45,10 +48,11 @@ from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
+from holdfast.broker.runtime.retaining import Retaining
+from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
 
 _log: Final = logging.getLogger(__name__)
-DEFAULT_SUBSCRIPTION: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,10 @@ class Buffer:
         logs: Sequence[PartitionLog],
         cursors: dict[tuple[str, int], Cursor],
         services: Services,
+        *,
+        subscriptions: Iterable[SubscriptionRecord] = (),
+        totals: Mapping[tuple[str, int], Totals] | None = None,
+        marks: Mapping[int, Marks] | None = None,
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -92,10 +100,14 @@ class Buffer:
         """Held by the append that waits for room to be made; others wait behind it, so that nobody overtakes."""
         self._lineups = [Lineup(record.id, log, self._committed) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
-        names = {DEFAULT_SUBSCRIPTION, *(name for name, _ in cursors)}
-        for name in sorted(names):
+        self.subscribing = Subscribing(self, services, subscriptions)
+        self.retaining = Retaining(self, services, marks or {})
+        for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]
             self.subscriptions[name] = Subscription(name, self, lanes, services)
+        for (name, partition), closed in (totals or {}).items():
+            if name in self.subscriptions:
+                self.subscriptions[name].recall(partition, closed)
         if record.paused is not None:
             for subscription in self.subscriptions.values():
                 subscription.pause(record.paused)
@@ -152,23 +164,30 @@ class Buffer:
         return self._services.committer.write([PutSink(self.record)])
 
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
-        """Take new settings; they hold from now on. Further partitions are there at once."""
+        """Take new settings; they hold from now on. Partitions that they have more are added."""
         self.record = replace(self.record, settings=settings)
         self._grow(settings.partitions)
         for subscription in self.subscriptions.values():
             for lane in subscription.lanes:
                 lane.settings = lane.resend.settings = settings
+        for log in self.logs:
+            self.trim_now(log.number)
         return self._services.committer.write([PutSink(self.record)])
 
     def _grow(self, partitions: int) -> None:
-        if partitions <= len(self.logs):
+        """Add partitions. What comes in for them is written no earlier than the record that says that they exist."""
+        numbers = range(len(self.logs), partitions)
+        if not numbers:
             return
-        added = [PartitionLog(number) for number in range(len(self.logs), partitions)]
-        self._lineups += [Lineup(self.record.id, log, self._committed) for log in added]
-        self.logs += added
+        for number in numbers:
+            self.logs.append(PartitionLog(number))
+            self._lineups.append(Lineup(self.record.id, self.logs[number], self._committed))
         for subscription in self.subscriptions.values():
-            subscription.grow([Lane(Cursor(), self.settings) for _ in added], self.record.paused)
-        self.changed.fire()
+            lanes = [Lane(Cursor(), self.settings) for _ in numbers]
+            if self.record.paused is not None:
+                for lane in lanes:
+                    lane.pause(self.record.paused)
+            subscription.grow(lanes)
 
     @property
     def pending(self) -> int:
@@ -235,9 +254,11 @@ class Buffer:
             self._services.committer.admit(size)
             if self.settings.memory_overload_protection:
                 self._services.memory.admit(self._services.committer.waiting_bytes, size)
-            if not fits(self.settings, self.logs, records, size):
+            if max(excess(self.settings, self.logs, records, size)) > 0:
                 for log in self.logs:
                     await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
+            if self.retaining.active and await self.retaining.make_room(records, size):
+                continue
             in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if self._may_drop else []
             decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
             if isinstance(decision, Wait):
@@ -288,10 +309,11 @@ class Buffer:
         self.changed.fire()
 
     def sweep(self) -> None:
-        """End pulling consumers whose lease has run out."""
+        """End pulling consumers whose lease has run out, and look at what is retained."""
         for subscription in self.subscriptions.values():
             subscription.pullers.sweep()
         self._drop_log.sweep()
+        self.retaining.sweep()
 
     # -- removals
 
@@ -368,14 +390,24 @@ class Buffer:
         return synced
 
     def trim_soon(self, partition: int) -> None:
-        """A watermark has moved: what is settled by all may go."""
+        """A watermark has moved: what is settled by all may go, unless it is retained: then the sweep says when."""
+        if not self.retaining.active:
+            self.trim_now(partition)
+
+    def trim_now(self, partition: int) -> None:
+        """Let the trim look at a partition."""
         self._trim_due.add(partition)
         self._trim_event.set()
+
+    def settled(self, log: PartitionLog) -> int:
+        """Offset below which every subscription has settled all of a partition."""
+        return min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())
 
     async def _trim_forever(self) -> None:
         while True:
             await self._trim_event.wait()
             self._trim_event.clear()
+            await self._look_at_retained()
             while self._trim_due:
                 log = self.logs[self._trim_due.pop()]
                 try:
@@ -383,21 +415,26 @@ class Buffer:
                 except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
                     _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
+    async def _look_at_retained(self) -> None:
+        try:
+            await self.retaining.look()
+        except StoreFenced as damage:
+            _log.error("retained pages were not counted sink=%s cause=%s", self.name, damage)
+
     async def trim(self, log: PartitionLog) -> None:
         """Remove the first pages, as far as all subscriptions have settled them."""
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
-            settled = min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())
-            entries: list[Entry] = []
-            for entry in log.first_entries():
-                if entry.end > settled:
-                    break
-                entries.append(entry)
+            entries = settled_front(log.first_entries(), self.retaining.released(log, self.settled(log)))
             if not entries:
                 return
-            log.remove(entries, reason=None, at_us=0)
-            self._remove(log.number, entries, [])
+            self.take_out(log, entries)
             await asyncio.sleep(0)  # a long trim lets others run
+
+    def take_out(self, log: PartitionLog, entries: list[Entry]) -> None:
+        """Take settled pages from the front of a partition out."""
+        log.remove(entries, reason=None, at_us=0)
+        self._remove(log.number, entries, [])
 
 
 def _due(sink: int, partition: int, entries: Sequence[Entry]) -> list[Due]:

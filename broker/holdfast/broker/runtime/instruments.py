@@ -43,5 +43,5 @@ class Instruments:
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         """Records were dropped."""
 
-    def forgotten(self, sink: str) -> None:
-        """A sink was deleted."""
+    def forgotten(self, sink: str, subscription: str | None = None) -> None:
+        """A sink was deleted, or one of its subscriptions."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, DropReason, Entry, Gap
-from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.pages import EntryReader, Pages
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer
 
 PAGES_MAX: Final = 256
 

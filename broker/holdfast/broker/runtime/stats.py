@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.resend import State
@@ -50,6 +51,8 @@ class LaneState:
 
     mode_switches: int
     balances: bool
+    lifetime: Totals
+    """All accounts together: those that seeks have closed, and this one."""
 
 
 SubscriptionState = tuple[str, int, list[LaneState]]
@@ -80,8 +83,11 @@ async def _fronts(buffer: Buffer, subscription: Subscription) -> list[list[Entry
 
 
 def _lane_states(buffer: Buffer, subscription: Subscription, fronts: list[list[Entry]]) -> list[LaneState]:
-    # A partition that was added while the fronts were read is in the next answer.
-    return [_lane_state(buffer, subscription, partition, front) for partition, front in enumerate(fronts)]
+    # A partition that was added while the others were looked up has nothing to look up yet.
+    return [
+        _lane_state(buffer, subscription, log.number, fronts[log.number] if log.number < len(fronts) else [])
+        for log in buffer.logs
+    ]
 
 
 def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entries: list[Entry]) -> LaneState:
@@ -113,6 +119,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
         realtime=mode[0] if mode is not None and lane.owner is not None else None,
         mode_switches=mode[1] if mode is not None else 0,
         balances=cursor.balances(end),
+        lifetime=subscription.totals_of(partition).with_open(cursor),
     )
 
 

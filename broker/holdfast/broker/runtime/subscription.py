@@ -11,16 +11,17 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.assignment import assign
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition
+from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition, SubscriptionNotFound
 from holdfast.broker.core.gaps import DETAIL_MAX
 from holdfast.broker.core.lane import Answer, Lane, Outcome
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
-from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, Write
+from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, PutTotals, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
 from holdfast.broker.runtime.expiry import expire_upcoming
@@ -51,6 +52,10 @@ class Subscription:
         self._modes: dict[int, tuple[bool, int]] = {}
         self._saves: dict[int, asyncio.Future[None]] = {}
         self.pullers = Pullers(self)
+        self.deleted = False
+        """Nothing of it is stored any more."""
+        self._totals: dict[int, Totals] = {}
+        """Of closed accounts, by partition."""
 
     # -- what consumers and answers ask
 
@@ -122,7 +127,9 @@ class Subscription:
     # -- consumers
 
     def join(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
-        """Add a consumer; one with the same id is replaced."""
+        """Add a consumer; one with the same id is replaced. Raises ``SubscriptionNotFound`` once it was deleted."""
+        if self.deleted:
+            raise SubscriptionNotFound(self._buffer.name, self.name)
         old = self.consumers.pop(consumer_id, None)
         if old is not None:
             self._end(old, ConsumerReplaced(consumer_id))
@@ -349,16 +356,49 @@ class Subscription:
     # -- what happens to the sink
 
     def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
-        """Open a new account at ``offset``; what is in flight is void and its late answers settle nothing."""
+        """Move one partition to ``offset``; done when it is durable."""
+        return self._services.committer.write(self.move(partition, offset))
+
+    def move(self, partition: int, offset: int) -> list[Write]:
+        """Close the account and open a new one at ``offset``: what is to be written, together.
+
+        What is in flight is void and its late answers settle nothing.
+        """
         lane, log = self.lanes[partition], self.log(partition)
-        self._settled(partition, "skipped", lane.cursor.pending(log.tail.next_offset))
-        revocation = lane.seek(offset, log.tail.next_offset)
+        end = log.tail.next_offset
+        self._settled(partition, "skipped", lane.cursor.pending(end))
+        totals = self._totals[partition] = self.totals_of(partition).closed(lane.cursor, end)
+        revocation = lane.seek(offset, end)
         for gap in log.gaps:
             if gap.end > offset:
-                lane.drop(Range(max(gap.first, offset), gap.end), self.now(), log.tail.next_offset)
+                self.drop(partition, Range(max(gap.first, offset), gap.end), self.now())
         self._revoked(partition, revocation.first, revocation.revision)
         self.wake(partition)
-        return self.save(partition)
+        if self.moving(partition):
+            self._balance()
+        return [self.cursor_write(partition), PutTotals(self._buffer.record.id, self.name, partition, totals)]
+
+    def totals_of(self, partition: int) -> Totals:
+        """What the accounts that were closed in a partition came to."""
+        return self._totals.get(partition, Totals())
+
+    def recall(self, partition: int, totals: Totals) -> None:
+        """Take in the totals that a start found."""
+        self._totals[partition] = totals
+
+    def grow(self, lanes: Sequence[Lane]) -> None:
+        """Take in the lanes of partitions that were added, and spread them over the consumers."""
+        for lane in lanes:
+            self._partition[id(lane)] = len(self.lanes)
+            self.lanes.append(lane)
+        self._balance()
+
+    def end(self, why: Exception) -> None:
+        """It was deleted: its consumers end with ``why``, and nothing of it is written any more."""
+        self.deleted = True
+        for consumer in list(self.consumers.values()):
+            del self.consumers[consumer.id]
+            self._end(consumer, why)
 
     def drop(self, partition: int, dropped: Range, now: float) -> None:
         """Records were dropped from the sink."""
@@ -372,15 +412,6 @@ class Subscription:
     def bases_in_flight(self, partition: int) -> set[int]:
         """Offsets at which pages in flight begin, or lie."""
         return self.lanes[partition].pages_in_flight()
-
-    def grow(self, lanes: Sequence[Lane], paused: str | None) -> None:
-        """Take in partitions that the sink has got."""
-        for lane in lanes:
-            self._partition[id(lane)] = len(self.lanes)
-            self.lanes.append(lane)
-            if paused is not None:
-                lane.pause(paused)
-        self._balance()
 
     def hold(self, partition: int) -> None:
         """A purge begins, or goes on: what is in flight is void, and nothing is sent until ``let_go``."""
@@ -421,6 +452,10 @@ class Subscription:
 
     def save(self, partition: int, writes: Sequence[Write] = ()) -> asyncio.Future[None]:
         """Write the cursor, and what was decided with it; done when it is durable."""
+        if self.deleted:
+            nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+            return nothing
         saved = self._services.committer.write([self.cursor_write(partition), *writes])
         self._saves[partition] = saved
         return saved

@@ -12,13 +12,16 @@ import zlib
 from dataclasses import asdict
 from typing import Any, Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
+from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.retention import Mark, Marks
 from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SinkRecord
+from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
 
 _SEAL: Final = struct.Struct(">IB")
 _VERSION: Final = 1
@@ -35,6 +38,9 @@ _GAP_MORE: Final = struct.Struct(">qBH")
 _ENTRY: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
 _DUE: Final = struct.Struct(">QQ")
+_TOTALS: Final = struct.Struct(">QQQQQ")
+_COUNT: Final = struct.Struct(">H")
+_MARK: Final = struct.Struct(">Qq")
 
 
 class Undecodable(ValueError):
@@ -158,6 +164,39 @@ def decode_cursor(value: bytes) -> Cursor:
         told=told,
         sent=sent,
     )
+
+
+def encode_subscription(subscription: SubscriptionRecord) -> bytes:
+    return _seal(json.dumps(asdict(subscription), sort_keys=True).encode())
+
+
+def decode_subscription(value: bytes) -> SubscriptionRecord:
+    try:
+        stored = json.loads(_open(value))
+        start = stored["start"]
+        offsets = tuple((int(partition), int(offset)) for partition, offset in start["offsets"])
+        position = Position(At(start["at"]), int(start["number"]), offsets)
+        return SubscriptionRecord(stored["name"], int(stored["created_at_us"]), position)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Undecodable(f"not a subscription: {error}") from error
+
+
+def encode_totals(totals: Totals) -> bytes:
+    return _seal(_TOTALS.pack(totals.acked, totals.dead_lettered, totals.dropped, totals.skipped, totals.seeks))
+
+
+def decode_totals(value: bytes) -> Totals:
+    return Totals(*_unpack(_TOTALS, _open(value)))
+
+
+def encode_marks(marks: Marks) -> bytes:
+    return _seal(_COUNT.pack(len(marks)) + b"".join(_MARK.pack(mark.until, mark.at_us) for mark in marks))
+
+
+def decode_marks(value: bytes) -> Marks:
+    content = _open(value)
+    [count] = _unpack(_COUNT, content)
+    return tuple(Mark(*_unpack(_MARK, content, _COUNT.size + index * _MARK.size)) for index in range(count))
 
 
 def encode_slot(epoch: int, slot: Slot) -> bytes:

@@ -20,6 +20,7 @@ from holdfast.broker.core.writes import (
     DropEntry,
     DropGap,
     DropSink,
+    DropSubscription,
     DropWriter,
     Due,
     PageWrite,
@@ -29,10 +30,13 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutMarks,
     PutQuarantine,
     PutSink,
     PutSlot,
+    PutSubscription,
     PutTail,
+    PutTotals,
     PutWriter,
     Reclaim,
     Reclaimed,
@@ -250,6 +254,16 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.partition(keys.HEAD, sink, partition), codec.encode_head(head))
         case PutCursor(sink, subscription, partition, cursor):
             return put(keys.cursor(sink, subscription, partition), codec.encode_cursor(cursor))
+        case PutSubscription(sink, subscribed):
+            return put(keys.subscription(sink, subscribed.name), codec.encode_subscription(subscribed))
+        case PutTotals(sink, subscription, partition, totals):
+            return put(keys.totals(sink, subscription, partition), codec.encode_totals(totals))
+        case DropSubscription(sink, name, partitions):
+            gone = [key(sink, name, p) for p in range(partitions) for key in (keys.cursor, keys.totals)]
+            return [Delete(meta, key) for key in (keys.subscription(sink, name), *gone)]
+        case PutMarks(sink, partition, marks):
+            place = keys.partition(keys.MARKS, sink, partition)
+            return put(place, codec.encode_marks(marks)) if marks else [Delete(meta, place)]
         case PutSlot(sink, writer_id, epoch, partition, slot):
             return put(keys.slot(sink, writer_id, partition, slot.sequence), codec.encode_slot(epoch, slot))
         case PutWriter(sink, writer_id, epoch):

@@ -19,6 +19,9 @@
 | gap | meta 16 | sink u32, partition u32, first offset u64, subscription or nothing | until merged |
 | due | meta 17 | sink u32, partition u32, bulk u8, first page number u64 | until the bytes are reclaimed |
 | quarantine | meta 18 | sink u32, partition u32, page number u64 | the sink's life |
+| subscription | meta 19 | sink u32, name | until it is deleted |
+| totals | meta 1b | sink u32, partition u32, subscription | the subscription's life |
+| marks | meta 20 | sink u32, partition u32 | while acked pages are retained |
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ SLOT: Final = b"\x15"
 GAP: Final = b"\x16"
 DUE: Final = b"\x17"
 QUARANTINE: Final = b"\x18"
-OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP)
+SUBSCRIPTION: Final = b"\x19"
+TOTALS: Final = b"\x1b"
+MARKS: Final = b"\x20"
+OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, MARKS)
 """Kinds that go with their sink at once."""
 
 Span = tuple[bytes, bytes]
@@ -106,7 +112,7 @@ def sink_of(key: bytes) -> int:
 
 
 def partition(kind: bytes, sink_id: int, number: int) -> bytes:
-    """Key of a partition's tail or head."""
+    """Key of a partition's tail, head or marks."""
     return kind + _PAIR.pack(sink_id, number)
 
 
@@ -120,8 +126,16 @@ def cursor(sink_id: int, subscription: str, number: int) -> bytes:
     return CURSOR + _PAIR.pack(sink_id, number) + subscription.encode()
 
 
+def totals(sink_id: int, subscription: str, number: int) -> bytes:
+    return TOTALS + _PAIR.pack(sink_id, number) + subscription.encode()
+
+
+def subscription(sink_id: int, name: str) -> bytes:
+    return SUBSCRIPTION + _U32.pack(sink_id) + name.encode()
+
+
 def cursor_of(key: bytes) -> tuple[int, str, int]:
-    """Sink, subscription and partition."""
+    """Sink, subscription and partition of a cursor's or its totals' key."""
     sink_id, number = partition_of(key)
     return sink_id, key[9:].decode(), number
 

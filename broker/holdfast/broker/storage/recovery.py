@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Gap
-from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, SinkRecord
+from holdfast.broker.core.retention import Marks
+from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put, Store
 from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError
@@ -37,6 +39,9 @@ class StoredSink:
     gaps: dict[int, list[Gap]] = field(default_factory=dict)
     cursors: dict[tuple[str, int], Cursor] = field(default_factory=dict)
     writers: dict[str, int] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
+    totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
+    marks: dict[int, Marks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,8 @@ def _sinks(journal: Journal) -> list[StoredSink]:
     sinks: dict[int, StoredSink] = {}
     for key, value in journal.scan_all(Family.META, *keys.of_kind(keys.SINK)):
         sinks[keys.sink_of(key)] = StoredSink(codec.decode_sink(value))
-    for kind in (keys.TAIL, keys.HEAD, keys.CURSOR, keys.WRITER, keys.GAP):
+    kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.WRITER, keys.GAP, keys.SUBSCRIPTION, keys.TOTALS, keys.MARKS)
+    for kind in kinds:
         for key, value in journal.scan_all(Family.META, *keys.of_kind(kind)):
             sink = sinks.get(keys.sink_of(key))
             if sink is None:
@@ -133,7 +139,7 @@ def _sinks(journal: Journal) -> list[StoredSink]:
 
 
 def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> None:
-    _, partition = keys.partition_of(key) if kind != keys.WRITER else (0, 0)
+    _, partition = keys.partition_of(key) if kind not in {keys.WRITER, keys.SUBSCRIPTION} else (0, 0)
     if kind == keys.TAIL:
         sink.tails[partition] = codec.decode_tail(value)
     elif kind == keys.HEAD:
@@ -144,6 +150,14 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> None:
     elif kind == keys.WRITER:
         _, writer_id = keys.writer_of(key)
         sink.writers[writer_id] = codec.decode_number(value)
+    elif kind == keys.SUBSCRIPTION:
+        found = codec.decode_subscription(value)
+        sink.subscriptions[found.name] = found
+    elif kind == keys.TOTALS:
+        _, subscription, partition = keys.cursor_of(key)
+        sink.totals[subscription, partition] = codec.decode_totals(value)
+    elif kind == keys.MARKS:
+        sink.marks[partition] = codec.decode_marks(value)
     else:
         first, subscription = keys.gap_of(key)
         sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))

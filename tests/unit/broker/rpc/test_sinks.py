@@ -30,6 +30,8 @@ OTHER = SinkSettings(
     max_age_us=62_000_000,
     clean_cache_at_stop=True,
     memory_overload_protection=False,
+    retain_acked_time_us=8_000_001,
+    retain_acked_bytes=9_000,
 )
 
 

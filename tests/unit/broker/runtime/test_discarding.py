@@ -7,14 +7,13 @@ from collections.abc import Awaitable
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.gaps import DETAIL_MAX
 from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
 from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.core.writes import PutCursor
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.subscription import Results
 from holdfast.broker.storage.memory import MemoryStore
@@ -116,13 +115,10 @@ async def test_a_drop_is_an_answer_of_the_target_and_ends_a_probe() -> None:
 
 
 async def test_another_subscription_still_reads_it_and_the_page_goes_when_all_have_settled() -> None:
-    store = MemoryStore()
-    async with running(store) as broker:
+    async with running(MemoryStore()) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
         await fill(buffer, 2)
-        await broker.committer.write([PutCursor(buffer.record.id, "audit", 0, Cursor())])
-    async with running(store.reopen()) as broker:
-        buffer = broker.sink("orders")
+        await buffer.subscribing.create("audit", Position(At.EARLIEST), or_earliest=False)
         first, second = Taker(buffer.subscription("")), Taker(buffer.subscription("audit"), "other")
         await first.all_offsets()
         await drop(first, (0, 2))

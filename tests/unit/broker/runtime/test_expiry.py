@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime import expiry as expiry_module
 from holdfast.broker.runtime.broker import Broker
@@ -12,8 +13,7 @@ from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import GapMet
 from holdfast.broker.runtime.expiry import Expirer
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill
@@ -160,17 +160,10 @@ async def test_what_has_failed_is_not_sent_again_when_it_is_too_old_by_then() ->
 
 async def test_what_one_subscription_has_in_flight_is_still_sent_to_another() -> None:
     clock = FakeClock()
-    store = MemoryStore()
-    async with running(store, clock) as broker:
+    async with running(MemoryStore(), clock) as broker:
         buffer = await aging(broker)
         await fill(buffer, 1)
-        await broker.committer.write([buffer.subscription("").cursor_write(0)])
-    second = keys.cursor(buffer.record.id, "second", 0)
-    store = store.reopen()
-    [(_, value)] = store.scan(Family.META, *keys.of_kind(keys.CURSOR), 1)
-    store.write([Put(Family.META, second, value)])
-    async with running(store, clock) as broker:
-        buffer = broker.sink("orders")
+        await buffer.subscribing.create("second", Position(At.EARLIEST), or_earliest=False)
         first = Taker(buffer.subscription(""))
         await first.all_offsets()
         clock.advance(61.0)

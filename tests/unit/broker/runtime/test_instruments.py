@@ -61,7 +61,7 @@ class Notes(Instruments):
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         self.told.append(("dropped", sink, partition, reason, records))
 
-    def forgotten(self, sink: str) -> None:
+    def forgotten(self, sink: str, subscription: str | None = None) -> None:
         self.told.append(("forgotten", sink))
 
     def of(self, *kinds: str) -> list[tuple[Any, ...]]:

@@ -66,6 +66,6 @@ async def test_a_wrong_number_of_partitions_loses_none_that_holds_something(wron
 async def test_a_new_sink_of_that_name_is_none_and_the_defaults_are_good() -> None:
     async with running(await stored_with({"partitions": "x", "overflow": None})) as broker:
         assert broker.sink("orders").settings == replace(DEFAULTS, buffer_page_size=1)
-        await broker.change("orders", {"max_disk_cache": 7})
+        await broker.update("orders", {"max_disk_cache": 7})
 
         assert broker.sink("orders").settings.max_disk_cache == 7

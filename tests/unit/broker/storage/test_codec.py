@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
+from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.retention import Mark
 from holdfast.broker.core.settings import DEFAULTS, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SinkRecord
+from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec
 
 U32 = st.integers(0, 2**32 - 1)
@@ -74,6 +77,17 @@ SINKS = st.builds(
     paused=st.none() | TEXTS,
 )
 
+SUBSCRIPTIONS = st.builds(
+    SubscriptionRecord,
+    name=TEXTS,
+    created_at_us=I64,
+    start=st.builds(
+        Position, st.sampled_from(At), number=I64, offsets=st.lists(st.tuples(U32, U64), max_size=3).map(tuple)
+    ),
+)
+TOTALS = st.builds(Totals, U64, U64, U64, U64, U64)
+MARKS = st.lists(st.builds(Mark, U64, I64), max_size=5).map(tuple)
+
 SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
     (codec.encode_number(7), codec.decode_number),
     (codec.encode_text("abc"), codec.decode_text),
@@ -87,12 +101,34 @@ SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
     (codec.encode_gap(REJECTION), lambda value: codec.decode_gap(1, value, "audit")),
     (codec.encode_due(1, 2), codec.decode_due),
     (
+        codec.encode_subscription(SubscriptionRecord("a", 7, Position(At.OFFSETS, offsets=((0, 1),)))),
+        codec.decode_subscription,
+    ),
+    (codec.encode_totals(Totals(1, 2, 3, 4, 5)), codec.decode_totals),
+    (codec.encode_marks((Mark(1, 2), Mark(3, 4))), codec.decode_marks),
+    (
         codec.encode_entry(Entry(5, 2, 7, True, 8, 1, 9, 10, 11, 12, (Part(5, 9, "trace"), Part(6, 9)))),
         lambda value: codec.decode_entry(5, value),
     ),
 ]
 """One stored value of each kind, and what reads it."""
-IDS = ["number", "text", "sink", "tail", "head", "cursor", "slot", "gap", "merged gap", "rejection", "due", "entry"]
+IDS = [
+    "number",
+    "text",
+    "sink",
+    "tail",
+    "head",
+    "cursor",
+    "slot",
+    "gap",
+    "merged gap",
+    "rejection",
+    "due",
+    "subscription",
+    "totals",
+    "marks",
+    "entry",
+]
 
 
 @given(gap=GAPS | MERGED_GAPS, subscription=TEXTS)
@@ -135,6 +171,15 @@ def test_slots_gaps_and_what_is_due_come_back(epoch: int, slot: Slot, gap: Gap, 
     assert codec.decode_slot(codec.encode_slot(epoch, slot)) == (epoch, slot)
     assert codec.decode_gap(gap.first, codec.encode_gap(gap)) == gap
     assert codec.decode_due(codec.encode_due(last, size)) == (last, size)
+
+
+@given(subscription=SUBSCRIPTIONS, totals=TOTALS, marks=MARKS)
+def test_subscriptions_totals_and_marks_come_back(
+    subscription: SubscriptionRecord, totals: Totals, marks: tuple[Mark, ...]
+) -> None:
+    assert codec.decode_subscription(codec.encode_subscription(subscription)) == subscription
+    assert codec.decode_totals(codec.encode_totals(totals)) == totals
+    assert codec.decode_marks(codec.encode_marks(marks)) == marks
 
 
 @given(entry=ENTRIES, parts=st.lists(st.tuples(U32, I64, st.text("0123456789abcdef-", max_size=55)), max_size=20))

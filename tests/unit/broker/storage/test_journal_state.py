@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import DropReason, Gap
+from holdfast.broker.core.position import EARLIEST
+from holdfast.broker.core.retention import Mark
 from holdfast.broker.core.settings import DEFAULTS
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
     DropEntry,
     DropGap,
     DropSink,
+    DropSubscription,
     DropWriter,
     Due,
     PutAge,
@@ -21,13 +25,17 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutMarks,
     PutSink,
     PutSlot,
+    PutSubscription,
     PutTail,
+    PutTotals,
     PutWriter,
     Reclaim,
     Reclaimed,
     SinkRecord,
+    SubscriptionRecord,
     Write,
 )
 from holdfast.broker.storage import keys
@@ -102,6 +110,9 @@ EVERYTHING: list[Write] = [
     PutTail(1, 0, Tail(5)),
     PutHead(1, 0, Head(2)),
     PutCursor(1, "default", 0, Cursor()),
+    PutSubscription(1, SubscriptionRecord("audit", 7, EARLIEST)),
+    PutTotals(1, "audit", 0, Totals(1)),
+    PutMarks(1, 0, (Mark(1, 2),)),
     PutWriter(1, "w", 7),
     PutSlot(1, "w", 7, 0, Slot(1, 2, 3, 4)),
     PutGap(1, 0, Gap(0, 2, DropReason.OVERFLOW, 0, 1, 1)),
@@ -122,6 +133,34 @@ def test_a_sink_goes_with_all_its_state_and_leaves_its_pages_to_the_ledger(
     assert [each.record.name for each in found.sinks] == ["other"]
     assert [(due.sink, due.bulk) for due in found.due] == [(1, False), (1, True)]
     assert [keys.place_of(key)[0] for key in stored(found.journal.store, Family.INDEX)] == [2]  # type: ignore[arg-type]
+
+
+def test_a_subscription_goes_with_its_cursors_and_totals_and_leaves_the_others(
+    journal: Journal, store: MemoryStore
+) -> None:
+    journal.commit([], [PutSink(SinkRecord(1, "orders", "abc", DEFAULTS, 7))])
+    for name in ("a", "ab"):
+        journal.commit([], [PutSubscription(1, SubscriptionRecord(name, 7, EARLIEST))])
+        journal.commit([], [PutCursor(1, name, partition, Cursor(watermark=partition)) for partition in (0, 1)])
+        journal.commit([], [PutTotals(1, name, partition, Totals(partition)) for partition in (0, 1)])
+
+    journal.commit([], [DropSubscription(1, "a", 2)])
+
+    [found] = recover(store.reopen()).sinks
+    assert list(found.subscriptions) == ["ab"]
+    assert found.cursors == {("ab", 0): Cursor(), ("ab", 1): Cursor(watermark=1)}
+    assert found.totals == {("ab", 0): Totals(), ("ab", 1): Totals(1)}
+
+
+def test_marks_are_kept_until_there_are_none(journal: Journal, store: MemoryStore) -> None:
+    marks = (Mark(5, 6), Mark(7, 8))
+    journal.commit([], [PutSink(SinkRecord(1, "orders", "abc", DEFAULTS, 7)), PutMarks(1, 3, marks)])
+    kept = recover(store.reopen())
+
+    kept.journal.commit([], [PutMarks(1, 3, ())])
+
+    assert kept.sinks[0].marks == {3: marks}
+    assert recover(kept.journal.store.reopen()).sinks[0].marks == {}  # type: ignore[attr-defined]
 
 
 def test_entries_and_gaps_are_taken_away_one_by_one(journal: Journal) -> None:

@@ -18,7 +18,7 @@ def within(key: bytes, span: keys.Span) -> bool:
 
 
 def test_no_two_kinds_share_their_first_byte() -> None:
-    assert len(KINDS) == len(set(KINDS)) == 14
+    assert len(KINDS) == len(set(KINDS)) == 17
     assert {len(kind) for kind in KINDS} == {1}
 
 
@@ -50,7 +50,9 @@ def test_keys_of_meta_say_what_they_are_about(sink: int, partition: int, name: s
     assert keys.sink_of(keys.sink(sink)) == sink
     assert keys.partition_of(keys.partition(keys.TAIL, sink, partition)) == (sink, partition)
     assert keys.cursor_of(keys.cursor(sink, name, partition)) == (sink, name, partition)
+    assert keys.cursor_of(keys.totals(sink, name, partition)) == (sink, name, partition)
     assert keys.writer_of(keys.writer(sink, name)) == (sink, name)
+    assert keys.sink_of(keys.subscription(sink, name)) == sink
 
 
 @given(sink=U32, partition=U32, bulk=st.booleans(), first=U64)
@@ -96,6 +98,9 @@ def test_every_key_stands_in_the_span_of_its_kind(place: tuple[int, int, int]) -
         keys.GAP: keys.gap(sink, partition, number),
         keys.DUE: keys.due(sink, partition, bulk=True, first=number),
         keys.QUARANTINE: keys.quarantine(sink, partition, number),
+        keys.SUBSCRIPTION: keys.subscription(sink, "audit"),
+        keys.TOTALS: keys.totals(sink, "audit", partition),
+        keys.MARKS: keys.partition(keys.MARKS, sink, partition),
     }
 
     for kind in KINDS:

@@ -1,0 +1,175 @@
+"""Making, listing, moving and deleting the subscriptions of one sink.
+
+What needs a look into the index is looked up first. Then everything is checked and decided in one go, on the loop,
+and goes into one batch: a request changes all the partitions that it is about, or none. It is answered when that batch
+is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.account import opened
+from holdfast.broker.core.errors import (
+    DefaultSubscription,
+    InvalidPartition,
+    InvalidPosition,
+    InvalidSubscriptionName,
+    SinkNotFound,
+    SubscriptionExists,
+    SubscriptionNotFound,
+    TooManySubscriptions,
+)
+from holdfast.broker.core.lane import Lane
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.position import EARLIEST, At, Place, Position, place
+from holdfast.broker.core.settings import is_id
+from holdfast.broker.core.writes import DropSubscription, PutSubscription, SubscriptionRecord, Write
+from holdfast.broker.runtime.replay import Replay
+from holdfast.broker.runtime.subscription import Subscription
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer, Services
+
+_log: Final = logging.getLogger(__name__)
+DEFAULT_SUBSCRIPTION: Final = "default"
+SUBSCRIPTIONS_MAX: Final = 100
+"""Subscriptions of one sink: every drop and every trim looks at all of them."""
+
+
+class Subscribing:
+    """The subscriptions of one sink, as they are stored. Used on the loop."""
+
+    def __init__(self, buffer: Buffer, services: Services, records: Iterable[SubscriptionRecord]) -> None:
+        self._buffer = buffer
+        self._services = services
+        default = SubscriptionRecord(DEFAULT_SUBSCRIPTION, buffer.record.created_at_us, EARLIEST)
+        self._records = {default.name: default, **{record.name: record for record in records}}
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        """Creations that are not durable yet."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of all that are stored, or about to be."""
+        return sorted(self._records)
+
+    def all(self) -> list[SubscriptionRecord]:
+        """All whose creation is durable, by name."""
+        return [self._records[name] for name in self.names if name not in self._waiting]
+
+    async def create(
+        self, name: str, start: Position, *, or_earliest: bool
+    ) -> tuple[SubscriptionRecord, Sequence[Place], bool]:
+        """Make a subscription; answers the existing one, without places, when it was made with the same start.
+
+        Raises:
+            InvalidSubscriptionName: it is no id.
+            InvalidPosition, InvalidPartition: the start names no place, or a partition that is not there.
+            SubscriptionExists: it was made with another start.
+            TooManySubscriptions: the sink has as many as it may.
+            OffsetAhead, OffsetTrimmed: see ``place``.
+        """
+        if not is_id(name):
+            raise InvalidSubscriptionName(name)
+        self._check(start)
+        since = await self._look_up(self._buffer.logs, start) if name not in self._records else {}
+        self._check_alive()
+        existing = self._records.get(name)
+        if existing is not None:
+            if existing.start != start:
+                raise SubscriptionExists(self._buffer.name, name)
+            await asyncio.shield(self._waiting.get(name, self._buffer.created))
+            return existing, (), False
+        if len(self._records) >= SUBSCRIPTIONS_MAX:
+            raise TooManySubscriptions(self._buffer.name, SUBSCRIPTIONS_MAX)
+        places = [place(start, log, since, or_earliest=or_earliest) for log in self._buffer.logs]
+        record = SubscriptionRecord(name, self._services.clock.wall_us(), start)
+        created = self._waiting[name] = self._services.committer.write(self._begin(record, places))
+        created.add_done_callback(lambda _: self._waiting.pop(name, None))
+        await asyncio.shield(created)
+        _log.info("subscription was created sink=%s subscription=%s start=%s", self._buffer.name, name, start.at.name)
+        return record, places, True
+
+    def _begin(self, record: SubscriptionRecord, places: Sequence[Place]) -> list[Write]:
+        buffer = self._buffer
+        lanes = [Lane(opened(where.start, buffer.logs[where.partition].gaps), buffer.settings) for where in places]
+        subscription = Subscription(record.name, buffer, lanes, self._services)
+        if buffer.record.paused is not None:
+            subscription.pause(buffer.record.paused)
+        self._records[record.name] = record
+        buffer.subscriptions[record.name] = subscription  # from now on nothing is trimmed that it needs
+        cursors = [subscription.cursor_write(where.partition) for where in places]
+        return [PutSubscription(buffer.record.id, record), *cursors]
+
+    async def delete(self, name: str) -> None:
+        """Delete a subscription and its accounts; what only it still needed may be trimmed from now on.
+
+        Raises ``SubscriptionNotFound``, ``DefaultSubscription``.
+        """
+        self._check_alive()
+        if name in {"", DEFAULT_SUBSCRIPTION}:
+            raise DefaultSubscription(self._buffer.name)
+        buffer = self._buffer
+        subscription = buffer.subscription(name)
+        del buffer.subscriptions[name]
+        del self._records[name]
+        subscription.end(SubscriptionNotFound(buffer.name, name))
+        deleted = self._services.committer.write([DropSubscription(buffer.record.id, name, len(buffer.logs))])
+        for log in buffer.logs:  # their batches come behind this one
+            buffer.trim_soon(log.number)
+        self._services.instruments.forgotten(buffer.name, name)
+        await asyncio.shield(deleted)
+        _log.info("subscription was deleted sink=%s subscription=%s", buffer.name, name)
+
+    async def seek(self, name: str, to: Position, *, partition: int | None, or_earliest: bool) -> Sequence[Place]:
+        """Move a subscription in one partition, those that ``to`` names, or all; returns where it stands now.
+
+        Raises:
+            SubscriptionNotFound: there is none of that name.
+            InvalidPosition, InvalidPartition: no place is named, or a partition that is not there.
+            OffsetAhead, OffsetTrimmed: see ``place``; nothing was moved.
+        """
+        buffer = self._buffer
+        buffer.subscription(name)
+        self._check(to)
+        if partition is not None and to.at is At.OFFSETS:
+            raise InvalidPosition("`partition` and `to.offsets` both say where: use one of them", field="partition")
+        if partition is not None and partition >= len(buffer.logs):
+            raise InvalidPartition(partition, len(buffer.logs))
+        logs = [log for log in buffer.logs if partition in {None, log.number} and to.names(log.number)]
+        since = await self._look_up(logs, to)
+        self._check_alive()
+        subscription = buffer.subscription(name)
+        places = [place(to, log, since, or_earliest=or_earliest) for log in logs]
+        writes = [write for where in places for write in subscription.move(where.partition, where.start)]
+        moved = self._services.committer.write(writes)
+        for where in places:
+            buffer.trim_soon(where.partition)
+        await asyncio.shield(moved)
+        _log.info("subscription was moved sink=%s subscription=%s to=%s", buffer.name, subscription.name, to.at.name)
+        return places
+
+    def _check(self, position: Position) -> None:
+        for partition, _ in position.offsets:
+            if partition >= len(self._buffer.logs):
+                raise InvalidPartition(partition, len(self._buffer.logs))
+
+    def _check_alive(self) -> None:
+        if self._buffer.deleted:
+            raise SinkNotFound(self._buffer.name)
+
+    async def _look_up(self, logs: Sequence[PartitionLog], position: Position) -> Mapping[int, int]:
+        """Bring the first entries into memory; the first offsets since a time, by partition."""
+        logs = list(logs)  # more may be added meanwhile
+        if position.at is At.LATEST:
+            return {}
+        pages, sink = self._services.pages, self._buffer.record.id
+        if position.at is not At.TIME:
+            await asyncio.gather(*(pages.load_oldest(sink, log) for log in logs))
+            return {}
+        readings = [Replay(self._buffer, log.number, pages) for log in logs]
+        found = await asyncio.gather(*(one.start_at(offset=None, time_us=position.number) for one in readings))
+        return {log.number: offset for log, offset in zip(logs, found, strict=True)}

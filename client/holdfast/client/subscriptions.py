@@ -1,0 +1,162 @@
+"""Makes, lists, moves and deletes the subscriptions of a sink. Durable before it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from holdfast.client.channel import Channels, Unary
+from holdfast.client.convert import moment, stamp
+from holdfast.client.errors import BrokerDraining, HoldfastError, InvalidPosition, SubscriptionExists
+from holdfast.client.errors import SubscriptionNotFound as NotFound
+from holdfast.client.subscription_values import Position, Subscription, SubscriptionPlace
+from holdfast.v1 import subscription_pb2 as pb
+from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+
+
+class Subscriptions:
+    """The subscriptions of a client's sinks. Usable from several threads."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> SinkServiceStub:
+        return SinkServiceStub(self._channels.of_sink(sink))
+
+    def create(
+        self,
+        sink: str,
+        name: str,
+        *,
+        start: Position = "earliest",
+        or_earliest: bool = False,
+        exist_ok: bool = False,
+    ) -> Subscription:
+        """Make a subscription and return it; from now on the sink keeps what it has not settled.
+
+        Partitions that ``start`` leaves out, where it is a mapping, begin at the earliest. With ``or_earliest`` an
+        offset that is gone begins at the lowest that can be had. With ``exist_ok`` one that was made with the same
+        start is returned, wherever it stands by now.
+
+        Raises ``SubscriptionExists``, ``InvalidSubscriptionName``, ``InvalidPosition``, ``InvalidPartition``,
+        ``OffsetAhead``, ``OffsetTrimmed``, ``TooManySubscriptions``, ``SinkNotFound``.
+        """
+        request = pb.CreateSubscriptionRequest(
+            sink=sink, name=name, start=position_message(start), or_earliest=or_earliest
+        )
+        response, tries = self._unary.call(lambda t: self._stub(sink).CreateSubscription(request, timeout=t))
+        # After a lost answer it may well be this very call that made it.
+        if not response.created and not exist_ok and tries == 1:
+            facts = {"sink": sink, "subscription": name}
+            raise SubscriptionExists(f"sink {sink!r} has a subscription {name!r}", facts=facts)
+        return subscription(response.subscription)
+
+    def list(self, sink: str) -> list[Subscription]:
+        """Return all subscriptions of a sink, by name; raises ``SinkNotFound``."""
+        request = pb.ListSubscriptionsRequest(sink=sink)
+        response, _ = self._unary.call(lambda t: self._stub(sink).ListSubscriptions(request, timeout=t))
+        return [subscription(one) for one in response.subscriptions]
+
+    def delete(self, sink: str, name: str) -> None:
+        """Delete a subscription, whatever it has not settled; its consumers end with ``SubscriptionNotFound``.
+
+        Raises ``SubscriptionNotFound``, ``DefaultSubscription``, ``SinkNotFound``.
+        """
+        tries = 0
+
+        def attempt(timeout_s: float) -> object:
+            nonlocal tries
+            tries += 1
+            request = pb.DeleteSubscriptionRequest(sink=sink, name=name)
+            return self._stub(sink).DeleteSubscription(request, timeout=timeout_s)
+
+        try:
+            self._unary.call(attempt)
+        except NotFound:
+            # The first try did it and its answer was lost.
+            if tries == 1:
+                raise
+
+    def seek(
+        self,
+        sink: str,
+        name: str = "default",
+        *,
+        to: Position,
+        partition: int | None = None,
+        or_earliest: bool = False,
+    ) -> tuple[SubscriptionPlace, ...]:
+        """Move a subscription, in one ``partition`` or all; return where it stands now, by partition.
+
+        What is in flight is void. The accounts are closed into the lifetime totals, with what was pending as skipped.
+        With ``or_earliest`` an offset that is gone becomes the lowest that can be had, and ``trimmed`` says what was
+        missed. Not repeated when the connection breaks, so that nothing is counted as skipped twice.
+
+        Raises ``OffsetAhead``, ``OffsetTrimmed``, ``InvalidPosition``, ``InvalidPartition``,
+        ``SubscriptionNotFound``, ``SinkNotFound``; then nothing was moved.
+        """
+        request = pb.SeekSubscriptionRequest(
+            sink=sink, name=name, to=position_message(to), partition=partition, or_earliest=or_earliest
+        )
+
+        def may_retry(error: HoldfastError) -> bool:
+            # A draining broker has moved nothing, and says so.
+            return isinstance(error, BrokerDraining)
+
+        response, _ = self._unary.call(
+            lambda t: self._stub(sink).SeekSubscription(request, timeout=t), may_retry=may_retry
+        )
+        return tuple(
+            SubscriptionPlace(
+                one.partition,
+                one.start_offset,
+                (one.trimmed.first_offset, one.trimmed.last_offset) if one.HasField("trimmed") else None,
+            )
+            for one in response.places
+        )
+
+
+def position_message(place: Position) -> pb.Position:
+    """Return the wire's form of a position; raises ``InvalidPosition`` for what is none."""
+    try:
+        match place:
+            case "earliest":
+                return pb.Position(earliest=True)
+            case "latest":
+                return pb.Position(latest=True)
+            case bool():
+                pass
+            case int():
+                return pb.Position(offset=place)
+            case datetime():
+                return pb.Position(time=stamp(place if place.tzinfo is not None else place.astimezone()))
+            case Mapping() if place:
+                return pb.Position(offsets=pb.PartitionOffsets(offsets=dict(place)))
+    except (TypeError, ValueError) as failure:
+        raise _wrong(place) from failure
+    raise _wrong(place)
+
+
+def _wrong(place: object) -> InvalidPosition:
+    allowed = "earliest, latest, an offset, offsets by partition, or a time"
+    return InvalidPosition(f"{place!r}: must be {allowed}", facts={"allowed": allowed})
+
+
+def position(message: pb.Position) -> Position:
+    """Return a position."""
+    match message.WhichOneof("at"):
+        case "latest":
+            return "latest"
+        case "offset":
+            return int(message.offset)
+        case "offsets":
+            return dict(message.offsets.offsets)
+        case "time":
+            return moment(message.time)
+    return "earliest"
+
+
+def subscription(message: pb.Subscription) -> Subscription:
+    """Return a subscription."""
+    return Subscription(message.sink, message.name, moment(message.created_at), position(message.start))
