@@ -87,6 +87,7 @@ from holdfast.client.settings import (
 )
 from holdfast.client.sink_values import (
     DeliveryState,
+    Ordering,
     Overflow,
     PartitionStats,
     ReaderMode,
@@ -163,6 +164,7 @@ __all__ = [
     "NotFound",
     "OffsetAhead",
     "OffsetTrimmed",
+    "Ordering",
     "OutOfRange",
     "Overflow",
     "PageCorrupt",

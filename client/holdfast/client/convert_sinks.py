@@ -8,6 +8,7 @@ from holdfast.client.convert import duration, enum, moment, seconds
 from holdfast.client.errors import InvalidSetting
 from holdfast.client.sink_values import (
     DeliveryState,
+    Ordering,
     Overflow,
     PartitionStats,
     ReaderMode,
@@ -29,6 +30,8 @@ PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "resend_priority",
+    "relaxed_failures_max",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -44,6 +47,11 @@ OVERFLOWS: Final = {
     Overflow.DROP_OLDEST: sink_pb2.OVERFLOW_DROP_OLDEST,
     Overflow.REJECT: sink_pb2.OVERFLOW_REJECT,
 }
+ORDERINGS: Final = {
+    Ordering.STRICT: sink_pb2.ORDERING_STRICT,
+    Ordering.RELAXED: sink_pb2.ORDERING_RELAXED,
+}
+CHOICES: Final = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}
 OPTIONS: Final = frozenset(SinkOptions.__annotations__)
 
 
@@ -66,15 +74,21 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
                 getattr(message, path).CopyFrom(duration(value))
             elif name == "overflow":
                 message.overflow = OVERFLOWS[Overflow(str(value))]
+            elif name == "ordering":
+                message.ordering = ORDERINGS[Ordering(str(value))]
             elif name in DURATIONS:
                 raise _wrong(name, value, "seconds")
             else:
                 raise _wrong(name, value, "one of " + ", ".join(sorted(OPTIONS)))
         except (TypeError, ValueError) as failure:
-            allowed = "DROP_OLDEST or REJECT" if name == "overflow" else "a number in its bounds"
-            raise _wrong(name, value, allowed) from failure
+            raise _wrong(name, value, CHOICES.get(name, "a number in its bounds")) from failure
         paths.append(path)
     return message, paths
+
+
+def ordering(value: int) -> Ordering:
+    """Return the order; that of a broker which does not know of any other is STRICT."""
+    return Ordering.RELAXED if value == sink_pb2.ORDERING_RELAXED else Ordering.STRICT
 
 
 def sink(message: sink_pb2.Sink) -> Sink:
@@ -98,6 +112,9 @@ def sink(message: sink_pb2.Sink) -> Sink:
             ack_deadline_s=seconds(settings.ack_deadline),
             writer_ttl_s=seconds(settings.writer_ttl),
             realtime=settings.realtime,
+            ordering=ordering(settings.ordering),
+            resend_priority=settings.resend_priority,
+            relaxed_failures_max=settings.relaxed_failures_max,
         ),
         created_at=moment(message.created_at),
     )
@@ -139,6 +156,11 @@ def _account(message: sink_service_pb2.SubscriptionPartitionStats) -> Subscripti
         mode_switches=message.mode_switches,
         identity_ok=message.identity_ok,
         pages_behind=message.pages_behind,
+        holes=message.holes,
+        parked_ranges=message.parked_ranges,
+        parked_records=message.parked_records,
+        waits_for_holes=message.waits_for_holes,
+        live_stopped=message.live_stopped,
     )
 
 

@@ -21,6 +21,16 @@ class Overflow(StrEnum):
     """The append is refused; the publisher waits and tries again."""
 
 
+class Ordering(StrEnum):
+    """What a failed delivery means for the records behind it in its partition."""
+
+    STRICT = "STRICT"
+    """The record that failed and all behind it come again, in order."""
+
+    RELAXED = "RELAXED"
+    """What failed steps aside and comes again later; the records behind it go on."""
+
+
 class DeliveryState(StrEnum):
     """State of the resend machine of a partition."""
 
@@ -58,6 +68,9 @@ class SinkOptions(TypedDict, total=False):
     ack_deadline_s: float
     writer_ttl_s: float
     realtime: bool
+    ordering: Ordering | str
+    resend_priority: int
+    relaxed_failures_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,13 @@ class SinkSettings:
 
     realtime: bool
     """Serve readers at the head from memory."""
+
+    ordering: Ordering
+    resend_priority: int
+    """In RELAXED order, what goes first when both can: -1 new records, 0 the older one, 1 what failed before."""
+
+    relaxed_failures_max: int
+    """In RELAXED order, deliveries that fail in a row until new records wait for a successful probe too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +183,18 @@ class SubscriptionPartitionStats:
     """``next_offset - start_offset = acked + dead_lettered + dropped + skipped + pending``."""
 
     pages_behind: int
+    holes: int = 0
+    """Ranges settled beyond the watermark and ranges parked; at 4,096 new records wait."""
+
+    parked_ranges: int = 0
+    """Ranges that failed in RELAXED order and wait to be sent again."""
+
+    parked_records: int = 0
+    waits_for_holes: bool = False
+    """New records wait, because the budget of holes is used up."""
+
+    live_stopped: bool = False
+    """New records wait for a successful probe, because too many deliveries failed in a row."""
 
 
 @dataclass(frozen=True, slots=True)

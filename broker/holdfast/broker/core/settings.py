@@ -27,6 +27,13 @@ class Overflow(IntEnum):
     REJECT = 2
 
 
+class Ordering(IntEnum):
+    """What a failed delivery means for those behind it; the numbers are those of the wire."""
+
+    STRICT = 1
+    RELAXED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
     """What a user tunes. Bounds stand in ``_BOUNDS``."""
@@ -44,6 +51,9 @@ class SinkSettings:
     ack_deadline_us: int = 30 * SECOND_US
     writer_ttl_us: int = 24 * _HOUR_US
     realtime: bool = True
+    ordering: int = Ordering.STRICT
+    resend_priority: int = 0
+    relaxed_failures_max: int = 10
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -59,6 +69,8 @@ class SinkSettings:
                 yield InvalidSetting(name, value, allowed)
         if self.overflow not in set(Overflow):
             yield InvalidSetting("overflow", self.overflow, "DROP_OLDEST or REJECT")
+        if self.ordering not in set(Ordering):
+            yield InvalidSetting("ordering", self.ordering, "STRICT or RELAXED")
         if self.retry_backoff_max_us < self.retry_backoff_min_us:
             yield InvalidSetting(
                 "retry_backoff_max_us",
@@ -100,6 +112,8 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "retry_backoff_max_us": (1_000, 24 * _HOUR_US, "1 ms to 24 h"),
     "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
     "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
+    "resend_priority": (-1, 1, "-1 (live records first), 0 (by age) or 1 (resends first)"),
+    "relaxed_failures_max": (1, 1_000_000, "1 to 1,000,000"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
 }
 

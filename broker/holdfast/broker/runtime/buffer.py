@@ -146,8 +146,7 @@ class Buffer:
         """Take new settings; they hold from now on."""
         self.record = replace(self.record, settings=settings)
         for subscription in self.subscriptions.values():
-            for lane in subscription.lanes:
-                lane.settings = lane.resend.settings = settings
+            subscription.change(settings)
         return self._services.committer.write([PutSink(self.record)])
 
     @property

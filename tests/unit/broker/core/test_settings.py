@@ -59,6 +59,11 @@ def test_the_defaults_are_good() -> None:
         ("retry_backoff_factor", float("inf")),
         ("ack_deadline_us", 99_999),
         ("writer_ttl_us", 1),
+        ("ordering", 0),
+        ("ordering", 3),
+        ("resend_priority", -2),
+        ("resend_priority", 2),
+        ("relaxed_failures_max", 0),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name_its_value_and_what_is_allowed(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow, SinkSettings
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Ordering, Overflow, SinkSettings
 from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.rpc import sinks
 from holdfast.v1 import sink_pb2
@@ -27,6 +27,9 @@ OTHER = SinkSettings(
     ack_deadline_us=7_000_001,
     writer_ttl_us=61_000_000,
     realtime=False,
+    ordering=Ordering.RELAXED,
+    resend_priority=1,
+    relaxed_failures_max=4,
 )
 
 
