@@ -8,7 +8,7 @@ from typing import Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow, SinkSettings
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Ordering, Overflow, SinkSettings
 from holdfast.broker.rpc import sinks
 from holdfast.broker.settings import SinkDefaults
 from holdfast.v1 import sink_pb2
@@ -33,6 +33,9 @@ OTHER: Final = SinkSettings(
     memory_overload_protection=False,
     retain_acked_time_us=90_000_000,
     retain_acked_bytes=7_000,
+    ordering=Ordering.RELAXED,
+    resend_priority=-1,
+    relaxed_failures_max=3,
 )
 """Nothing in it is a default."""
 
@@ -92,6 +95,12 @@ def test_the_configuration_names_the_same_settings_in_seconds() -> None:
 
 def test_the_configuration_has_the_defaults_of_the_core() -> None:
     assert SinkDefaults().to_core() == DEFAULTS
+
+
+def test_the_numbers_of_ordering_are_those_of_the_wire() -> None:
+    wire = {value.name.removeprefix("ORDERING_"): value.number for value in sink_pb2.Ordering.DESCRIPTOR.values}
+
+    assert {member.name: member.value for member in Ordering} | {"UNSPECIFIED": 0} == wire
 
 
 def test_the_numbers_of_overflow_are_those_of_the_wire() -> None:

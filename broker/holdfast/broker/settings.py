@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import SECOND_US, Overflow, SinkSettings
+from holdfast.broker.core.settings import SECOND_US, Ordering, Overflow, SinkSettings
 
 DEFAULT_PORT: Final = 7461
 
@@ -47,6 +47,9 @@ class SinkDefaults(BaseModel):
     memory_overload_protection: bool = True
     retain_acked_time_s: float = 0.0
     retain_acked_bytes: int = 0
+    ordering: str = "STRICT"
+    resend_priority: int = 0
+    relaxed_failures_max: int = 10
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""
@@ -56,6 +59,9 @@ class SinkDefaults(BaseModel):
         if values["overflow"] not in Overflow.__members__:
             raise InvalidSetting("overflow", values["overflow"], "DROP_OLDEST or REJECT")
         values["overflow"] = int(Overflow[values["overflow"]])
+        if values["ordering"] not in Ordering.__members__:
+            raise InvalidSetting("ordering", values["ordering"], "STRICT or RELAXED")
+        values["ordering"] = int(Ordering[values["ordering"]])
         return SinkSettings(**values).checked()
 
 

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Annotated
+from urllib.parse import urljoin
 
 import typer
 
@@ -37,6 +38,19 @@ def deliver(
         list[str] | None,
         typer.Option("--option", "-O", metavar="NAME=VALUE", help="An option of the target. Repeatable."),
     ] = None,
+    resend_to: Annotated[
+        str | None,
+        typer.Option(
+            "--resend-to",
+            metavar="TARGET",
+            help="Where records go that were delivered before, as --to; /PATH is another path at the same address. "
+            "The options of --to hold for it too when it is of the same kind.",
+        ),
+    ] = None,
+    resend_option: Annotated[
+        list[str] | None,
+        typer.Option("--resend-option", "-R", metavar="NAME=VALUE", help="An option of that target. Repeatable."),
+    ] = None,
     subscription: Subscription = "default",
     concurrency: Annotated[int, typer.Option(help="Partitions sent at the same time.", min=1, max=256)] = 8,
     batch_records: Annotated[int, typer.Option(help="Most records in one request.", min=1)] = 500,
@@ -54,6 +68,11 @@ def deliver(
         from holdfast.deliver import BatchLimits, Deliverer, DelivererSettings, targets
     name, options = target_of(to, option or [])
     target = targets.create(name, options)
+    second = None
+    if resend_to is not None:
+        second = targets.create(*resend_target_of(name, options, resend_to, resend_option or []))
+    elif resend_option:
+        raise CommandFailed("--resend-option is of no use without --resend-to", ExitCode.USAGE)
     settings = DelivererSettings(
         subscription=subscription,
         batch=BatchLimits(records_max=batch_records, bytes_max=batch_bytes),
@@ -64,7 +83,7 @@ def deliver(
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     with exporting("holdfast-deliver"), connect(endpoint) as client:
-        deliverer = Deliverer(client, sink, target, settings=settings)
+        deliverer = Deliverer(client, sink, target, resend_to=second, settings=settings)
 
         def stop(number: int, frame: FrameType | None) -> None:
             deliverer.stop()
@@ -80,12 +99,27 @@ def deliver(
 
 def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
     """The name of the target and its options. Raises `CommandFailed` for a pair that is not NAME=VALUE."""
+    options = _options(pairs)
+    if to.startswith(("http://", "https://")):
+        return "http", {"url": to, **options}
+    return to, options
+
+
+def resend_target_of(
+    first: str, first_options: Mapping[str, str], to: str, pairs: Sequence[str]
+) -> tuple[str, Mapping[str, str]]:
+    """As `target_of`, for the second target beside a first one, whose options it takes over when it is of its kind."""
+    if to.startswith("/") and "url" in first_options:
+        to = urljoin(first_options["url"], to)
+    name, options = target_of(to, pairs)
+    return name, {**first_options, **options} if name == first else options
+
+
+def _options(pairs: Sequence[str]) -> dict[str, str]:
     options = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise CommandFailed(f"the option {pair!r} is not NAME=VALUE", ExitCode.USAGE)
         options[name] = text
-    if to.startswith(("http://", "https://")):
-        return "http", {"url": to, **options}
-    return to, options
+    return options

@@ -103,6 +103,7 @@ from holdfast.client.settings import (
 from holdfast.client.sink_values import (
     DeliveryState,
     LifetimeTotals,
+    Ordering,
     Overflow,
     PartitionStats,
     ReaderMode,
@@ -194,6 +195,7 @@ __all__ = [
     "NotFound",
     "OffsetAhead",
     "OffsetTrimmed",
+    "Ordering",
     "OutOfRange",
     "Overflow",
     "PageCorrupt",

@@ -47,6 +47,9 @@ class Answer:
     is_awaited: bool = False
     """Somebody waits for its results: it travels alone."""
 
+    is_alone: bool = False
+    """A nack that gives back only what it names."""
+
     results: list[SettleResult] | None = None
     """What became of it, once that is known."""
 
@@ -103,14 +106,18 @@ class Answers:
         return not self.waiting and not self.sent
 
     def put(self, answer: Answer) -> bool:
-        """Add an answer; ``False`` when it became a part of the one before."""
+        """Add an answer; ``False`` when it became a part of the one before.
+
+        Acks become one; in RELAXED order nacks of one delivery too, since each of them gives back only what it names.
+        """
         last = self.waiting[-1] if self.waiting else None
         if (
             isinstance(last, Answer)
-            and answer.verb is Verb.ACK
-            and last.verb is Verb.ACK
+            and (answer.verb is Verb.ACK or (answer.verb is Verb.NACK and answer.is_alone))
+            and last.verb is answer.verb
             and not answer.is_awaited
             and not last.is_awaited
+            and (answer.delay_s, answer.reason, answer.is_alone) == (last.delay_s, last.reason, last.is_alone)
             and (answer.partition, answer.owner_epoch, answer.revision)
             == (last.partition, last.owner_epoch, last.revision)
             and len(last.ranges) + len(answer.ranges) <= RANGES_MAX

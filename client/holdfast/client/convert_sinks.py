@@ -9,6 +9,7 @@ from holdfast.client.errors import InvalidSetting
 from holdfast.client.sink_values import (
     DeliveryState,
     LifetimeTotals,
+    Ordering,
     Overflow,
     PartitionStats,
     ReaderMode,
@@ -33,6 +34,8 @@ PLAIN: Final = (
     "clean_cache_at_stop",
     "memory_overload_protection",
     "retain_acked_bytes",
+    "resend_priority",
+    "relaxed_failures_max",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -50,6 +53,11 @@ OVERFLOWS: Final = {
     Overflow.DROP_OLDEST: sink_pb2.OVERFLOW_DROP_OLDEST,
     Overflow.REJECT: sink_pb2.OVERFLOW_REJECT,
 }
+ORDERINGS: Final = {
+    Ordering.STRICT: sink_pb2.ORDERING_STRICT,
+    Ordering.RELAXED: sink_pb2.ORDERING_RELAXED,
+}
+CHOICES: Final = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}
 OPTIONS: Final = frozenset(SinkOptions.__annotations__)
 
 
@@ -72,15 +80,21 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
                 getattr(message, path).CopyFrom(duration(value))
             elif name == "overflow":
                 message.overflow = OVERFLOWS[Overflow(str(value))]
+            elif name == "ordering":
+                message.ordering = ORDERINGS[Ordering(str(value))]
             elif name in DURATIONS:
                 raise _wrong(name, value, "seconds")
             else:
                 raise _wrong(name, value, "one of " + ", ".join(sorted(OPTIONS)))
         except (TypeError, ValueError) as failure:
-            allowed = "DROP_OLDEST or REJECT" if name == "overflow" else "a number in its bounds"
-            raise _wrong(name, value, allowed) from failure
+            raise _wrong(name, value, CHOICES.get(name, "a number in its bounds")) from failure
         paths.append(path)
     return message, paths
+
+
+def ordering(value: int) -> Ordering:
+    """Return the order; that of a broker which does not know of any other is STRICT."""
+    return Ordering.RELAXED if value == sink_pb2.ORDERING_RELAXED else Ordering.STRICT
 
 
 def sink(message: sink_pb2.Sink) -> Sink:
@@ -109,6 +123,9 @@ def sink(message: sink_pb2.Sink) -> Sink:
             memory_overload_protection=settings.memory_overload_protection,
             retain_acked_time_s=seconds(settings.retain_acked_time),
             retain_acked_bytes=settings.retain_acked_bytes,
+            ordering=ordering(settings.ordering),
+            resend_priority=settings.resend_priority,
+            relaxed_failures_max=settings.relaxed_failures_max,
         ),
         created_at=moment(message.created_at),
     )
@@ -157,6 +174,11 @@ def _account(message: sink_service_pb2.SubscriptionPartitionStats) -> Subscripti
             skipped=message.lifetime.skipped,
             seeks=message.lifetime.seeks,
         ),
+        holes=message.holes,
+        parked_ranges=message.parked_ranges,
+        parked_records=message.parked_records,
+        waits_for_holes=message.waits_for_holes,
+        live_stopped=message.live_stopped,
     )
 
 

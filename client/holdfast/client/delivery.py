@@ -16,6 +16,7 @@ from holdfast.client.answers import Verb
 from holdfast.client.columns import AcceptedAt, Columns, decode_columns, event_time
 from holdfast.client.errors import InvalidNack, InvalidRange
 from holdfast.client.ranges import Range, count, intersect, merge, subtract
+from holdfast.client.sink_values import Ordering
 from holdfast.client.values import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
 
 DELAY_S_MAX = 24 * 3600.0
@@ -24,7 +25,7 @@ DELAY_S_MAX = 24 * 3600.0
 class Settler(Protocol):
     """Where a delivery's answers go. Called from the user's threads."""
 
-    def touch(self, partition: int) -> None:
+    def touch(self, delivery: Delivery) -> None:
         """The user is still at work: ask for more time where it is due."""
 
     def settle(
@@ -56,6 +57,7 @@ class Delivery:
         resend: bool = False,
         durability: Durability = Durability.DISK,
         gap: Gap | None = None,
+        ordering: Ordering = Ordering.STRICT,
     ) -> None:
         self._settler = settler
         self._pages = pages
@@ -70,6 +72,8 @@ class Delivery:
         self.resend = resend
         """At least one record was delivered before."""
         self.durability = durability
+        self.ordering = ordering
+        """RELAXED: what is given back comes again by itself, and nothing else becomes void by it."""
         self.gap = gap
         """Offsets that will never come; such a delivery has no records."""
         self.ranges: tuple[Range, ...] = tuple(merge((page.first_offset, page.last_offset) for page in pages))
@@ -80,6 +84,8 @@ class Delivery:
         """From this offset on the records are void."""
         self.span: Span | None = None
         self.taken_at = 0.0
+        self.extended_at = 0.0
+        """When its own deadline was last moved, in RELAXED order."""
 
     @property
     def first_offset(self) -> int:
@@ -120,7 +126,7 @@ class Delivery:
                 offset = page.first_offset + position
                 if self.void_from is not None and offset >= self.void_from:
                     return
-                self._settler.touch(self.partition)
+                self._settler.touch(self)
                 yield DeliveredRecord(
                     self.partition,
                     offset,
@@ -137,18 +143,18 @@ class Delivery:
 
     def values(self) -> list[bytes]:
         """Return all values at once: much faster than record by record."""
-        self._settler.touch(self.partition)
+        self._settler.touch(self)
         found = [value for index in range(len(self._pages)) for value in self._decoded(index).values]
         return found if self.void_from is None else found[: len(self)]
 
     def pages(self) -> tuple[StoredPage, ...]:
         """Return the pages as they are stored, each with the range of it that is wanted."""
-        self._settler.touch(self.partition)
+        self._settler.touch(self)
         return self._pages
 
     def extend(self) -> None:
         """Ask for more time when it is due, for work that goes on without taking records; taking one does it too."""
-        self._settler.touch(self.partition)
+        self._settler.touch(self)
 
     def ack(self, first: int | None = None, last: int | None = None, *, wait: bool = False) -> list[SettleResult]:
         """Settle the records from ``first`` to ``last``: one offset without ``last``, all of them without both.
@@ -164,20 +170,35 @@ class Delivery:
             return []
         return self._settler.settle(self, Verb.ACK_UNTIL, [(min(self.first_offset, offset), offset)], wait=wait)
 
-    def nack(self, *, delay_s: float | None = None, reason: str = "", wait: bool = False) -> list[SettleResult]:
-        """Give back what is not settled: it comes again, not before ``delay_s`` (else by the sink's back-off)."""
-        return self.nack_from(self.first_offset, delay_s=delay_s, reason=reason, wait=wait)
+    def nack(
+        self, *, offset: int | None = None, delay_s: float | None = None, reason: str = "", wait: bool = False
+    ) -> list[SettleResult]:
+        """Give back the record at ``offset``, or without it all that is not settled.
+
+        It comes again, not before ``delay_s`` (else by the sink's back-off). In STRICT order all records behind it come
+        again after it; in RELAXED order they are still to be settled.
+        """
+        if offset is None:
+            return self.nack_from(self.first_offset, delay_s=delay_s, reason=reason, wait=wait)
+        return self.nack_from(offset, last=offset, delay_s=delay_s, reason=reason, wait=wait)
 
     def nack_from(
-        self, offset: int, *, delay_s: float | None = None, reason: str = "", wait: bool = False
+        self,
+        offset: int,
+        *,
+        last: int | None = None,
+        delay_s: float | None = None,
+        reason: str = "",
+        wait: bool = False,
     ) -> list[SettleResult]:
-        """Give back what is not settled from ``offset`` on; it counts as one failed try of these records.
+        """Give back what is not settled from ``offset`` on, or up to ``last``; it counts as one failed try of these.
 
-        All queued records of the partition from there on are void, because they come again behind it.
+        In STRICT order all queued records of the partition from there on are void, because they come again behind it.
         """
         if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
             raise InvalidNack(f"delay_s = {delay_s}: must be 0 to {DELAY_S_MAX:g}")
-        return self._settle(Verb.NACK, offset, self.last_offset, delay_s=delay_s, reason=reason, wait=wait)
+        until = self.last_offset if last is None else last
+        return self._settle(Verb.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
 
     def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
         """Say that the target will never take the record at ``offset``, or without it any of what is not settled."""
@@ -223,6 +244,11 @@ class Delivery:
         for first, last in ranges:
             self.left = subtract(self.left, first, last)
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether giving some of it back leaves the rest as it is."""
+        return self.ordering is Ordering.RELAXED
+
     def void(self, from_offset: int) -> None:
         """Note that the records from ``from_offset`` on are void."""
         self.void_from = from_offset if self.void_from is None else min(self.void_from, from_offset)
@@ -246,4 +272,5 @@ class Delivery:
             attempts=self._attempts,
             resend=self.resend,
             durability=self.durability,
+            ordering=self.ordering,
         )

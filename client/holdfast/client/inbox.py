@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.client.delivery import Delivery
+from holdfast.client.ranges import Range, merge
 
 EXTENDS_PER_DEADLINE: Final = 3
 
@@ -75,6 +76,7 @@ class Inbox:
                 if kept is None:
                     return False
                 delivery = kept
+            delivery.extended_at = now
             if not lane.taken and not any(one.partition == delivery.partition for one in self._queue):
                 lane.extended_at = now
         self._queue.append(delivery)
@@ -133,20 +135,38 @@ class Inbox:
         lane = self._lanes.get(delivery.partition)
         return lane is not None and lane.owner_epoch == delivery.owner_epoch
 
-    def to_extend(self, worked_on: int | None, deadline_s: float, now: float) -> Iterable[tuple[int, int]]:
-        """Return (partition, owner epoch) for which more time is due, because the user is at work.
+    def to_extend(
+        self, worked_on: Delivery | None, deadline_s: float, now: float
+    ) -> Iterable[tuple[int, int, list[Range]]]:
+        """Return (partition, owner epoch, ranges) for which more time is due, because the user is at work.
 
-        That is the partition ``worked_on``, and those whose records only wait in the queue. A partition whose oldest
-        records were taken and left lying is not among them, so that they expire.
+        In STRICT order that is the partition of the delivery ``worked_on``, and those whose records only wait in the
+        queue; it has one deadline, so there are no ranges. A partition whose oldest records were taken and left lying
+        is not among them, so that they expire. In RELAXED order it is ``worked_on`` itself, and each that is queued.
         """
-        due: list[tuple[int, int]] = []
-        queued = {delivery.partition for delivery in self._queue}
+        due: list[tuple[int, int, list[Range]]] = []
+        pause_s = deadline_s / EXTENDS_PER_DEADLINE
+        strict: set[int] = set()
+        late: dict[int, list[Delivery]] = {}
+        for delivery in (*self._queue, *((worked_on,) if worked_on is not None else ())):
+            if not delivery.relaxed:
+                if delivery is worked_on or not self._in_hand(delivery.partition):
+                    strict.add(delivery.partition)
+            elif delivery.left and now - delivery.extended_at >= pause_s:
+                delivery.extended_at = now
+                late.setdefault(delivery.partition, []).append(delivery)
         for partition, lane in self._lanes.items():
-            in_hand = partition == worked_on or (partition in queued and not lane.taken)
-            if in_hand and now - lane.extended_at >= deadline_s / EXTENDS_PER_DEADLINE:
+            if partition in strict and now - lane.extended_at >= pause_s:
                 lane.extended_at = now
-                due.append((partition, lane.owner_epoch))
+                due.append((partition, lane.owner_epoch, []))
+            if partition in late:
+                left = merge(found for delivery in late[partition] for found in delivery.left)
+                due.append((partition, lane.owner_epoch, left))
         return due
+
+    def _in_hand(self, partition: int) -> bool:
+        lane = self._lanes.get(partition)
+        return lane is not None and bool(lane.taken)
 
     def _void(self, partition: int, lane: _Lane, from_offset: int) -> list[Delivery]:
         kept: deque[Delivery] = deque()

@@ -21,6 +21,16 @@ class Overflow(StrEnum):
     """The append is refused; the publisher waits and tries again."""
 
 
+class Ordering(StrEnum):
+    """What a failed delivery means for the records behind it in its partition."""
+
+    STRICT = "STRICT"
+    """The record that failed and all behind it come again, in order."""
+
+    RELAXED = "RELAXED"
+    """What failed steps aside and comes again later; the records behind it go on."""
+
+
 class DeliveryState(StrEnum):
     """State of the resend machine of a partition."""
 
@@ -63,6 +73,9 @@ class SinkOptions(TypedDict, total=False):
     memory_overload_protection: bool
     retain_acked_time_s: float
     retain_acked_bytes: int
+    ordering: Ordering | str
+    resend_priority: int
+    relaxed_failures_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,13 @@ class SinkSettings:
 
     retain_acked_bytes: int
     """Bytes of settled pages kept for replay and seek, the newest; 0 is none."""
+
+    ordering: Ordering
+    resend_priority: int
+    """In RELAXED order, what goes first when both can: -1 new records, 0 the older one, 1 what failed before."""
+
+    relaxed_failures_max: int
+    """In RELAXED order, deliveries that fail in a row until new records wait for a successful probe too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +219,18 @@ class SubscriptionPartitionStats:
 
     pages_behind: int
     lifetime: LifetimeTotals
+    holes: int = 0
+    """Ranges settled beyond the watermark and ranges parked; at 4,096 new records wait."""
+
+    parked_ranges: int = 0
+    """Ranges that failed in RELAXED order and wait to be sent again."""
+
+    parked_records: int = 0
+    waits_for_holes: bool = False
+    """New records wait, because the budget of holes is used up."""
+
+    live_stopped: bool = False
+    """New records wait for a successful probe, because too many deliveries failed in a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
-from holdfast.client import convert
+from holdfast.client import convert, convert_sinks
 from holdfast.client.channel import Channels
 from holdfast.client.columns import check_crc
 from holdfast.client.delivery import Delivery
@@ -163,4 +163,5 @@ class SubscribeStream:
             attempts={one.offset: one.attempt for one in message.attempts},
             resend=message.resend,
             durability=convert.enum(Durability, record_pb2.Durability, message.durability, "DURABILITY_"),
+            ordering=convert_sinks.ordering(message.ordering),
         )

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.client.answers import Answer, Answers, Verb
+from holdfast.client.answers import RANGES_MAX, Answer, Answers, Verb, pb_range
 from holdfast.client.delivery import Delivery
 from holdfast.client.errors import HoldfastError
 from holdfast.client.inbox import Inbox
@@ -81,13 +81,13 @@ class SubscriptionState:
             self._news.wait(None if until is None else until - now)
         return None
 
-    def touch(self, partition: int) -> None:
-        """The user is at work on a partition: ask for more time where it is due."""
+    def touch(self, delivery: Delivery) -> None:
+        """The user is at work on a delivery: ask for more time where it is due."""
         now = self._clock()
         if now < self._touch_at:  # read without the lock: at worst it is looked up once more
             return
         with self._lock:
-            self._extend(partition, now)
+            self._extend(delivery, now)
 
     def settle(
         self,
@@ -116,15 +116,18 @@ class SubscriptionState:
                     delay_s,
                     reason,
                     is_awaited=wait,
+                    is_alone=delivery.relaxed,
                     asked_at=now,
                 )
                 if self._answers.put(answer):
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
                 delivery.answer(to_send)
-                if verb in NACKS:
+                if verb in NACKS and not delivery.relaxed:
                     ended = self._inbox.gave_back(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
+                elif verb in NACKS and not (delivery.left and delivery.left[-1][0] > to_send[0][0]):
+                    delivery.void(to_send[0][0])  # nothing behind it is left to be settled
                 if not delivery.left:
                     self._inbox.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
@@ -165,10 +168,12 @@ class SubscriptionState:
         """Whether it was closed."""
         return self._closed
 
-    def _extend(self, worked_on: int | None, now: float) -> None:
+    def _extend(self, worked_on: Delivery | None, now: float) -> None:
         self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
-        for partition, owner_epoch in self._inbox.to_extend(worked_on, self._ack_deadline_s, now):
-            extend = pb.Extend(partition=partition, owner_epoch=owner_epoch)
+        for partition, owner_epoch, ranges in self._inbox.to_extend(worked_on, self._ack_deadline_s, now):
+            extend = pb.Extend(
+                partition=partition, owner_epoch=owner_epoch, ranges=[pb_range(one) for one in ranges[:RANGES_MAX]]
+            )
             self._answers.tell(pb.DeliverRequest(extend=extend))
             self._to_send.notify()
 

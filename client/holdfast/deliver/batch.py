@@ -56,6 +56,9 @@ class Batch:
     records: tuple[SourceRecord, ...]
     """At least one; offsets rise by one."""
 
+    resend: bool = False
+    """Some of it was delivered before, perhaps to another target."""
+
     def __len__(self) -> int:
         """Return the number of records."""
         return len(self.records)
@@ -110,9 +113,9 @@ def cut(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Ba
         length = len(record.value) + len(record.key or b"")
         full = len(records) >= limits.records_max or size + length > limits.bytes_max
         if records and (full or record.offset != records[-1].offset + 1):
-            yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records))
+            yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records), delivery.resend)
             records, size = [], 0
         records.append(record)
         size += length
     if records:
-        yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records))
+        yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records), delivery.resend)

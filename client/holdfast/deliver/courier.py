@@ -1,8 +1,8 @@
-"""Takes one delivery to the target and settles it, strictly in order.
+"""Takes one delivery to the target and settles it, in order.
 
 What the target took is acked before anything else is tried. Where it fails, the rest goes back from
-exactly that record on; where it rejects, the record at fault is found by halving. A delivery that was
-revoked is not sent any further.
+exactly that record on; in RELAXED order only the batch goes back, and the next one is tried. Where it
+rejects, the record at fault is found by halving. A delivery that was revoked is not sent any further.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _log = logging.getLogger("holdfast.deliver")
 
 
 class Courier:
-    """Delivers one sink's records to one target. Called by many threads, for a partition by one at a time."""
+    """Delivers one sink's records to one target, or those that were delivered before to another.
+
+    Called by many threads, for a partition by one at a time.
+    """
 
     def __init__(
         self,
@@ -36,13 +39,14 @@ class Courier:
         target: Target,
         limits: BatchLimits,
         *,
+        resend_to: tuple[Target, BatchLimits] | None = None,
         retry_delay_max_s: float,
         instruments: Instruments,
         stopping: Callable[[], bool],
     ) -> None:
         self._sink = sink
-        self._target = target
-        self._limits = limits
+        self._first = target, limits
+        self._again = resend_to or self._first
         self._retry_delay_max_s = retry_delay_max_s
         self._instruments = instruments
         self._stopping = stopping
@@ -56,11 +60,12 @@ class Courier:
             self._instruments.gap(delivery.partition)
             _log.warning("gap met sink=%s partition=%d gap=%s", self._sink, delivery.partition, delivery.gap)
             return
-        for batch in cut(self._sink, delivery, self._limits):
-            if not self._settle(delivery, batch):
+        target, limits = self._again if delivery.resend else self._first
+        for batch in cut(self._sink, delivery, limits):
+            if not self._settle(delivery, target, batch):
                 return
 
-    def _settle(self, delivery: SourceDelivery, batch: Batch) -> bool:
+    def _settle(self, delivery: SourceDelivery, target: Target, batch: Batch) -> bool:
         """Send a batch, in parts if it must be, and return whether what follows it may be sent."""
         parts = deque([batch])
         while parts:
@@ -68,27 +73,32 @@ class Courier:
             if part is None or self._stopping():
                 return False
             delivery.extend()
-            outcome = self._ask(delivery, part)
+            outcome = self._ask(delivery, target, part)
             match outcome:
                 case Delivered():
                     delivery.ack(part.first_offset, part.last_offset)
                 case Retry():
                     self._give_back(delivery, self._ack_front(delivery, part, outcome.delivered), outcome)
-                    return False
+                    if not delivery.relaxed:
+                        return False
                 case Reject():
                     rest = self._ack_front(delivery, part, outcome.delivered)
                     if outcome.exact or len(rest) == 1:
                         self._give_up(delivery, rest, outcome)
-                        return False
-                    parts.extendleft(reversed(rest.halves()))
+                        if not delivery.relaxed:
+                            return False
+                        if len(rest) > 1:
+                            parts.appendleft(rest.after(1))
+                    else:
+                        parts.extendleft(reversed(rest.halves()))
                 case _:
                     assert_never(outcome)
         return True
 
-    def _ask(self, delivery: SourceDelivery, batch: Batch) -> Outcome:
+    def _ask(self, delivery: SourceDelivery, target: Target, batch: Batch) -> Outcome:
         with self._instruments.sending(delivery, batch) as note:
             try:
-                outcome = classify.answer(self._target.send(batch), len(batch))
+                outcome = classify.answer(target.send(batch), len(batch))
             except TargetGone:
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code: all it raises is retried
@@ -111,7 +121,8 @@ class Courier:
             "records given back sink=%s partition=%d from=%d delay_s=%s reason=%r",
             *(self._sink, batch.partition, batch.first_offset, delay_s, reason),
         )
-        delivery.nack_from(batch.first_offset, delay_s=delay_s, reason=reason)
+        last = batch.last_offset if delivery.relaxed else None
+        delivery.nack_from(batch.first_offset, last=last, delay_s=delay_s, reason=reason)
 
     def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> None:
         reason = classify.shorten(outcome.reason)

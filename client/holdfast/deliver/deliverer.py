@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event
@@ -21,6 +22,7 @@ from holdfast.deliver.target import TargetContext
 from holdfast.deliver.telemetry import Instruments
 
 if TYPE_CHECKING:
+    from holdfast.deliver.batch import BatchLimits
     from holdfast.deliver.source import Source, SourceClient
     from holdfast.deliver.target import Target
 
@@ -48,12 +50,15 @@ class Deliverer:
         sink: str,
         target: Target,
         *,
+        resend_to: Target | None = None,
         settings: DelivererSettings | None = None,
         instruments: Instruments | None = None,
     ) -> None:
+        """Deliver ``sink`` to ``target``; records that were delivered before go to ``resend_to``, if there is one."""
         self._client = client
         self._sink = sink
         self._target = target
+        self._resend_to = resend_to
         self._settings = settings or DelivererSettings()
         self._instruments = instruments or Instruments(sink, self._settings.subscription)
         self._events: SimpleQueue[_Stop | _Ended] = SimpleQueue()
@@ -69,21 +74,30 @@ class Deliverer:
         """
         settings = self._settings
         try:
-            tighter = self._target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
-            try:
+            limits = self._open(self._target)
+            with ExitStack() as opened:
+                opened.callback(self._target.close)
+                resend_to = None
+                if self._resend_to is not None:
+                    resend_to = (self._resend_to, self._open(self._resend_to))
+                    opened.callback(self._resend_to.close)
                 courier = Courier(
                     self._sink,
                     self._target,
-                    settings.batch.within(tighter) if tighter else settings.batch,
+                    limits,
+                    resend_to=resend_to,
                     retry_delay_max_s=settings.retry_delay_max_s,
                     instruments=self._instruments,
                     stopping=lambda: self._stopping,
                 )
                 self._run(courier)
-            finally:
-                self._target.close()
         finally:
             self._stopped.set()
+
+    def _open(self, target: Target) -> BatchLimits:
+        settings = self._settings
+        tighter = target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
+        return settings.batch.within(tighter) if tighter else settings.batch
 
     def stop(self, *, wait_s: float | None = 0.0) -> bool:
         """Ask `run` to end once the sends under way are settled, and return whether it has.

@@ -2,10 +2,11 @@
 
 Every request carries ``Idempotency-Key`` (for a batch ``<incarnation>-<partition>-<first>-<last>``, for a
 single record ``<incarnation>-<partition>-<offset>``), ``Holdfast-Sink``, ``Holdfast-Incarnation``,
-``Holdfast-Partition``, ``Holdfast-First-Offset``, ``Holdfast-Last-Offset`` and the W3C trace context. A
-second delivery may cut its batches differently, so a target that is to take each record once remembers the
-keys of records: those of the envelopes, or of single records. The status alone decides what the answer
-means (`holdfast.deliver.classify.status`); a redirect is not followed.
+``Holdfast-Partition``, ``Holdfast-First-Offset``, ``Holdfast-Last-Offset`` the W3C trace context, and
+``Holdfast-Resend: true`` when some of the records were delivered before. A second delivery may cut its
+batches differently, so a target that is to take each record once remembers the keys of records: those of
+the envelopes, or of single records. The status alone decides what the answer means
+(`holdfast.deliver.classify.status`); a redirect is not followed.
 """
 
 from __future__ import annotations
@@ -110,6 +111,8 @@ class HttpTarget:
             "Holdfast-First-Offset": str(batch.first_offset),
             "Holdfast-Last-Offset": str(batch.last_offset),
         }
+        if batch.resend:
+            headers["Holdfast-Resend"] = "true"
         propagate.inject(headers)
         if self._client is None:
             raise RuntimeError("the target has not been opened")

@@ -42,8 +42,9 @@ class SourceRecord(Protocol):
 class SourceDelivery(Protocol):
     """Records of one partition in rising order, each to be settled.
 
-    After `nack_from` or `dead_letter` the records of the partition from there on are void, in this delivery and
-    in all that were handed out before: they come again, or wait. Answers to void records count for nothing.
+    In STRICT order the records of the partition are void from there on after `nack_from` or `dead_letter`, in this
+    delivery and in all that were handed out before: they come again, or wait. Answers to void records count for
+    nothing. In RELAXED order only what was given back is void.
     """
 
     @property
@@ -63,6 +64,14 @@ class SourceDelivery(Protocol):
         """Records from this offset on are void: sent now, they would be sent out of order, or twice."""
 
     @property
+    def relaxed(self) -> bool:
+        """Whether giving back some of it leaves the rest as it is."""
+
+    @property
+    def resend(self) -> bool:
+        """Whether some of it was delivered before."""
+
+    @property
     def span(self) -> Span | None:
         """The span of processing it, linked to the spans that published its records."""
 
@@ -75,8 +84,10 @@ class SourceDelivery(Protocol):
     def ack(self, first: int | None = None, last: int | None = None) -> object:
         """Settle the offsets ``first`` to ``last``, both included."""
 
-    def nack_from(self, offset: int, *, delay_s: float | None = None, reason: str = "") -> object:
-        """Give back ``offset`` and all after it, not to come again before ``delay_s``."""
+    def nack_from(
+        self, offset: int, *, last: int | None = None, delay_s: float | None = None, reason: str = ""
+    ) -> object:
+        """Give back ``offset`` and all after it, or up to ``last``, not to come again before ``delay_s``."""
 
     def dead_letter(self, reason: str, *, offset: int | None = None) -> object:
         """Say that the target will never take ``offset``."""

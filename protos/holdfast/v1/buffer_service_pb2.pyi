@@ -4,6 +4,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.rpc import status_pb2 as _status_pb2
 from holdfast.v1 import record_pb2 as _record_pb2
+from holdfast.v1 import sink_pb2 as _sink_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -202,12 +203,14 @@ class NackDrop(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class Extend(_message.Message):
-    __slots__ = ("partition", "owner_epoch")
+    __slots__ = ("partition", "owner_epoch", "ranges")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
     partition: int
     owner_epoch: int
-    def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ...) -> None: ...
+    ranges: _containers.RepeatedCompositeFieldContainer[_record_pb2.OffsetRange]
+    def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ...) -> None: ...
 
 class DeliverRequest(_message.Message):
     __slots__ = ("open", "credit", "ack", "nack", "extend")
@@ -224,14 +227,16 @@ class DeliverRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[DeliverOpen, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., ack: _Optional[_Union[AckRanges, _Mapping]] = ..., nack: _Optional[_Union[NackRanges, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ...) -> None: ...
 
 class DeliverOpened(_message.Message):
-    __slots__ = ("incarnation", "partitions", "ack_deadline")
+    __slots__ = ("incarnation", "partitions", "ack_deadline", "ordering")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ACK_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELD_NUMBER: _ClassVar[int]
     incarnation: str
     partitions: int
     ack_deadline: _duration_pb2.Duration
-    def __init__(self, incarnation: _Optional[str] = ..., partitions: _Optional[int] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    ordering: _sink_pb2.Ordering
+    def __init__(self, incarnation: _Optional[str] = ..., partitions: _Optional[int] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., ordering: _Optional[_Union[_sink_pb2.Ordering, str]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("offset", "attempt")
@@ -242,7 +247,7 @@ class Attempt(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Delivery(_message.Message):
-    __slots__ = ("partition", "owner_epoch", "revision", "pages", "ranges", "attempts", "resend", "durability")
+    __slots__ = ("partition", "owner_epoch", "revision", "pages", "ranges", "attempts", "resend", "durability", "ordering")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +256,7 @@ class Delivery(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     RESEND_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELD_NUMBER: _ClassVar[int]
     partition: int
     owner_epoch: int
     revision: int
@@ -259,7 +265,8 @@ class Delivery(_message.Message):
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
     resend: bool
     durability: _record_pb2.Durability
-    def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., pages: _Optional[_Iterable[_Union[_record_pb2.StoredPage, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., resend: bool = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ...) -> None: ...
+    ordering: _sink_pb2.Ordering
+    def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., pages: _Optional[_Iterable[_Union[_record_pb2.StoredPage, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., resend: bool = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ..., ordering: _Optional[_Union[_sink_pb2.Ordering, str]] = ...) -> None: ...
 
 class Revoked(_message.Message):
     __slots__ = ("partition", "from_offset", "revision")

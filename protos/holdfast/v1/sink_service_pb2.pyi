@@ -383,7 +383,7 @@ class PartitionStats(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., earliest_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., pages: _Optional[int] = ..., dropped: _Optional[_Iterable[_Union[DropCount, _Mapping]]] = ...) -> None: ...
 
 class SubscriptionPartitionStats(_message.Message):
-    __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "lifetime")
+    __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "holes", "parked_ranges", "parked_records", "waits_for_holes", "live_stopped", "lifetime")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +403,11 @@ class SubscriptionPartitionStats(_message.Message):
     MODE_SWITCHES_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_OK_FIELD_NUMBER: _ClassVar[int]
     PAGES_BEHIND_FIELD_NUMBER: _ClassVar[int]
+    HOLES_FIELD_NUMBER: _ClassVar[int]
+    PARKED_RANGES_FIELD_NUMBER: _ClassVar[int]
+    PARKED_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_HOLES_FIELD_NUMBER: _ClassVar[int]
+    LIVE_STOPPED_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_FIELD_NUMBER: _ClassVar[int]
     partition: int
     start_offset: int
@@ -423,8 +428,13 @@ class SubscriptionPartitionStats(_message.Message):
     mode_switches: int
     identity_ok: bool
     pages_behind: int
+    holes: int
+    parked_ranges: int
+    parked_records: int
+    waits_for_holes: bool
+    live_stopped: bool
     lifetime: LifetimeTotals
-    def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., watermark: _Optional[int] = ..., acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., in_flight: _Optional[int] = ..., redelivered: _Optional[int] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_switches: _Optional[int] = ..., identity_ok: bool = ..., pages_behind: _Optional[int] = ..., lifetime: _Optional[_Union[LifetimeTotals, _Mapping]] = ...) -> None: ...
+    def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., watermark: _Optional[int] = ..., acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., in_flight: _Optional[int] = ..., redelivered: _Optional[int] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_switches: _Optional[int] = ..., identity_ok: bool = ..., pages_behind: _Optional[int] = ..., holes: _Optional[int] = ..., parked_ranges: _Optional[int] = ..., parked_records: _Optional[int] = ..., waits_for_holes: bool = ..., live_stopped: bool = ..., lifetime: _Optional[_Union[LifetimeTotals, _Mapping]] = ...) -> None: ...
 
 class LifetimeTotals(_message.Message):
     __slots__ = ("acked", "dead_lettered", "dropped", "skipped", "seeks")

@@ -137,6 +137,10 @@ class DeliverCall(_Stream[pb.DeliverRequest, pb.DeliverResponse]):
             found.append(self.next("delivery").delivery)
         return found
 
+    def put_credit(self, records: int, bytes_: int = 16 << 20) -> None:
+        """Change the credit."""
+        self.put(pb.DeliverRequest(credit=pb.Credit(records=records, bytes=bytes_)))
+
     def ack(self, owner_epoch: int, revision: int, first: int, last: int) -> list[pb.SettleResult]:
         """Ack a range and return the results."""
         ranges = [record_pb2.OffsetRange(first_offset=first, last_offset=last)]

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.client import Delivery, DropReason, Encoding, Gap, PagePart, SettleResult, StoredPage
+from holdfast.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
 from holdfast.client.answers import Verb
 from holdfast.client.inbox import Inbox
 from holdfast.client.pages import encode_columns
@@ -21,14 +21,22 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 class Nobody:
     """A settler for deliveries that nobody settles."""
 
-    def touch(self, partition: int) -> None:
+    def touch(self, delivery: Delivery) -> None:
         pass
 
     def settle(self, delivery: Delivery, verb: Verb, ranges: list[Range], **_: Any) -> list[SettleResult]:
         return []
 
 
-def delivery(first: int, last: int, *, partition: int = 0, owner_epoch: int = 7, revision: int = 0) -> Delivery:
+def delivery(
+    first: int,
+    last: int,
+    *,
+    partition: int = 0,
+    owner_epoch: int = 7,
+    revision: int = 0,
+    ordering: Ordering = Ordering.STRICT,
+) -> Delivery:
     count = last - first + 1
     page = StoredPage(
         partition,
@@ -47,6 +55,7 @@ def delivery(first: int, last: int, *, partition: int = 0, owner_epoch: int = 7,
         owner_epoch=owner_epoch,
         revision=revision,
         pages=(page,),
+        ordering=ordering,
     )
 
 
@@ -182,19 +191,32 @@ def test_a_gap_before_what_is_revoked_stays() -> None:
 
 def test_more_time_is_asked_for_every_third_of_the_deadline_while_the_user_is_at_work() -> None:
     found = inbox(delivery(0, 4), delivery(0, 4, partition=1, owner_epoch=8))
-    found.take()
+    in_hand = found.take()
 
-    asked = [(now, list(found.to_extend(0, deadline_s=30, now=now))) for now in range(0, 35, 5)]
+    asked = [(now, list(found.to_extend(in_hand, deadline_s=30, now=now))) for now in range(0, 35, 5)]
 
     assert [now for now, due in asked if due] == [10, 20, 30]
-    assert asked[2][1] == [(0, 7), (1, 8)]
+    assert asked[2][1] == [(0, 7, []), (1, 8, [])]
 
 
 def test_records_that_were_taken_and_left_lying_expire() -> None:
-    found = inbox(delivery(0, 4), delivery(5, 9), delivery(0, 4, partition=1, owner_epoch=8))
+    worked_on = delivery(0, 4, partition=1, owner_epoch=8)
+    found = inbox(delivery(0, 4), delivery(5, 9), worked_on)
     found.take()
 
-    assert list(found.to_extend(1, deadline_s=30, now=100)) == [(1, 8)]
+    assert list(found.to_extend(worked_on, deadline_s=30, now=100)) == [(1, 8, [])]
+
+
+def test_in_relaxed_order_what_is_queued_and_what_is_in_hand_get_more_time_each_by_itself() -> None:
+    lying, worked_on = delivery(0, 4, ordering=Ordering.RELAXED), delivery(5, 9, ordering=Ordering.RELAXED)
+    found = inbox(lying, worked_on, delivery(20, 24, ordering=Ordering.RELAXED))
+    found.take()
+    found.take()
+    worked_on.answer([(6, 7)])
+
+    assert list(found.to_extend(worked_on, deadline_s=30, now=9)) == []
+    assert list(found.to_extend(worked_on, deadline_s=30, now=10)) == [(0, 7, [(5, 5), (8, 9), (20, 24)])]
+    assert list(found.to_extend(worked_on, deadline_s=30, now=19)) == []
 
 
 def test_a_revocation_that_was_on_the_way_already_does_not_end_a_nack_below_it() -> None:

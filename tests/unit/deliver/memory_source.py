@@ -43,10 +43,13 @@ class MemoryDelivery:
     incarnation: str = INCARNATION
     gap: object | None = None
     void_from: int | None = None
+    relaxed: bool = False
+    resend: bool = False
     span: Span | None = None
     source: MemorySource | None = None
     acked: list[tuple[int, int]] = field(default_factory=list)
     given_back: list[tuple[int, float | None, str]] = field(default_factory=list)
+    given_back_last: list[int | None] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     extended: int = 0
 
@@ -67,15 +70,21 @@ class MemoryDelivery:
         if self.source is not None:
             self.source.settled(self.partition, first, last)
 
-    def nack_from(self, offset: int, *, delay_s: float | None = None, reason: str = "") -> None:
-        self.void_from = offset
+    def nack_from(
+        self, offset: int, *, last: int | None = None, delay_s: float | None = None, reason: str = ""
+    ) -> None:
         self.given_back.append((offset, delay_s, reason))
+        self.given_back_last.append(last)
+        if self.relaxed:
+            return
+        self.void_from = offset
         if self.source is not None:
             self.source.again(self.partition, offset)
 
     def dead_letter(self, reason: str, *, offset: int | None = None) -> None:
         assert offset is not None
-        self.void_from = offset
+        if not self.relaxed:
+            self.void_from = offset
         self.dead.append((offset, reason))
         if self.source is not None:
             self.source.stop_partition(self.partition, offset)

@@ -6,7 +6,8 @@ so every state it can reach can be reached in a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -73,15 +74,14 @@ class Cursor:
             self,
             watermark=watermark,
             beyond=beyond,
-            attempts=tuple(
-                (offset, tries)
-                for offset, tries in self.attempts
-                if offset >= watermark and not sets.contains(beyond, offset)
-            )
-            if self.attempts
-            else (),
+            attempts=self._attempts_outside(settled) if self.attempts else (),
         )
         return replace(moved, **{how.value: getattr(moved, how.value) + fresh}), fresh
+
+    def _attempts_outside(self, settled: Range) -> tuple[tuple[int, int], ...]:
+        low = bisect_left(self.attempts, (settled.first, 0))
+        high = bisect_left(self.attempts, (settled.end, 0))
+        return self.attempts if low == high else self.attempts[:low] + self.attempts[high:]
 
     def unsettled(self, within: Range) -> Iterator[Range]:
         """Yield the parts of ``within`` that are not settled."""
@@ -99,13 +99,27 @@ class Cursor:
 
     def failed(self, offset: int) -> Cursor:
         """Return the cursor once the record at ``offset`` has failed once more."""
-        tries = dict(self.attempts)
-        tries[offset] = tries.get(offset, 0) + 1
-        return replace(self, attempts=tuple(sorted(tries.items())))
+        at = bisect_left(self.attempts, (offset, 0))
+        tries = self.attempts_of(offset)
+        rest = self.attempts[at + 1 :] if tries else self.attempts[at:]
+        return replace(self, attempts=(*self.attempts[:at], (offset, tries + 1), *rest))
 
     def attempts_of(self, offset: int) -> int:
         """Failed tries of the record at ``offset``."""
-        return dict(self.attempts).get(offset, 0) if self.attempts else 0
+        at = bisect_left(self.attempts, (offset, 0))
+        return self.attempts[at][1] if at < len(self.attempts) and self.attempts[at][0] == offset else 0
+
+    def attempts_within(self, ranges: Iterable[Range]) -> tuple[tuple[int, int], ...]:
+        """(offset, failed tries) of the records in ``ranges`` that failed."""
+        if not self.attempts:
+            return ()
+        return tuple(
+            pair
+            for part in ranges
+            for pair in self.attempts[
+                bisect_left(self.attempts, (part.first, 0)) : bisect_left(self.attempts, (part.end, 0))
+            ]
+        )
 
     def balances(self, next_offset: int) -> bool:
         """Whether the account adds up: everything since ``start`` is settled in one way, or pending."""

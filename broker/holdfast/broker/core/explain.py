@@ -279,7 +279,7 @@ def _held_back(lane: Lane, moment: Moment) -> Waiting | None:
             return Waiting(Wait.RESEND_INTERVAL)
         if now < resend.not_before:
             return Waiting(Wait.RESEND_INTERVAL, resend.not_before)
-    return Waiting(Wait.ACK_HOLES_FULL) if lane.holes_full else None
+    return Waiting(Wait.ACK_HOLES_FULL) if lane.waits_for_holes else None
 
 
 def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:

@@ -2,168 +2,39 @@
 
 STRICT order: a failure at offset k voids everything sent from k on (the revision goes up) and it is sent again,
 k first. Answers under an older revision count only below the lowest offset that was voided since.
+RELAXED order: only what failed is void; it steps aside and the rest goes on. What was sent again is answered under a
+newer revision, so an answer to its first delivery is stale.
 Times are seconds on a monotonic clock and are passed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import Final
+from dataclasses import replace
 
+from holdfast.broker.core import ranges as sets
+from holdfast.broker.core.answers import Answer, Outcome, Results, Revocation
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import Flight, Flights, InFlight
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.resend import Resend
+from holdfast.broker.core.outbound import HOLES_MAX, Outbound
+from holdfast.broker.core.ranges import Range, RangeSet
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
+from holdfast.broker.core.told import Told
 
-HOLES_MAX: Final = 4096
-"""Ranges settled beyond the watermark; at the bound nothing new is sent until the lowest are settled."""
-_HISTORY_MAX: Final = 1024
-
-
-class Outcome(IntEnum):
-    """What became of an answered range; the numbers are those of the wire."""
-
-    OK = 1
-    ALREADY_SETTLED = 2
-    STALE = 3
-    UNKNOWN = 4
+__all__ = ["HOLES_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Who answers, and under what."""
-
-    owner_epoch: int
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class Revocation:
-    """Everything sent from ``first`` on is void."""
-
-    first: int
-    revision: int
-
-
-Results = list[tuple[Range, Outcome]]
-
-
-class Lane:
+class Lane(Outbound):
     """The delivery state of one subscription on one partition. Its cursor is the only part that is stored."""
-
-    def __init__(self, cursor: Cursor, settings: SinkSettings) -> None:
-        self.cursor = cursor
-        self.settings = settings
-        self.resend = Resend(settings)
-        self.owner: str | None = None
-        self.owner_epoch = 0
-        self.revision = 0
-        self.position = min(cursor.watermark, cursor.told)
-        """Next offset to look at: entries are sent from here, gaps told."""
-        self._answered_end = 0
-        """Highest end of what this owner has answered."""
-        self._failed_from = 0
-        """Where the last failure was: what is in flight from here on was sent after it, the rest before."""
-        self.held = False
-        """Nothing is sent: a purge is under way."""
-        self.redelivered = 0
-        """Records sent again, in the life of this process."""
-        self._history: list[tuple[int, int]] = []
-        self._flights = Flights()
-        self._deadline_base = 0.0
-
-    # -- ownership
-
-    def take(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
-        """Give the lane to a consumer. Nothing is in flight."""
-        self.owner, self.owner_epoch = owner, owner_epoch
-        self._flights.count_in(usage)
-        self.revision, self._history = 0, []
-        self.position = min(self.cursor.watermark, self.cursor.told)
-        self._answered_end = self._failed_from = 0
-
-    def release(self, *, failed: bool) -> None:
-        """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head."""
-        head = self._flights.lowest_unsettled(self.cursor)
-        if failed and head is not None:
-            self.cursor = self.cursor.failed(head)
-        self._flights.void(0, self.cursor)
-        self.owner = None
-
-    # -- sending
-
-    @property
-    def records_in_flight(self) -> int:
-        """Records in flight that are not settled."""
-        return self._flights.records
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is in flight."""
-        return not self._flights
-
-    def pages_in_flight(self) -> set[int]:
-        """Base offsets of the pages in flight."""
-        return self._flights.bases()
-
-    def pages_allowed(self, now: float) -> int | None:
-        """How many pages may be sent now; None is no bound but the credit.
-
-        A probe need not wait for answers to what was sent before the failure, nor do these say anything about it.
-        """
-        if self.held or self.holes_full:
-            return 0
-        return self.resend.pages_allowed(now, self.sent_since_failure)
-
-    @property
-    def holes_full(self) -> bool:
-        """As much is settled beyond the watermark as may be: the lowest in flight have to be answered first."""
-        return len(self.cursor.beyond) >= HOLES_MAX and bool(self._flights)
-
-    @property
-    def sent_since_failure(self) -> int:
-        """Pages in flight that were sent after the last failure."""
-        return self._flights.pages_from(self._failed_from)
-
-    def flight_at(self, offset: int) -> Flight | None:
-        """The page in flight that an unsettled offset is in."""
-        return self._flights.at(offset)
-
-    def send(
-        self, base: int, end: int, size: int, now: float, *, records_max: int | None = None, age_us: int = 0
-    ) -> list[Range]:
-        """Put a page in flight and return its ranges to process; none when all of it is settled.
-
-        ``age_us`` is the page's age stamp; ``take_settled_ages`` hands it out again.
-        """
-        ranges = list(self.cursor.unsettled(Range(max(base, self.position), end)))
-        if records_max is not None:
-            ranges, end = _first_of(ranges, records_max, end)
-        self.position = max(self.position, end)
-        if not ranges:
-            return []
-        if not self._flights:
-            self._deadline_base = now
-        records = sum(r.size for r in ranges)
-        self._flights.add(Flight(base, ranges[0].first, ranges[-1].end, size, records, age_us, now))
-        again = sum(min(r.end, self.cursor.sent) - r.first for r in ranges if r.first < self.cursor.sent)
-        self.redelivered += again
-        if end > self.cursor.sent:
-            self.cursor = replace(self.cursor, sent=end)
-        return ranges
-
-    def tell(self, end: int) -> None:
-        """A gap up to ``end`` has been shown to the consumer."""
-        self.position = max(self.position, end)
 
     # -- answers
 
     def settle(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
         """Settle what ``asked`` covers of the deliveries that are in flight."""
-        return self._answered(answer, asked, how, now, next_offset)
+        results = self._judged(answer, asked)
+        for part, outcome in results:
+            if outcome is Outcome.OK:
+                self._apply(part, how, now, next_offset)
+        return results
 
     def settle_until(self, answer: Answer, asked: Range, now: float, next_offset: int) -> Results:
         """Settle everything up to ``asked.end``, delivered or not: only for the owner."""
@@ -174,6 +45,7 @@ class Lane:
         results: Results = []
         if end > self.cursor.watermark:
             whole = Range(self.cursor.watermark, end)
+            self._told.settled_by_number(end)
             self._apply(whole, Settlement.ACKED, now, next_offset)
             self.position = max(self.position, end)
             results.append((Range(min(asked.first, end - 1), end), Outcome.OK))
@@ -197,59 +69,76 @@ class Lane:
         random: float,
         reason: str,
     ) -> tuple[Results, Revocation | None]:
-        """Give records back: the lowest of them failed, and all from there on comes again."""
-        results: Results = []
-        lowest: int | None = None
-        for wanted in asked:
-            for part, outcome in self._judged(answer, wanted):
-                results.append((part, outcome))
-                if outcome is Outcome.OK:
-                    lowest = part.first if lowest is None else min(lowest, part.first)
-        if lowest is None:
-            return results, None
-        self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
-        return results, self._fail_at(lowest)
+        """Give records back: in STRICT order the lowest of them failed, and all from there on comes again.
 
-    def extend(self, owner_epoch: int, now: float) -> bool:
-        """Start the running deadline anew. False when somebody else owns the lane."""
+        In RELAXED order each range failed, its lowest record for the account, and nothing else comes again.
+        """
+        results = [found for wanted in asked for found in self._judged(answer, wanted)]
+        failed: RangeSet = ()
+        for part, outcome in results:
+            if outcome is Outcome.OK:
+                failed = sets.add(failed, part)
+        if not failed:
+            return results, None
+        return results, self._failed(failed, now, delay_s=delay_s, random=random, reason=reason)
+
+    def extend(self, owner_epoch: int, now: float, ranges: Sequence[Range] = ()) -> bool:
+        """Start the running deadline anew; in RELAXED order those of ``ranges``, or of all that is in flight.
+
+        False when somebody else owns the lane.
+        """
         if self.owner is None or owner_epoch != self.owner_epoch:
             return False
         self._deadline_base = now
+        if self.relaxed:
+            for part in ranges or [Range(0, self.cursor.sent)]:
+                self._flights.restart_within(part, now)
         return True
 
     def expire(self, now: float, random: float) -> Revocation | None:
-        """Let time pass: the head's deadline may have gone by."""
-        deadline = self.deadline()
-        head = self._flights.lowest_unsettled(self.cursor)
-        if deadline is None or head is None or now < deadline:
-            return None
-        self.resend.fail(now, delay_s=None, random=random, reason="the deadline passed without an answer")
-        return self._fail_at(head)
+        """Let time pass: the head's deadline may have gone by, or in RELAXED order that of any page."""
+        revocation: Revocation | None = None
+        while (deadline := self.deadline()) is not None and now >= deadline:
+            flight = self._flights.longest_waiting() if self.relaxed else next(iter(self._flights))
+            assert flight is not None, "a deadline runs"
+            late = next(self.cursor.unsettled(Range(flight.first, flight.end)))
+            why = "the deadline passed without an answer"
+            revocation = self._failed((Range(late.first, flight.end),), now, delay_s=None, random=random, reason=why)
+        return revocation
 
     def deadline(self) -> float | None:
-        """When the lowest record in flight expires."""
-        return self._deadline_base + self.settings.ack_deadline_us / SECOND_US if self._flights else None
+        """When the lowest record in flight expires; in RELAXED order, when the first page does."""
+        since: float | None = self._deadline_base if self._flights else None
+        if self.relaxed:
+            first = self._flights.longest_waiting()
+            since = first.since if first is not None else None
+        return None if since is None else since + self.settings.ack_deadline_us / SECOND_US
 
     def next_timer(self, now: float) -> float | None:
         """When time will change something here, if ever. What was due at ``now`` has been done, but for deadlines."""
-        times = [t for t in (self.deadline(), self.resend.next_timer(now)) if t is not None]
-        return min(times, default=None)
+        times = (self.deadline(), self.resend.next_timer(now), self.side.parked.next_timer(now))
+        return min((time for time in times if time is not None), default=None)
 
     # -- what happens to records meanwhile
 
     def drop(self, dropped: Range, now: float, next_offset: int) -> int:
         """Records were dropped: those unsettled count as dropped. Returns how many."""
         before = self.cursor.dropped
+        lost = self.side.parked.remove(dropped)
+        if lost and lost[0].first < self.position:
+            self.position = lost[0].first  # back to where the gap is told; what lies behind it is not sent again
+            self._told.lose(self.position)
         self._apply(dropped, Settlement.DROPPED, now, next_offset, answered=False)
         return self.cursor.dropped - before
 
     def seek(self, offset: int, next_offset: int) -> Revocation:
         """Close the account and open a new one at ``offset``; everything in flight is void."""
         self._flights.void(0, self.cursor)
+        self.side.clear()
         self.revision += 1
-        self._remember(0)
+        self._history.remember(self.revision, 0)
         self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
-        self.position, self._answered_end, self._failed_from = offset, 0, 0
+        self.position, self._told, self._failed_from = offset, Told(), 0
         return Revocation(0, self.revision)
 
     def pause(self, reason: str) -> Revocation | None:
@@ -263,38 +152,54 @@ class Lane:
         """Everything in flight is void, before pages are purged; what is not purged comes again."""
         return self._revoke(self._flights.first if self._flights else self.position)
 
+    def change(self, settings: SinkSettings) -> Revocation | None:
+        """Take new settings. Another order takes back all that is in flight, so that one rule holds for all of it.
+
+        From RELAXED to STRICT what has stepped aside comes again in its place, at once; from STRICT to RELAXED the
+        record that the lane waits for steps aside.
+        """
+        was_relaxed = self.relaxed
+        self.settings = self.resend.settings = settings
+        if self.relaxed == was_relaxed:
+            return None
+        revocation = self._revoke(0) if self._flights or self.side.parked else None
+        if was_relaxed:
+            self.side.clear()
+            self.position = min(self.position, self.cursor.watermark)
+            self._failed_from = self.cursor.watermark
+            self.resend.backlog_end = self.cursor.sent
+        elif self.resend.waits and not self.cursor.is_settled(self._failed_from):
+            self.side.parked.park(Range(self._failed_from, self._failed_from + 1), not_before=self.resend.named_until)
+        self.side.rest()
+        return revocation
+
     # -- inside
 
-    def _fail_at(self, offset: int) -> Revocation:
-        self.cursor = self.cursor.failed(offset)
-        self._failed_from = offset
-        return self._revoke(offset)
+    def _failed(self, failed: RangeSet, now: float, *, delay_s: float | None, random: float, reason: str) -> Revocation:
+        if not self.relaxed:
+            self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
+            self._failed_from = failed[0].first
+            self.cursor = self.cursor.failed(self._failed_from)
+            return self._revoke(self._failed_from)
+        for part in failed:
+            self.cursor = self.cursor.failed(part.first)
+            sent = self._flights.void_part(part, self.cursor)
+            self.side.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
+        self.revision += 1
+        return Revocation(failed[0].first, self.revision, to_be_told=False)
 
     def _revoke(self, first: int) -> Revocation:
-        self._flights.void(first, self.cursor)
+        self.position = min(self.position, self._void(first))
         self.revision += 1
-        self._remember(first)
-        self.position = min(self.position, first)
-        self._answered_end = min(self._answered_end, first)
+        self._history.remember(self.revision, first)
+        self._told.back_to(min(first, self.position))
         return Revocation(first, self.revision)
-
-    def _remember(self, first: int) -> None:
-        while self._history and self._history[-1][1] >= first:
-            self._history.pop()
-        self._history.append((self.revision, first))
-        if len(self._history) > _HISTORY_MAX:
-            # The two oldest become one that voids what either voided.
-            (_, lowest), (revision, _) = self._history[0], self._history[1]
-            self._history[:2] = [(revision, lowest)]
 
     def _stale_from(self, answer: Answer) -> int | None:
         """Lowest offset that the answer is too old for; None when it is too old for all, or not the owner's."""
         if self.owner is None or answer.owner_epoch != self.owner_epoch or answer.revision > self.revision:
             return None
-        for revision, first in self._history:
-            if revision > answer.revision:
-                return first
-        return 1 << 64
+        return self._history.stale_from(answer.revision)
 
     def _judged(self, answer: Answer, asked: Range) -> Results:
         """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
@@ -308,9 +213,11 @@ class Lane:
             for part in self.cursor.unsettled(fresh):
                 if part.first > at:
                     results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
-                results.extend(
-                    (each, Outcome.OK if flying else Outcome.UNKNOWN) for each, flying in self._flights.within(part)
-                )
+                for each, flight in self._flights.within(part):
+                    if flight is None:
+                        results += self._not_flying(each)
+                    else:
+                        results.append((each, Outcome.OK if flight.revision <= answer.revision else Outcome.STALE))
                 at = part.end
             if at < fresh.end:
                 results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
@@ -318,35 +225,28 @@ class Lane:
             results.append((Range(max(asked.first, stale), asked.end), Outcome.STALE))
         return results
 
-    def _answered(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
-        results = self._judged(answer, asked)
-        for part, outcome in results:
-            if outcome is Outcome.OK:
-                self._apply(part, how, now, next_offset)
-        return results
+    def _not_flying(self, part: Range) -> Results:
+        parked = self.side.parked.within(part)
+        unknown = sets.missing(tuple(parked), part)
+        return sorted([(one, Outcome.STALE) for one in parked] + [(one, Outcome.UNKNOWN) for one in unknown])
 
     def _apply(self, settled: Range, how: Settlement, now: float, next_offset: int, *, answered: bool = True) -> None:
-        head = self._flights.lowest_unsettled(self.cursor)
-        self._flights.settle(settled, self.cursor, answered=answered)
+        before, head = self.cursor, self._flights.lowest_unsettled(self.cursor)
+        flights = self._flights.settle(settled, self.cursor, answered=answered)
+        self.side.parked.remove(settled)
         self.cursor, fresh = self.cursor.settle(settled, how)
         if self._flights and self._flights.lowest_unsettled(self.cursor) != head:
             self._deadline_base = now
+        for flight in flights if self.relaxed else ():
+            if flight.unsettled and settled.first <= next(before.unsettled(Range(flight.first, flight.end))).first:
+                self._flights.restart(flight, now)
         if answered:
-            if fresh and settled.end > self._failed_from:
+            if fresh and self.relaxed:
+                self.side.settled(flights, now)
+            elif fresh and settled.end > self._failed_from:
                 self.resend.settled(now, watermark=self.cursor.watermark, next_offset=next_offset)
-            # A gap was seen only when something behind it is answered: it may still wait on its way to the consumer.
-            self._answered_end = max(self._answered_end, settled.end)
-            told = min(self.cursor.watermark, self.position, self._answered_end)
+            told = min(self.cursor.watermark, self.position, self._told.answered(settled.end, flights))
             if told > self.cursor.told:
                 self.cursor = replace(self.cursor, told=told)
-
-
-def _first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:
-    """The first ``records`` offsets of ``ranges``, and where the page ends then."""
-    taken: list[Range] = []
-    for found in ranges:
-        if records <= 0:
-            return taken, taken[-1].end
-        taken.append(Range(found.first, min(found.end, found.first + records)))
-        records -= taken[-1].size
-    return taken, taken[-1].end if taken and taken[-1].end < ranges[-1].end else end
+        if self.relaxed:
+            self.side.rest()

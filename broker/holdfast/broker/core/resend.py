@@ -5,7 +5,8 @@
     PROBING ──failure──▶ BACKING_OFF(longer, jittered, bounded)
     any ──pause──▶ PAUSED ──resume──▶ where it was
 
-Driven by the clock that the caller passes in; it never waits for new input.
+Driven by the clock that the caller passes in; it never waits for new input. In RELAXED order it governs what has
+stepped aside, see `sidelane`.
 Times are seconds on a monotonic clock. A random number in [0, 1) comes with each failure.
 """
 
@@ -112,14 +113,39 @@ class Resend:
     def settled(self, now: float, *, watermark: int, next_offset: int) -> None:
         """The target took (or, for a dead letter, answered) something that was in flight."""
         if self.state is State.PROBING:
-            self.state = State.RESENDING
             self.backlog_end = next_offset
+        self.taken(now)
+        if self.state is State.RESENDING and watermark >= self.backlog_end:
+            self.state = State.FLOWING
+
+    def taken(self, now: float) -> None:
+        """The target took something; whether the backlog is empty is the caller's to see."""
+        if self.state is State.PROBING:
+            self.state = State.RESENDING
             self._failures = 0
             self.reason = ""
         if self.state is State.RESENDING:
             self.not_before = now + self.settings.resend_interval_us / SECOND_US
-            if watermark >= self.backlog_end:
-                self.state = State.FLOWING
+
+    def cleared(self) -> None:
+        """Nothing is left that failed: flow, or do so once the pause is over."""
+        if self.state is State.PAUSED:
+            self._before_pause = State.FLOWING
+        elif self.state is not State.FLOWING:
+            self.state = State.FLOWING
+            self.reason = ""
+        self._failures = 0
+
+    @property
+    def waits(self) -> bool:
+        """What failed has not been settled since, paused or not."""
+        current = self._before_pause if self.state is State.PAUSED else self.state
+        return current in (State.BACKING_OFF, State.PROBING)
+
+    @property
+    def named_until(self) -> float:
+        """Until when a nack has asked to wait; 0 when it was our own back-off."""
+        return 0.0 if self._computed else self.until
 
     def pause(self, reason: str) -> None:
         """Stop sending. Pausing again changes the reason."""

@@ -27,6 +27,13 @@ class Overflow(IntEnum):
     REJECT = 2
 
 
+class Ordering(IntEnum):
+    """What a failed delivery means for those behind it; the numbers are those of the wire."""
+
+    STRICT = 1
+    RELAXED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
     """What a user tunes. Bounds stand in ``_BOUNDS``."""
@@ -49,6 +56,9 @@ class SinkSettings:
     memory_overload_protection: bool = True
     retain_acked_time_us: int = 0
     retain_acked_bytes: int = 0
+    ordering: int = Ordering.STRICT
+    resend_priority: int = 0
+    relaxed_failures_max: int = 10
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -66,6 +76,8 @@ class SinkSettings:
                 yield InvalidSetting(name, value, allowed)
         if "overflow" not in strange and self.overflow not in set(Overflow):
             yield InvalidSetting("overflow", self.overflow, _ALLOWED["overflow"])
+        if "ordering" not in strange and self.ordering not in set(Ordering):
+            yield InvalidSetting("ordering", self.ordering, _ALLOWED["ordering"])
         if "max_age_us" not in strange and 0 < self.max_age_us < SECOND_US:
             yield InvalidSetting("max_age_us", self.max_age_us, _BOUNDS["max_age_us"][2])
         if strange & {"retry_backoff_min_us", "retry_backoff_max_us"}:
@@ -114,12 +126,14 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
     "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
     "max_age_us": (0, 3_650 * 24 * _HOUR_US, "0 (for ever) or 1 s to 3,650 d"),
+    "resend_priority": (-1, 1, "-1 (live records first), 0 (by age) or 1 (resends first)"),
+    "relaxed_failures_max": (1, 1_000_000, "1 to 1,000,000"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
     "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
     "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),
 }
 
-_ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT"}
+_ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}
 
 DEFAULTS: Final = SinkSettings()
 SETTING_NAMES: Final = tuple(field.name for field in fields(SinkSettings))

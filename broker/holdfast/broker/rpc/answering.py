@@ -25,6 +25,12 @@ def acked(subscription: Subscription, ack: pb.AckRanges) -> Awaitable[Results]:
     return subscription.ack(ack.partition, Answer(ack.owner_epoch, ack.revision), ranges, until=ack.until)
 
 
+def extended(subscription: Subscription, extend: pb.Extend) -> bool:
+    """Give more time to what an extension names; false when somebody else owns the partition."""
+    ranges = convert.ranges(extend.ranges) if extend.ranges else []
+    return subscription.extend(extend.partition, extend.owner_epoch, ranges)
+
+
 def nacked(subscription: Subscription, nack: pb.NackRanges) -> Awaitable[Results]:
     """Give back what a nack names."""
     ranges = convert.ranges(nack.ranges)

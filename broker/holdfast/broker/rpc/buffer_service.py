@@ -19,7 +19,7 @@ from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.rpc import convert, frames, records
-from holdfast.broker.rpc.answering import Results, acked, nacked
+from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.deliver_stream import DeliverStream
 from holdfast.broker.rpc.publish_stream import PublishStream
@@ -155,7 +155,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
     async def ExtendDeadline(self, request: pb.ExtendDeadlineRequest, context: Any) -> pb.ExtendDeadlineResponse:
         subscription = self._broker.sink(request.sink).subscription(request.subscription)
         _check_answers(len(request.extends))
-        moved = [e.partition for e in request.extends if subscription.extend(e.partition, e.owner_epoch)]
+        moved = [extend.partition for extend in request.extends if extended(subscription, extend)]
         return pb.ExtendDeadlineResponse(partitions=moved)
 
     async def Replay(self, request: pb.ReplayRequest, context: Any) -> AsyncIterator[pb.ReplayResponse | bytes]:

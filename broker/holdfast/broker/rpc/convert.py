@@ -14,7 +14,7 @@ from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, Bytes, Durability,
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.runtime.publishing import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from holdfast.v1 import record_pb2, sink_pb2
 
 RANGES_MAX: Final = 10_000
 
@@ -102,6 +102,11 @@ def gap(partition: int, found: Gap) -> record_pb2.Gap:
         subscription=found.subscription,
         detail=found.detail,
     )
+
+
+def ordering(*, relaxed: bool) -> sink_pb2.Ordering:
+    """The order under which something is sent."""
+    return sink_pb2.ORDERING_RELAXED if relaxed else sink_pb2.ORDERING_STRICT
 
 
 def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:

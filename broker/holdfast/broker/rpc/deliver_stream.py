@@ -9,9 +9,9 @@ from typing import Any, Final
 import grpc.aio
 
 from holdfast.broker.core.errors import InvalidCredit, InvalidOpen
-from holdfast.broker.core.settings import is_id
+from holdfast.broker.core.settings import Ordering, is_id
 from holdfast.broker.rpc import convert, frames
-from holdfast.broker.rpc.answering import Results, acked, nacked
+from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Answered, Assigned, Delivered, Event, GapMet, Revoked
@@ -50,6 +50,7 @@ class DeliverStream:
             incarnation=buffer.record.incarnation,
             partitions=len(buffer.logs),
             ack_deadline=convert.duration(buffer.settings.ack_deadline_us),
+            ordering=convert.ordering(relaxed=buffer.settings.ordering == Ordering.RELAXED),
         )
         await self._context.write(pb.DeliverResponse(opened=opened))
         consumer = subscription.join(opening.consumer_id, credit, self._outbox.put_nowait)
@@ -86,7 +87,7 @@ class DeliverStream:
             elif kind == "nack":
                 await self._answers.put(nacked(subscription, request.nack))
             elif kind == "extend":
-                subscription.extend(request.extend.partition, request.extend.owner_epoch)
+                extended(subscription, request.extend)
             elif kind == "credit":
                 consumer.credit = _credit(request.credit)
             else:
@@ -141,4 +142,5 @@ def _delivery(event: Delivered) -> pb.Delivery:
         attempts=[pb.Attempt(offset=offset, attempt=tries) for offset, tries in event.attempts],
         resend=event.resend,
         durability=record_pb2.DURABILITY_DISK,
+        ordering=convert.ordering(relaxed=event.relaxed),
     )

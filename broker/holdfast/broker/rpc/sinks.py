@@ -36,8 +36,10 @@ _PLAIN: Final = (
     "clean_cache_at_stop",
     "memory_overload_protection",
     "retain_acked_bytes",
+    "resend_priority",
+    "relaxed_failures_max",
 )
-PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow")
+PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow", "ordering")
 """Every setting that the wire names; the same as the core's, by a test."""
 
 
@@ -49,6 +51,8 @@ def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
             values[ours] = duration_us(getattr(settings, name))
     if settings.overflow:
         values["overflow"] = int(settings.overflow)
+    if settings.ordering:
+        values["ordering"] = int(settings.ordering)
     return values
 
 
@@ -71,7 +75,8 @@ def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
     plain: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN}
     durations: dict[str, Any] = {name: duration(getattr(settings, ours)) for name, ours in _DURATIONS.items()}
     overflow = cast("sink_pb2.Overflow", int(settings.overflow))
-    return sink_pb2.SinkSettings(**plain, **durations, overflow=overflow)
+    ordering = cast("sink_pb2.Ordering", int(settings.ordering))
+    return sink_pb2.SinkSettings(**plain, **durations, overflow=overflow, ordering=ordering)
 
 
 def sink(record: SinkRecord) -> sink_pb2.Sink:
@@ -148,6 +153,11 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
             skipped=state.lifetime.skipped,
             seeks=state.lifetime.seeks,
         ),
+        holes=state.holes,
+        parked_ranges=state.parked_ranges,
+        parked_records=state.parked_records,
+        waits_for_holes=state.waits_for_holes,
+        live_stopped=state.live_stopped,
     )
     if state.retry_at_us is not None:
         message.retry_at.CopyFrom(timestamp(state.retry_at_us))

@@ -168,8 +168,7 @@ class Buffer:
         self.record = replace(self.record, settings=settings)
         self._grow(settings.partitions)
         for subscription in self.subscriptions.values():
-            for lane in subscription.lanes:
-                lane.settings = lane.resend.settings = settings
+            subscription.change(settings)
         for log in self.logs:
             self.trim_now(log.number)
         return self._services.committer.write([PutSink(self.record)])

@@ -1,7 +1,8 @@
 """A consumer of one subscription: its credit, the partitions it owns, and what it is sent next.
 
 The pump looks at each of its lanes in turn and sends what may be sent; when there is nothing, it sleeps until it is
-woken by a new page, an answer, credit, or the next timer of its lanes.
+woken by a new page, an answer, credit, or the next timer of its lanes. In RELAXED order a lane has two sources, the
+log and what has stepped aside; the lane says which is asked first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from holdfast.broker.core.flights import InFlight
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.sidelane import Kind
 from holdfast.broker.runtime.events import Delivered, Event, GapMet
 from holdfast.broker.runtime.pages import EntryReader
 
@@ -49,13 +51,13 @@ class Consumer:
         self.closed: Exception | None = None
         """Why it was ended by the broker, if it was."""
         self._subscription = subscription
-        self._readers: dict[int, EntryReader] = {}
+        self._readers: dict[tuple[int, Kind], EntryReader] = {}
 
-    def reader(self, partition: int) -> EntryReader:
-        """The reader of a partition, made when it is first needed."""
-        found = self._readers.get(partition)
+    def reader(self, partition: int, kind: Kind = Kind.LIVE) -> EntryReader:
+        """The reader of a partition, made when it is first needed; what has stepped aside is read by its own."""
+        found = self._readers.get((partition, kind))
         if found is None:
-            found = self._readers[partition] = self._subscription.entry_reader(partition)
+            found = self._readers[partition, kind] = self._subscription.entry_reader(partition)
         return found
 
     def has_credit(self, size_max: int) -> bool:
@@ -105,15 +107,63 @@ class Consumer:
 
     async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
         """The next thing of a lane, put in flight and emitted; None when nothing may be sent now."""
+        for kind in lane.order(self._subscription.now()):
+            if kind is Kind.LIVE:
+                event = await self._take_live(partition, lane, records_max)
+            else:
+                event = await self._take_parked(partition, lane, records_max)
+            if event is not None:
+                return event
+        return None
+
+    async def _take_parked(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+        """What has stepped aside and is due, of as many pages as one delivery holds."""
+        subscription = self._subscription
+        first = lane.side.next_due(subscription.now())
+        if first is None or not self._may_resend(lane):
+            return None
+        entries = await self.reader(partition, Kind.PARKED).upcoming(first)
+        now = subscription.now()
+        allowed = lane.side.resends_allowed(now)
+        chosen: list[Entry] = []
+        size = records = 0
+        for entry in entries:
+            due = lane.side.parked.due_within(Range(entry.base, entry.end), now)
+            if not due:
+                continue
+            full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
+            spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= self.credit.size
+            if chosen and (full or spent or (allowed is not None and len(chosen) >= allowed)):
+                break
+            chosen.append(entry)
+            size += entry.size
+            records += sum(part.size for part in due)
+        if not chosen:
+            return None
+        realtime = subscription.settings.realtime
+        bodies, _ = await subscription.bodies(partition, chosen, realtime=realtime)
+        if not self._may_resend(lane):
+            self.wakeup.set()
+            return None
+        return self._send(partition, lane, Kind.PARKED, chosen, bodies, records_max)
+
+    def _may_resend(self, lane: Lane) -> bool:
+        """As ``_may_send``, for what has stepped aside."""
+        now = self._subscription.now()
+        if self.closed is not None or lane.owner != self.id or lane.side.resends_allowed(now) == 0:
+            return False
+        return self.has_credit(self._subscription.settings.in_flight_bytes_max)
+
+    async def _take_live(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         subscription = self._subscription
         chosen: list[Entry] = []
         while not chosen:
             if not self._may_send(lane):
                 return None
             allowed = lane.pages_allowed(subscription.now())
-            place = _place(lane)
+            place = lane.place
             entries = await self.reader(partition).upcoming(lane.position)
-            if place != _place(lane):
+            if place != lane.place:
                 self.wakeup.set()
                 return None
             gap = subscription.log(partition).next_gap(lane.position)
@@ -128,18 +178,18 @@ class Consumer:
             if subscription.expire(partition, entries):
                 continue
             chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
-            if not chosen and place == _place(lane):
+            if not chosen and place == lane.place:
                 return None
-        place = _place(lane)
+        place = lane.place
         realtime = subscription.settings.realtime
         bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
         log = subscription.log(partition)
         dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap has to be told first
-        if dropped or place != _place(lane) or not self._may_send(lane):
+        if dropped or place != lane.place or not self._may_send(lane):
             self.wakeup.set()
             return None
         subscription.mode(partition, realtime=from_memory)
-        return self._send(partition, lane, chosen, bodies, records_max)
+        return self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max)
 
     def _may_send(self, lane: Lane) -> bool:
         """The lane is this consumer's, is not held back, and there is credit: true only until the next await."""
@@ -165,10 +215,12 @@ class Consumer:
             if stop is not None and entry.base >= stop:
                 break
             first = max(entry.base, lane.position)
-            if next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
+            if next(lane.wanted(Range(first, entry.end)), None) is None:
                 if not chosen:
                     lane.tell(entry.end)
                 continue
+            if chosen and entry.base >= lane.cursor.sent > chosen[0].base:
+                break  # what was sent before and what was not go out apart
             full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
             spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= size_max
             if chosen and (full or spent or (allowed is not None and len(chosen) >= allowed)):
@@ -179,12 +231,19 @@ class Consumer:
         return chosen
 
     def _send(
-        self, partition: int, lane: Lane, entries: list[Entry], bodies: list[Body | None], records_max: int | None
+        self,
+        partition: int,
+        lane: Lane,
+        kind: Kind,
+        entries: list[Entry],
+        bodies: list[Body | None],
+        records_max: int | None,
     ) -> Event | None:
         now = self._subscription.now()
         pages: list[tuple[Entry, Body]] = []
         ranges: list[Range] = []
         sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
+        send = lane.send if kind is Kind.LIVE else lane.send_parked
         for entry, body in zip(entries, bodies, strict=True):
             if body is None:
                 if not pages:
@@ -193,27 +252,25 @@ class Consumer:
             left = None if records_max is None else records_max - sum(r.size for r in ranges)
             if left is not None and left <= 0:
                 break
-            ranges += lane.send(entry.base, entry.end, entry.size, now, records_max=left, age_us=entry.age_us)
-            pages.append((entry, body))
+            found = send(
+                *(entry.base, entry.end, entry.size, now), records_max=left, age_us=entry.age_us, more=bool(ranges)
+            )
+            if found:
+                ranges += found
+                pages.append((entry, body))
         if not ranges:
             self.wakeup.set()
             return None
-        first, end = ranges[0].first, ranges[-1].end
-        attempts = tuple((offset, tries) for offset, tries in lane.cursor.attempts if first <= offset < end)
         event = Delivered(
             partition=partition,
             owner_epoch=lane.owner_epoch,
             revision=lane.revision,
             pages=tuple(pages),
             ranges=tuple(ranges),
-            attempts=attempts,
-            resend=first < sent_before,
+            attempts=lane.cursor.attempts_within(ranges),
+            resend=kind is Kind.PARKED or ranges[0].first < sent_before,
+            relaxed=lane.relaxed,
         )
         self._subscription.delivered(event, lane.redelivered - redelivered_before)
         self.emit(event)
         return event
-
-
-def _place(lane: Lane) -> tuple[int, int, int]:
-    """What must not have changed while a read was under way."""
-    return lane.owner_epoch, lane.revision, lane.position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.answers import Outcome
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.ranges import Range
 
@@ -20,6 +20,8 @@ class Delivered:
     ranges: tuple[Range, ...]
     attempts: tuple[tuple[int, int], ...]
     resend: bool
+    relaxed: bool = False
+    """A failure of some of it leaves the rest as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,17 @@ class LaneState:
     lifetime: Totals
     """All accounts together: those that seeks have closed, and this one."""
 
+    holes: int = 0
+    """Ranges settled beyond the watermark, and ranges parked: their sum is bounded."""
+
+    parked_ranges: int = 0
+    parked_records: int = 0
+    waits_for_holes: bool = False
+    """New records wait, because the budget of holes is used up."""
+
+    live_stopped: bool = False
+    """New records wait for a probe, because too many deliveries failed in a row."""
+
 
 SubscriptionState = tuple[str, int, list[LaneState]]
 """Name, consumers connected now, and lanes."""
@@ -120,6 +131,11 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
         mode_switches=mode[1] if mode is not None else 0,
         balances=cursor.balances(end),
         lifetime=subscription.totals_of(partition).with_open(cursor),
+        holes=lane.holes,
+        parked_ranges=len(lane.side.parked),
+        parked_records=lane.side.parked.records(cursor),
+        waits_for_holes=lane.waits_for_holes,
+        live_stopped=lane.side.live_stopped,
     )
 
 

@@ -16,7 +16,7 @@ from holdfast.broker.core.assignment import assign
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition, SubscriptionNotFound
 from holdfast.broker.core.gaps import DETAIL_MAX
-from holdfast.broker.core.lane import Answer, Lane, Outcome
+from holdfast.broker.core.lane import Answer, Lane, Outcome, Revocation
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry
 from holdfast.broker.core.ranges import Range
@@ -223,7 +223,7 @@ class Subscription:
                 revocation = lane.expire(now, self._services.clock.random())
                 if revocation is not None:
                     self.save(partition)
-                    self._revoked(partition, revocation.first, revocation.revision)
+                    self._revoked(partition, revocation)
                     self._services.instruments.failed(self._buffer.name, self.name, "deadline")
         overdue = [partition for partition, until in self._moving.items() if now >= until]
         for partition in overdue:
@@ -322,7 +322,7 @@ class Subscription:
         )
         if revocation is not None:
             self._services.instruments.failed(self._buffer.name, self.name, "nack")
-            self._revoked(partition, revocation.first, revocation.revision)
+            self._revoked(partition, revocation)
         results = tuple((partition, part, outcome) for part, outcome in found)
         return self._answered(partition, results, changed=revocation is not None)
 
@@ -342,11 +342,11 @@ class Subscription:
         self.wake(partition)
         return asyncio.ensure_future(self._wait(results, self.save(partition, writes)))
 
-    def extend(self, partition: int, owner_epoch: int) -> bool:
-        """Start the running deadline of a partition anew."""
+    def extend(self, partition: int, owner_epoch: int, ranges: Sequence[Range] = ()) -> bool:
+        """Start the running deadline of a partition anew; in RELAXED order those of ``ranges``, or without any all."""
         lane = self.lane(partition)
         self._heard(lane, owner_epoch)
-        return lane.extend(owner_epoch, self.now())
+        return lane.extend(owner_epoch, self.now(), ranges)
 
     def _heard(self, lane: Lane, owner_epoch: int) -> None:
         """Its owner is alive: one that pulls keeps its lease."""
@@ -372,7 +372,7 @@ class Subscription:
         for gap in log.gaps:
             if gap.end > offset:
                 self.drop(partition, Range(max(gap.first, offset), gap.end), self.now())
-        self._revoked(partition, revocation.first, revocation.revision)
+        self._revoked(partition, revocation)
         self.wake(partition)
         if self.moving(partition):
             self._balance()
@@ -419,7 +419,7 @@ class Subscription:
         if not lane.held or not lane.idle:
             lane.held = True
             revocation = lane.purge()
-            self._revoked(partition, revocation.first, revocation.revision)
+            self._revoked(partition, revocation)
 
     def let_go(self, partition: int) -> None:
         """The purge is over."""
@@ -433,12 +433,20 @@ class Subscription:
         for partition, lane in enumerate(self.lanes):
             revocation = lane.pause(reason)
             if revocation is not None:
-                self._revoked(partition, revocation.first, revocation.revision)
+                self._revoked(partition, revocation)
 
     def resume(self) -> None:
         """Go on where it was."""
         for partition, lane in enumerate(self.lanes):
             lane.resend.resume()
+            self.wake(partition)
+
+    def change(self, settings: SinkSettings) -> None:
+        """The sink has new settings; another order takes back what is in flight."""
+        for partition, lane in enumerate(self.lanes):
+            revocation = lane.change(settings)
+            if revocation is not None:
+                self._revoked(partition, revocation)
             self.wake(partition)
 
     def wake(self, partition: int, *, new_page: bool = False) -> None:
@@ -471,9 +479,10 @@ class Subscription:
     def _cursor(self, partition: int) -> Cursor:
         return self.lanes[partition].cursor
 
-    def _revoked(self, partition: int, first: int, revision: int) -> None:
+    def _revoked(self, partition: int, revocation: Revocation) -> None:
         lane = self.lanes[partition]
         consumer = self.consumers.get(lane.owner) if lane.owner is not None else None
         if consumer is not None:
-            consumer.emit(Revoked(partition, first, revision))
+            if revocation.to_be_told:
+                consumer.emit(Revoked(partition, revocation.first, revocation.revision))
             consumer.wakeup.set()

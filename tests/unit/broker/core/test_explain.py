@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.broker.core import lane as lane_module
+from holdfast.broker.core import outbound
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.explain import Explanation, Moment, Owner, Place, RecordState, Wait, Waiting, explain
 from holdfast.broker.core.flights import InFlight
@@ -331,7 +331,7 @@ def test_resends_wait_for_each_other_and_for_the_interval() -> None:
 
 
 def test_too_many_ranges_beyond_the_watermark_hold_the_partition(monkeypatch: Any) -> None:
-    monkeypatch.setattr(lane_module, "HOLES_MAX", 3)
+    monkeypatch.setattr(outbound, "HOLES_MAX", 3)
     asked = Asked()
     asked.send()
     for offset in (2, 4, 6):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core import lane as lane_module
+from holdfast.broker.core import answers as answers_module
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.flights import InFlight
 from holdfast.broker.core.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
@@ -199,7 +199,7 @@ def test_a_lower_revocation_hides_the_ones_above_it() -> None:
 
 
 def test_a_long_history_forgets_by_calling_more_stale_and_never_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_module, "_HISTORY_MAX", 3)
+    monkeypatch.setattr(answers_module, "HISTORY_MAX", 3)
     held = Held()
     held.send(100)
     for offset in (10, 20, 30, 40, 50):

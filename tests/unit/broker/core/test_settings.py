@@ -63,6 +63,11 @@ def test_the_defaults_are_good() -> None:
         ("max_age_us", 999_999),
         ("max_age_us", 3_651 * 86_400_000_000),
         ("clean_cache_at_stop", 1),
+        ("ordering", 0),
+        ("ordering", 3),
+        ("resend_priority", -2),
+        ("resend_priority", 2),
+        ("relaxed_failures_max", 0),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name_its_value_and_what_is_allowed(name: str, value: Any) -> None:

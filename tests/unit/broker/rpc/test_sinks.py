@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow, SinkSettings
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Ordering, Overflow, SinkSettings
 from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.rpc import sinks
 from holdfast.v1 import sink_pb2
@@ -32,6 +32,9 @@ OTHER = SinkSettings(
     memory_overload_protection=False,
     retain_acked_time_us=8_000_001,
     retain_acked_bytes=9_000,
+    ordering=Ordering.RELAXED,
+    resend_priority=1,
+    relaxed_failures_max=4,
 )
 
 

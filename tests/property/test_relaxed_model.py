@@ -1,0 +1,130 @@
+"""Random histories of a sink in RELAXED order against its model, on both stores: see ``relaxed_model``.
+
+The histories are those of ``test_buffer_model``, with what differs in this order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from holdfast.broker.core.lane import Answer, Outcome
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import SECOND_US, Ordering, SinkSettings
+from tests.property.buffer_model import PENDING
+from tests.property.relaxed_model import RelaxedPartition
+from tests.property.test_buffer_model import PLACES, QUIET, SETTINGS, BufferInMemory, BufferMachine, BufferOnDisk
+
+RELAXED: Final = st.builds(
+    lambda chosen, priority, failures, interval: replace(
+        chosen,
+        ordering=Ordering.RELAXED,
+        resend_priority=priority,
+        relaxed_failures_max=failures,
+        resend_interval_us=interval,
+    ),
+    SETTINGS,
+    st.sampled_from([-1, 0, 1]),
+    st.sampled_from([1, 3, 10]),
+    st.sampled_from([0, SECOND_US]),
+)
+
+
+class Relaxed(BufferMachine):
+    """What differs from STRICT order."""
+
+    model: Any
+
+    @initialize(chosen=RELAXED)
+    def create(self, chosen: SinkSettings) -> None:
+        self.bytes_store = self.new_store()
+        self.model = [RelaxedPartition() for _ in range(chosen.partitions)]
+        self.run(self.open(chosen))
+
+    async def open(self, chosen: SinkSettings | None = None) -> None:
+        for partition in self.model:
+            partition.seen.clear()  # how far it was sent is written with the next answer
+        await super().open(chosen)
+
+    def notice(self) -> None:
+        for partition in self.model:
+            partition.now = self.clock.now
+        super().notice()
+
+    @rule(at=PLACES, which=PLACES, count=st.integers(1, 4), delay=st.sampled_from([None, 0.0, 5.0]))
+    def nack(self, at: int, which: int, count: int, delay: float | None) -> None:
+        async def work() -> None:
+            number = at % len(self.model)
+            partition, subscription = self.model[number], self.hand.subscription
+            flying = sorted(partition.in_flight)
+            offsets = flying[which % len(flying) :][:: 1 + which % 2][:count] if flying else []
+            if offsets:
+                failed = [offset for offset in offsets if offset - 1 not in offsets]
+                ranges = [Range(offset, offset + 1) for offset in offsets]
+                await subscription.retry(number, self.answer(number), ranges, delay_s=delay, reason="")
+                for offset in offsets:
+                    if offset in failed:
+                        partition.failed(offset, waited_for=True)
+                    else:
+                        partition.stepped_aside(offset)
+                self.notice()
+
+        self.run(work())
+
+    @rule(at=PLACES, which=PLACES)
+    def answer_late(self, at: int, which: int) -> None:
+        async def work() -> None:
+            number = at % len(self.model)
+            partition = self.model[number]
+            if partition.void:
+                epoch, revision, offset = partition.void[which % len(partition.void)]
+                asked, answer = [Range(offset, offset + 1)], Answer(epoch, revision)
+                [(_, _, outcome)] = await self.hand.subscription.ack(number, answer, asked)
+                settled = partition.states[offset] != PENDING
+                assert outcome in {Outcome.STALE, Outcome.ALREADY_SETTLED if settled else Outcome.STALE}
+
+        self.run(work())
+
+    @rule(seconds=st.sampled_from([0.1, 5.0, 31.0]))
+    def let_time_pass(self, seconds: float) -> None:
+        async def work() -> None:
+            self.clock.advance(seconds)
+            self.hand.subscription.let_time_pass()
+            self.notice()
+            for partition, lane in zip(self.model, self.hand.subscription.lanes, strict=True):
+                partition.expired(lane, self.buffer.settings.ack_deadline_us / SECOND_US)
+                assert self.clock.now < (lane.deadline() or self.clock.now + 1)
+
+        self.run(work())
+
+    @rule()
+    def change_the_order_and_back(self) -> None:
+        async def work() -> None:
+            relaxed = self.buffer.settings
+            await self.buffer.change(replace(relaxed, ordering=Ordering.STRICT))
+            await self.buffer.change(relaxed)
+            self.notice()
+
+        self.run(work())
+
+
+class RelaxedInMemory(Relaxed, BufferInMemory):
+    """Over a store that forgets, at a kill, what was not synced."""
+
+
+class RelaxedOnDisk(Relaxed, BufferOnDisk):
+    """Over RocksDB in a temporary folder."""
+
+
+RelaxedInMemory.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=QUIET
+)
+RelaxedOnDisk.TestCase.settings = settings(
+    max_examples=8, stateful_step_count=25, deadline=None, suppress_health_check=QUIET
+)
+TestRelaxedInMemory = RelaxedInMemory.TestCase
+TestRelaxedOnDisk = RelaxedOnDisk.TestCase
