@@ -25,7 +25,7 @@ from holdfast.broker.core.errors import (
     TooManyStreams,
 )
 from holdfast.broker.core.log import Head, PartitionLog, Tail
-from holdfast.broker.core.pages import DropReason, Gap
+from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings, sink_name
 from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord, SubscriptionRecord
@@ -33,7 +33,7 @@ from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
-from holdfast.broker.runtime.emptying import empty
+from holdfast.broker.runtime.emptying import empty_at_stop
 from holdfast.broker.runtime.expiry import Expirer
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard, Reading
@@ -373,21 +373,11 @@ class Broker:
         for task in (self._sweeper, self._expiring):
             if task is not None:
                 await task
-        await self._clean()
+        if self.committer.fenced is None:
+            await empty_at_stop(self.sinks.values(), self.services.pages)
         if self.committer.fenced is None:
             self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
         await self.reclaimer.close()
         await self.committer.close()
         self.services.pages.close()
         self._journal.close()
-
-    async def _clean(self) -> None:
-        """Empty the sinks that are to be empty after a clean stop."""
-        for buffer in self.sinks.values():
-            if buffer.settings.clean_cache_at_stop and self.committer.fenced is None:
-                try:
-                    dropped = await empty(buffer, self.services.pages, DropReason.CLEANED_AT_STOP)
-                except StoreFenced as damage:
-                    _log.error("sink was not emptied sink=%s cause=%s", buffer.name, damage)
-                else:
-                    _log.info("sink was emptied at the stop sink=%s records=%d", buffer.name, dropped)
