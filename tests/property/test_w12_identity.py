@@ -1,0 +1,197 @@
+"""Case W12: after every step of a random history every account balances, and what is told of each record is so.
+
+Two subscriptions share a sink; records are acked, given back, dropped by a target, by overflow and by purges, also
+while pages wait for their batch; subscriptions are moved; the process stops or is killed. Beside it stands a plain list
+of what became of each record. It is compared with the counters, the gaps, and what an explanation says of every offset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.errors import SinkFull
+from holdfast.broker.core.explain import Place, RecordState
+from holdfast.broker.core.lane import Answer, Outcome
+from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.core.writes import PutCursor
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.explaining import explained
+from holdfast.broker.runtime.purging import Until, purge
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.running import Hand, begin
+from tests.unit.broker.samples import page
+
+NAMES: Final = ("default", "audit")
+REJECTED: Final = int(DropReason.REJECTED_BY_TARGET)
+OPEN: Final = {RecordState.PENDING, RecordState.IN_FLIGHT}
+STORED: Final = {Place.RECENT, Place.DISK}
+VERBS: Final = {
+    **{"append": 5, "take": 6, "ack": 4, "drop": 3, "nack": 1, "purge": 1, "purge early": 1},
+    **{"seek": 1, "leave": 1, "pause": 1, "resume": 2, "stop": 1, "kill": 1},
+}
+"""How often each is chosen."""
+STEP: Final = st.tuples(
+    st.sampled_from([verb for verb, times in VERBS.items() for _ in range(times)]),
+    st.integers(0, 1),
+    st.integers(0, 30),
+    st.integers(1, 6),
+)
+
+
+class History:
+    """A sink with one partition, and the truth about each of its records for both subscriptions."""
+
+    def __init__(self, overflow: Overflow) -> None:
+        self.overflow = overflow
+        self.clock = FakeClock()
+        self.store = MemoryStore()
+        self.truth: dict[str, dict[int, RecordState]] = {name: {} for name in NAMES}
+        """How each record was settled in the open account."""
+
+    async def play(self, steps: list[tuple[str, int, int, int]]) -> None:
+        self.broker = begin(self.store, self.clock)
+        chosen = SinkSettings(buffer_page_size=1, overflow=self.overflow, max_disk_cache=20, retry_backoff_min_us=1_000)
+        buffer, _ = await self.broker.create("orders", chosen)
+        await self.broker.committer.write([PutCursor(buffer.record.id, "audit", 0, Cursor())])
+        await self.reopen(self.broker.close(), self.store.reopen)
+        for verb, who, at, count in steps:
+            self.clock.advance(1.0)
+            await self.step(verb, NAMES[who], at, count)
+            await self.check()
+        await self.broker.close()
+
+    async def reopen(self, ending: Coroutine[Any, Any, None], found: Any) -> None:
+        await ending
+        self.store = found()
+        self.broker = begin(self.store, self.clock)
+        self.buffer: Buffer = self.broker.sink("orders")
+        self.hands = {name: Hand(self.buffer.subscription(name)) for name in NAMES}
+
+    async def step(self, verb: str, name: str, at: int, count: int) -> None:
+        subscription = self.buffer.subscription(name)
+        lane, log = subscription.lanes[0], self.buffer.logs[0]
+        match verb:
+            case "append":
+                try:
+                    await (await self.buffer.append(page(*[b"x"] * count))).done
+                except SinkFull:
+                    assert self.overflow is Overflow.REJECT
+            case "take":
+                await self.hands[name].take(records_max=count)
+            case "ack" | "drop" | "nack":
+                flying = [o for o in range(log.tail.next_offset) if self.flies(name, o)]
+                if flying:
+                    first = flying[at % len(flying)]
+                    await self.answer(verb, name, [Range(first, min(first + count, flying[-1] + 1))])
+            case "purge":
+                until = Until() if count > 3 else Until(offset=min(at, log.next_offset))
+                await purge(self.buffer, self.broker.services, [0], until)
+            case "purge early":
+                append = await self.append_without_waiting(count)
+                await purge(self.buffer, self.broker.services, [0], Until())
+                assert append is None or append.done()
+                assert log.records == 0
+            case "seek":
+                await subscription.seek(0, min(max(at, log.head.earliest), log.tail.next_offset))
+                self.truth[name] = {}
+            case "leave":
+                subscription.leave(self.hands[name].consumer)
+                self.hands[name] = Hand(subscription)
+            case "pause":
+                await self.buffer.stop("by hand")
+            case "resume":
+                await self.buffer.resume()
+            case "stop":
+                await self.reopen(self.broker.close(), self.store.reopen)
+            case "kill":
+                await self.buffer.confirmed()
+                store = self.store
+                store.fail_next("write")
+                await self.reopen(self.broker.close(), store.crash)
+        assert lane.cursor.start <= lane.cursor.watermark
+
+    async def append_without_waiting(self, count: int) -> asyncio.Future[None] | None:
+        try:
+            return (await self.buffer.append(page(*[b"x"] * count))).done
+        except SinkFull:
+            return None
+
+    def flies(self, name: str, offset: int) -> bool:
+        lane = self.buffer.subscription(name).lanes[0]
+        return not lane.cursor.is_settled(offset) and lane.flight_at(offset) is not None
+
+    async def answer(self, verb: str, name: str, ranges: list[Range]) -> None:
+        subscription = self.buffer.subscription(name)
+        answer = Answer(subscription.lanes[0].owner_epoch, subscription.lanes[0].revision)
+        if verb == "nack":
+            await subscription.retry(0, answer, ranges, delay_s=0.0, reason="not now")
+            return
+        if verb == "ack":
+            results, became = await subscription.ack(0, answer, ranges), RecordState.ACKED
+        else:
+            results, became = await subscription.discard(0, answer, ranges, reason="never"), RecordState.DROPPED
+        for _, part, outcome in results:
+            if outcome is Outcome.OK:
+                self.truth[name] |= dict.fromkeys(range(part.first, part.end), became)
+
+    async def check(self) -> None:
+        await self.buffer.confirmed()
+        log = self.buffer.logs[0]
+        end = log.tail.next_offset
+        dropped = dict(log.head.dropped)
+        rejected = dropped.pop(REJECTED, 0)
+        assert sum(gap.records for gap in log.gaps) == sum(dropped.values())
+        assert sum(gap.records for gap in log.rejections.all()) == rejected
+        for name in NAMES:
+            cursor, truth = self.buffer.subscription(name).lanes[0].cursor, self.truth[name]
+            assert cursor.balances(end), f"{name}: {cursor}, next is {end}"
+            for gap in log.gaps:
+                missing = range(max(gap.first, cursor.start), gap.end)
+                truth.update((offset, RecordState.DROPPED) for offset in missing if offset not in truth)
+            counted = {how: list(truth.values()).count(how) for how in set(truth.values())}
+            assert cursor.acked == counted.get(RecordState.ACKED, 0)
+            assert cursor.dropped == counted.get(RecordState.DROPPED, 0)
+            await self.ask(name, cursor, end)
+
+    async def ask(self, name: str, cursor: Cursor, end: int) -> None:
+        log, subscription = self.buffer.logs[0], self.buffer.subscription(name)
+        before = log.records
+        found = [
+            (await explained(self.buffer, self.broker.services, subscription, 0, offset)).explanation
+            for offset in range(end + 1)
+        ]
+        assert found[-1].place is Place.NOT_ASSIGNED
+        assert log.records <= sum(one.place in STORED for one in found) <= before, "pages are trimmed meanwhile"
+        assert sum(one.state in OPEN for one in found) == cursor.pending(end)
+        assert not any(one.place is Place.MISSING for one in found)
+        for one in found[:-1]:
+            true = self.truth[name].get(one.offset)
+            if one.state in OPEN:
+                assert true is None
+            elif one.offset < cursor.start:
+                assert one.state is RecordState.BEFORE_START
+            else:
+                assert one.state in {true, RecordState.SETTLED}, f"{one.offset} was {true}, told is {one.state}"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(steps=st.lists(STEP, min_size=30, max_size=80), overflow=st.sampled_from(Overflow))
+def test_w12_every_account_balances_after_every_step_and_every_record_is_explained_truly(
+    steps: list[tuple[str, int, int, int]], overflow: Overflow
+) -> None:
+    """W12: at any moment the identity holds."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await History(overflow).play(steps)
+
+    asyncio.run(bounded())
