@@ -162,10 +162,10 @@ class RocksStore:
     def _write_deleting(self, batch: WriteBatch, spans: Sequence[tuple[bytes, bytes]]) -> None:
         """Write a batch, and with it what is deleted of the bulk from now on."""
         with self._deleting:
-            deleted = self._deleted
+            deleted, highest = self._deleted, self._bulk.highest
             for first, end in spans:
-                if self._bulk.meets(first, end):
-                    deleted = deleted.added(first, end)
+                if highest is not None and self._bulk.meets(first, end):
+                    deleted = deleted.added(first, min(end, highest + b"\0"))  # not what is yet to come
             self._write_deleted(batch, deleted)
 
     def _write_deleted(self, batch: WriteBatch, deleted: KeyRanges) -> None:

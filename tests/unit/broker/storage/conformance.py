@@ -172,7 +172,7 @@ class StoreConformance:
 
     def test_a_range_that_was_deleted_beyond_the_last_file_is_open_to_new_keys(self, host: Host) -> None:
         host.store.ingest([(b"a", b"old")])
-        host.store.write([DeleteRange(Family.BULK, b"a", b"b")])
+        host.store.write([DeleteRange(Family.BULK, b"a", b"e")])
         host.store.write([DeleteRange(Family.BULK, b"c", b"e")])
 
         host.store.ingest([(b"d", b"new")])
