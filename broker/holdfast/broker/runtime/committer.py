@@ -31,7 +31,7 @@ GROW_S: Final = 0.015
 GATHER_S: Final = 0.004
 """Writes without pages, acks above all, are committed no more often than this: a stream of them shares its syncs."""
 DISK_LOOK_S: Final = 0.1
-"""How often the room on the disk is looked at, but for large groups."""
+"""How often the room on the disk is looked at while no pages are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Committer:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
 
     def look_at_disk(self) -> None:
-        """See how much room the device has left: after large batches, and every ``DISK_LOOK_S`` at least."""
+        """See how much room the device has left: after every batch with pages, and every ``DISK_LOOK_S`` at least."""
         self._looked_at = self._clock.monotonic()
         self._free_bytes = self._journal.free_bytes()
 
@@ -207,10 +207,8 @@ class Committer:
             return
         self.groups += 1
         self._committed_at = self._clock.monotonic()
-        if group.size >= BULK_BYTES or self._committed_at - self._looked_at > DISK_LOOK_S:
+        if group.size or self._committed_at - self._looked_at > DISK_LOOK_S:
             self.look_at_disk()
-        else:
-            self._free_bytes -= group.size
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
