@@ -30,6 +30,33 @@ def test_acks_one_after_the_other_become_one_message() -> None:
     assert sent(answers) == [[(0, 4), (10, 11)]]
 
 
+def test_acks_gather_behind_one_without_results_where_there_is_no_hurry() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    first = answers.take(gather=True)
+    answers.put(ack((1, 1)))
+    answers.put(ack((2, 2)))
+    held = answers.take(gather=True)
+    answers.resolved(OK)
+    then = answers.take(gather=True)
+
+    assert first is not None
+    assert held is None
+    assert then is not None
+    assert [(one.first_offset, one.last_offset) for one in then.ack.ranges] == [(1, 2)]
+
+
+def test_nothing_gathers_behind_an_answer_that_somebody_waits_for_or_a_nack() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    answers.take()
+    answers.put(ack((1, 1), is_awaited=True))
+    answers.put(Answer(Verb.NACK, 0, 7, 1, [(2, 2)]))
+
+    assert answers.take(gather=True) is not None
+    assert answers.take(gather=True) is not None
+
+
 def test_an_ack_that_somebody_waits_for_travels_alone() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
