@@ -357,7 +357,9 @@ class Subscription:
 
     def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
         """Move one partition to ``offset``; done when it is durable."""
-        return self._services.committer.write(self.move(partition, offset))
+        moved = self._services.committer.write(self.move(partition, offset))
+        self.saving(partition, moved)
+        return moved
 
     def move(self, partition: int, offset: int) -> list[Write]:
         """Close the account and open a new one at ``offset``: what is to be written, together.
@@ -465,8 +467,12 @@ class Subscription:
             nothing.set_result(None)
             return nothing
         saved = self._services.committer.write([self.cursor_write(partition), *writes])
-        self._saves[partition] = saved
+        self.saving(partition, saved)
         return saved
+
+    def saving(self, partition: int, saved: asyncio.Future[None]) -> None:
+        """The cursor of a partition is on its way to the store."""
+        self._saves[partition] = saved
 
     def unsaved(self) -> list[asyncio.Future[None]]:
         """The last write of each partition that is not durable yet: all before it become so with it."""
