@@ -130,3 +130,14 @@ def test_messages_say_what_was_meant() -> None:
     assert never.dead_letter.reason == "no"
     assert gone.WhichOneof("action") == "drop"
     assert gone.drop.reason == "y" * 1024
+
+
+def test_nacks_that_give_back_only_what_they_name_become_one_message_when_they_say_the_same() -> None:
+    answers = Answers()
+    for offset, reason, is_alone in ((1, "503", True), (3, "503", True), (5, "504", True), (7, "504", False)):
+        answers.put(Answer(Verb.NACK, 0, 7, 1, [(offset, offset)], reason=reason, is_alone=is_alone))
+
+    found = []
+    while (message := answers.take()) is not None:
+        found.append([one.first_offset for one in message.nack.ranges])
+    assert found == [[1, 3], [5], [7]]
