@@ -26,6 +26,7 @@ from holdfast.broker.process import tune
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
+from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.rpc.sink_service import SinkServicer
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
@@ -82,6 +83,7 @@ class Serving:
             sink_defaults=settings.sink_defaults.to_core(),
             instruments=self.instruments,
             on_fenced=lambda _: self.fenced.set(),
+            records=PageCodec(),
         )
         self._identity = Identity(
             version=version("holdfast"),

@@ -12,14 +12,18 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
+from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.flights import Flight, Flights, InFlight
+from holdfast.broker.core.moving import Moving
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import Resend
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
 
 HOLES_MAX: Final = 4096
 """Ranges settled beyond the watermark; at the bound nothing new is sent until the lowest are settled."""
+MOVING_MAX: Final = 65_536
+"""Records on their way to another sink; at the bound nothing new is sent until some have arrived."""
 _HISTORY_MAX: Final = 1024
 
 
@@ -72,6 +76,18 @@ class Lane:
         self._history: list[tuple[int, int]] = []
         self._flights = Flights()
         self._deadline_base = 0.0
+        self.moving = Moving()
+        """What is on its way to another sink."""
+
+    @property
+    def view(self) -> Cursor:
+        """The cursor as deliveries see it: what is on its way to another sink is nobody's any more."""
+        return self.moving.over(self.cursor) if self.moving else self.cursor
+
+    @property
+    def stored(self) -> Cursor:
+        """The cursor as it is written now."""
+        return self.moving.stored(self.cursor) if self.moving else self.cursor
 
     # -- ownership
 
@@ -85,18 +101,18 @@ class Lane:
 
     def release(self, *, failed: bool) -> None:
         """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head."""
-        head = self._flights.lowest_unsettled(self.cursor)
+        head = self._flights.lowest_unsettled(self.view)
         if failed and head is not None:
             self.cursor = self.cursor.failed(head)
-        self._flights.void(0, self.cursor)
+        self._flights.void(0, self.view)
         self.owner = None
 
     # -- sending
 
     @property
     def records_in_flight(self) -> int:
-        """Records in flight that are not settled."""
-        return self._flights.records
+        """Records in flight that are not settled, and those on their way to another sink."""
+        return self._flights.records + self.moving.records
 
     @property
     def idle(self) -> bool:
@@ -104,15 +120,17 @@ class Lane:
         return not self._flights
 
     def pages_in_flight(self) -> set[int]:
-        """Base offsets of the pages in flight."""
-        return self._flights.bases()
+        """Base offsets of the pages in flight, or with records on their way to another sink."""
+        return self._flights.bases() | self.moving.bases
 
     def pages_allowed(self, now: float) -> int | None:
         """How many pages may be sent now; None is no bound but the credit.
 
         A probe need not wait for answers to what was sent before the failure, nor do these say anything about it.
         """
-        if len(self.cursor.beyond) >= HOLES_MAX and self._flights:
+        if len(self.view.beyond) >= HOLES_MAX and (self._flights or self.moving):
+            return 0
+        if self.moving and self.moving.records >= MOVING_MAX:
             return 0
         return self.resend.pages_allowed(now, self._flights.pages_from(self._failed_from))
 
@@ -123,7 +141,7 @@ class Lane:
 
         ``age_us`` is the page's age stamp; ``take_settled_ages`` hands it out again.
         """
-        ranges = list(self.cursor.unsettled(Range(max(base, self.position), end)))
+        ranges = list(self.view.unsettled(Range(max(base, self.position), end)))
         if records_max is not None:
             ranges, end = _first_of(ranges, records_max, end)
         self.position = max(self.position, end)
@@ -158,7 +176,8 @@ class Lane:
         results: Results = []
         if end > self.cursor.watermark:
             whole = Range(self.cursor.watermark, end)
-            self._apply(whole, Settlement.ACKED, now, next_offset)
+            for part in list(self.view.unsettled(whole)) if self.moving else [whole]:
+                self._apply(part, Settlement.ACKED, now, next_offset)
             self.position = max(self.position, end)
             results.append((Range(min(asked.first, end - 1), end), Outcome.OK))
         elif end >= asked.end:
@@ -204,7 +223,7 @@ class Lane:
     def expire(self, now: float, random: float) -> Revocation | None:
         """Let time pass: the head's deadline may have gone by."""
         deadline = self.deadline()
-        head = self._flights.lowest_unsettled(self.cursor)
+        head = self._flights.lowest_unsettled(self.view)
         if deadline is None or head is None or now < deadline:
             return None
         self.resend.fail(now, delay_s=None, random=random, reason="the deadline passed without an answer")
@@ -222,14 +241,20 @@ class Lane:
     # -- what happens to records meanwhile
 
     def drop(self, dropped: Range, now: float, next_offset: int) -> int:
-        """Records were dropped: those unsettled count as dropped. Returns how many."""
+        """Records were dropped: those unsettled count as dropped. Returns how many.
+
+        What another sink has queued already is not lost with its page.
+        """
         before = self.cursor.dropped
-        self._apply(dropped, Settlement.DROPPED, now, next_offset, answered=False)
+        for part in list(sets.missing(self.moving.fixed, dropped)) if self.moving else [dropped]:
+            self._apply(part, Settlement.DROPPED, now, next_offset, answered=False)
+            self.moving.give_back(part)
         return self.cursor.dropped - before
 
     def seek(self, offset: int, next_offset: int) -> Revocation:
         """Close the account and open a new one at ``offset``; everything in flight is void."""
-        self._flights.void(0, self.cursor)
+        self._flights.void(0, self.view)
+        self.moving.forget()
         self.revision += 1
         self._remember(0)
         self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
@@ -243,6 +268,59 @@ class Lane:
             return None
         return self._revoke(self._flights.first)
 
+    # -- records that go to another sink
+
+    def judged(self, answer: Answer, asked: Range) -> Results:
+        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        return self._judged(answer, asked)
+
+    def exhausted(self) -> list[int]:
+        """Records that have failed `max_attempts` times and are not in flight: they are not to be sent again."""
+        most = self.settings.max_attempts
+        failed = [offset for offset, tries in self.view.attempts if tries >= most] if most else []
+        return [offset for offset in failed if self.idle_in(Range(offset, offset + 1))]
+
+    def skip(self, part: Range, now: float, next_offset: int) -> None:
+        """Unsettled records are passed over."""
+        self._apply(part, Settlement.SKIPPED, now, next_offset, answered=False)
+
+    def hold(self, part: Range, now: float, next_offset: int, *, answered: bool) -> None:
+        """Unsettled records begin their way to another sink. ``answered``: the target has judged them."""
+        self._apply(part, None, now, next_offset, answered=answered)
+
+    def idle_in(self, within: Range) -> list[Range]:
+        """What of ``within`` is unsettled and nobody's: not in flight and not under way."""
+        return [
+            each for part in self.view.unsettled(within) for each, flying in self._flights.within(part) if not flying
+        ]
+
+    def moved(self, part: Range, how: Settlement) -> int:
+        """The batch that carries sealed records is durable: they are settled. Returns how many."""
+        records = 0
+        for found in self.moving.confirm(part, how):
+            self.cursor, fresh = self.cursor.settle(found, how)
+            records += fresh
+        self._note_told()
+        return records
+
+    def arrived_settled(self, part: Range) -> int:
+        """Records came that are not for this subscription: they are settled as skipped. Returns how many."""
+        records = 0
+        for found in self.moving.confirm_ahead(part):
+            self.cursor, fresh = self.cursor.settle(found, Settlement.SKIPPED)
+            records += fresh
+        return records
+
+    def give_back(
+        self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
+    ) -> Revocation | None:
+        """Records that were to go to another sink stay: the lowest of them failed, and all from there comes again."""
+        back = [found for part in parts for found in self.moving.give_back(part)]
+        if not back:
+            return None
+        self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
+        return self._fail_at(min(found.first for found in back))
+
     # -- inside
 
     def _fail_at(self, offset: int) -> Revocation:
@@ -251,7 +329,7 @@ class Lane:
         return self._revoke(offset)
 
     def _revoke(self, first: int) -> Revocation:
-        self._flights.void(first, self.cursor)
+        self._flights.void(first, self.view)
         self.revision += 1
         self._remember(first)
         self.position = min(self.position, first)
@@ -285,7 +363,7 @@ class Lane:
         fresh = Range(asked.first, min(asked.end, stale))
         at = fresh.first
         if fresh.size > 0:
-            for part in self.cursor.unsettled(fresh):
+            for part in self.view.unsettled(fresh):
                 if part.first > at:
                     results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
                 results.extend(
@@ -305,20 +383,32 @@ class Lane:
                 self._apply(part, how, now, next_offset)
         return results
 
-    def _apply(self, settled: Range, how: Settlement, now: float, next_offset: int, *, answered: bool = True) -> None:
-        head = self._flights.lowest_unsettled(self.cursor)
-        self._flights.settle(settled, self.cursor, answered=answered)
-        self.cursor, fresh = self.cursor.settle(settled, how)
-        if self._flights and self._flights.lowest_unsettled(self.cursor) != head:
+    def _apply(
+        self, settled: Range, how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
+    ) -> None:
+        """Records are settled, or (``how`` is None) begin their way to another sink."""
+        head = self._flights.lowest_unsettled(self.view)
+        if how is None:
+            self.moving.bases |= self._flights.bases_in(settled)
+        self._flights.settle(settled, self.view, answered=answered and how is not None)
+        if how is None:
+            self.moving.hold(settled)
+            fresh = settled.size
+        else:
+            self.cursor, fresh = self.cursor.settle(settled, how)
+        if self._flights and self._flights.lowest_unsettled(self.view) != head:
             self._deadline_base = now
         if answered:
             if fresh and settled.end > self._failed_from:
-                self.resend.settled(now, watermark=self.cursor.watermark, next_offset=next_offset)
-            # A gap was seen only when something behind it is answered: it may still wait on its way to the consumer.
+                self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
             self._answered_end = max(self._answered_end, settled.end)
-            told = min(self.cursor.watermark, self.position, self._answered_end)
-            if told > self.cursor.told:
-                self.cursor = replace(self.cursor, told=told)
+            self._note_told()
+
+    def _note_told(self) -> None:
+        # A gap was seen only when something behind it is answered: it may still wait on its way to the consumer.
+        told = min(self.cursor.watermark, self.position, self._answered_end)
+        if told > self.cursor.told:
+            self.cursor = replace(self.cursor, told=told)
 
 
 def _first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:

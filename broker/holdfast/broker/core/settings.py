@@ -44,6 +44,10 @@ class SinkSettings:
     ack_deadline_us: int = 30 * SECOND_US
     writer_ttl_us: int = 24 * _HOUR_US
     realtime: bool = True
+    max_attempts: int = 0
+    dlq: bool = True
+    dlq_ratio_max: float = 0.5
+    dlq_consecutive_max: int = 1_000
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -101,6 +105,9 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
     "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
+    "max_attempts": (0, 1_000_000, "0 (for ever) to 1,000,000"),
+    "dlq_ratio_max": (0.0, 1.0, "0 to 1"),
+    "dlq_consecutive_max": (0, 1_000_000_000, "0 (no bound) to 1,000,000,000 records"),
 }
 
 DEFAULTS: Final = SinkSettings()

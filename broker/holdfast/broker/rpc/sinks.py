@@ -31,6 +31,10 @@ _PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "max_attempts",
+    "dlq",
+    "dlq_ratio_max",
+    "dlq_consecutive_max",
 )
 PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow")
 """Every setting that the wire names; the same as the core's, by a test."""

@@ -163,7 +163,7 @@ class Consumer:
             if stop is not None and entry.base >= stop:
                 break
             first = max(entry.base, lane.position)
-            if next(lane.cursor.unsettled(Range(first, entry.end)), None) is None:
+            if next(lane.view.unsettled(Range(first, entry.end)), None) is None:
                 if not chosen:
                     lane.tell(entry.end)
                 continue
