@@ -26,6 +26,10 @@ OTHER: Final = SinkSettings(
     ack_deadline_us=4_000_000,
     writer_ttl_us=61_000_000,
     realtime=False,
+    max_attempts=5,
+    dlq=False,
+    dlq_ratio_max=0.25,
+    dlq_consecutive_max=7,
 )
 """Nothing in it is a default."""
 

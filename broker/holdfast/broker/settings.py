@@ -42,6 +42,10 @@ class SinkDefaults(BaseModel):
     ack_deadline_s: float = 30.0
     writer_ttl_s: float = 86_400.0
     realtime: bool = True
+    max_attempts: int = 0
+    dlq: bool = True
+    dlq_ratio_max: float = 0.5
+    dlq_consecutive_max: int = 1_000
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""

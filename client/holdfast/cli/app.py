@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.bench import bench
+from holdfast.cli.dead_letters import dlq_app
 from holdfast.cli.deliver import deliver
 from holdfast.cli.demo_command import demo
 from holdfast.cli.info import info
@@ -54,6 +55,7 @@ app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
+app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)
 app.command(rich_help_panel=LOOK)(info)
 app.command(rich_help_panel=DATA)(publish)

@@ -29,6 +29,10 @@ PLAIN: Final = (
     "in_flight_bytes_max",
     "retry_backoff_factor",
     "realtime",
+    "max_attempts",
+    "dlq",
+    "dlq_ratio_max",
+    "dlq_consecutive_max",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -98,6 +102,10 @@ def sink(message: sink_pb2.Sink) -> Sink:
             ack_deadline_s=seconds(settings.ack_deadline),
             writer_ttl_s=seconds(settings.writer_ttl),
             realtime=settings.realtime,
+            max_attempts=settings.max_attempts,
+            dlq=settings.dlq,
+            dlq_ratio_max=settings.dlq_ratio_max,
+            dlq_consecutive_max=settings.dlq_consecutive_max,
         ),
         created_at=moment(message.created_at),
     )

@@ -3,7 +3,7 @@
     HoldfastError
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
-    │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
+    │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken, InvalidFilter
     │   └── RecordTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound
     ├── AlreadyExists         SinkExists
@@ -141,6 +141,12 @@ class InvalidPageToken(InvalidArgument):
     """A list was asked to go on from a token that it never gave."""
 
     default_reason = "INVALID_PAGE_TOKEN"
+
+
+class InvalidFilter(InvalidArgument):
+    """A filter of dead letters selects what cannot be."""
+
+    default_reason = "INVALID_FILTER"
 
 
 class RecordTooLarge(InvalidArgument):

@@ -122,7 +122,7 @@ class SubscriptionState:
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
                 delivery.answer(to_send)
-                if verb in NACKS:
+                if verb is Verb.NACK:
                     ended = self._inbox.gave_back(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
                 if not delivery.left:

@@ -1,8 +1,8 @@
 """Takes one delivery to the target and settles it, strictly in order.
 
 What the target took is acked before anything else is tried. Where it fails, the rest goes back from
-exactly that record on; where it rejects, the record at fault is found by halving. A delivery that was
-revoked is not sent any further.
+exactly that record on; where it rejects, the record at fault is found by halving, and what is behind it goes
+on once that record is among the dead letters. A delivery that was revoked is not sent any further.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.deliver.telemetry import Instruments
 
 _log = logging.getLogger("holdfast.deliver")
+_OUT_OF_THE_LINE = frozenset({"OK", "ALREADY_SETTLED"})
 
 
 class Courier:
@@ -78,8 +79,11 @@ class Courier:
                 case Reject():
                     rest = self._ack_front(delivery, part, outcome.delivered)
                     if outcome.exact or len(rest) == 1:
-                        self._give_up(delivery, rest, outcome)
-                        return False
+                        if not self._give_up(delivery, rest, outcome):
+                            return False
+                        if len(rest) > 1:
+                            parts.appendleft(rest.after(1))
+                        continue
                     parts.extendleft(reversed(rest.halves()))
                 case _:
                     assert_never(outcome)
@@ -113,11 +117,16 @@ class Courier:
         )
         delivery.nack_from(batch.first_offset, delay_s=delay_s, reason=reason)
 
-    def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> None:
+    def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> bool:
+        """Say that the first record will never be taken; whether what is behind it may be sent now.
+
+        It may not before the record is out of the line for good: else it would come after those behind it.
+        """
         reason = classify.shorten(outcome.reason)
         _log.error(
             "record rejected sink=%s partition=%d offset=%d reason=%r",
             *(self._sink, batch.partition, batch.first_offset, reason),
         )
         self._instruments.rejected(batch.partition)
-        delivery.dead_letter(reason, offset=batch.first_offset)
+        results = delivery.dead_letter(reason, offset=batch.first_offset, wait=True)
+        return all(result.outcome in _OUT_OF_THE_LINE for result in results)

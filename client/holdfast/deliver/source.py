@@ -39,11 +39,20 @@ class SourceRecord(Protocol):
         """When the thing happened that it speaks of, as its writer said."""
 
 
+class SettledRange(Protocol):
+    """What became of an answer."""
+
+    @property
+    def outcome(self) -> str:
+        """`OK` when it is durable, `ALREADY_SETTLED`, or that it did not count."""
+
+
 class SourceDelivery(Protocol):
     """Records of one partition in rising order, each to be settled.
 
-    After `nack_from` or `dead_letter` the records of the partition from there on are void, in this delivery and
-    in all that were handed out before: they come again, or wait. Answers to void records count for nothing.
+    After `nack_from`, and after a `dead_letter` that was not taken, the records of the partition from there on are
+    void, in this delivery and in all that were handed out before: they come again, or wait. Answers to void records
+    count for nothing.
     """
 
     @property
@@ -78,8 +87,8 @@ class SourceDelivery(Protocol):
     def nack_from(self, offset: int, *, delay_s: float | None = None, reason: str = "") -> object:
         """Give back ``offset`` and all after it, not to come again before ``delay_s``."""
 
-    def dead_letter(self, reason: str, *, offset: int | None = None) -> object:
-        """Say that the target will never take ``offset``."""
+    def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> Sequence[SettledRange]:
+        """Say that the target will never take ``offset``; with ``wait`` return what became of it."""
 
 
 class Source(Protocol):

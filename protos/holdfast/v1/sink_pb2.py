@@ -26,17 +26,17 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16holdfast/v1/sink.proto\x12\x0bholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x05\n\x0cSinkSettings\x12\x17\n\npartitions\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x1d\n\x10\x62uffer_page_size\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x1b\n\x0emax_disk_cache\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x1c\n\x0fmax_total_bytes\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\'\n\x08overflow\x18\x05 \x01(\x0e\x32\x15.holdfast.v1.Overflow\x12 \n\x13in_flight_bytes_max\x18\x06 \x01(\x04H\x04\x88\x01\x01\x12\x32\n\x0fresend_interval\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11retry_backoff_min\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11retry_backoff_max\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12!\n\x14retry_backoff_factor\x18\n \x01(\x01H\x05\x88\x01\x01\x12/\n\x0c\x61\x63k_deadline\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nwriter_ttl\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\x08realtime\x18\r \x01(\x08H\x06\x88\x01\x01\x42\r\n\x0b_partitionsB\x13\n\x11_buffer_page_sizeB\x11\n\x0f_max_disk_cacheB\x12\n\x10_max_total_bytesB\x16\n\x14_in_flight_bytes_maxB\x17\n\x15_retry_backoff_factorB\x0b\n\t_realtime\"\x86\x01\n\x04Sink\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12+\n\x08settings\x18\x03 \x01(\x0b\x32\x19.holdfast.v1.SinkSettings\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*S\n\x08Overflow\x12\x18\n\x14OVERFLOW_UNSPECIFIED\x10\x00\x12\x18\n\x14OVERFLOW_DROP_OLDEST\x10\x01\x12\x13\n\x0fOVERFLOW_REJECT\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16holdfast/v1/sink.proto\x12\x0bholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbd\x06\n\x0cSinkSettings\x12\x17\n\npartitions\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x1d\n\x10\x62uffer_page_size\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x1b\n\x0emax_disk_cache\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12\x1c\n\x0fmax_total_bytes\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\'\n\x08overflow\x18\x05 \x01(\x0e\x32\x15.holdfast.v1.Overflow\x12 \n\x13in_flight_bytes_max\x18\x06 \x01(\x04H\x04\x88\x01\x01\x12\x32\n\x0fresend_interval\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11retry_backoff_min\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11retry_backoff_max\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12!\n\x14retry_backoff_factor\x18\n \x01(\x01H\x05\x88\x01\x01\x12/\n\x0c\x61\x63k_deadline\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nwriter_ttl\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\x08realtime\x18\r \x01(\x08H\x06\x88\x01\x01\x12\x19\n\x0cmax_attempts\x18\x19 \x01(\rH\x07\x88\x01\x01\x12\x10\n\x03\x64lq\x18\x1a \x01(\x08H\x08\x88\x01\x01\x12\x1a\n\rdlq_ratio_max\x18\x1b \x01(\x01H\t\x88\x01\x01\x12 \n\x13\x64lq_consecutive_max\x18\x1c \x01(\rH\n\x88\x01\x01\x42\r\n\x0b_partitionsB\x13\n\x11_buffer_page_sizeB\x11\n\x0f_max_disk_cacheB\x12\n\x10_max_total_bytesB\x16\n\x14_in_flight_bytes_maxB\x17\n\x15_retry_backoff_factorB\x0b\n\t_realtimeB\x0f\n\r_max_attemptsB\x06\n\x04_dlqB\x10\n\x0e_dlq_ratio_maxB\x16\n\x14_dlq_consecutive_max\"\x86\x01\n\x04Sink\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12+\n\x08settings\x18\x03 \x01(\x0b\x32\x19.holdfast.v1.SinkSettings\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*S\n\x08Overflow\x12\x18\n\x14OVERFLOW_UNSPECIFIED\x10\x00\x12\x18\n\x14OVERFLOW_DROP_OLDEST\x10\x01\x12\x13\n\x0fOVERFLOW_REJECT\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'holdfast.v1.sink_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OVERFLOW']._serialized_start=899
-  _globals['_OVERFLOW']._serialized_end=982
+  _globals['_OVERFLOW']._serialized_start=1073
+  _globals['_OVERFLOW']._serialized_end=1156
   _globals['_SINKSETTINGS']._serialized_start=105
-  _globals['_SINKSETTINGS']._serialized_end=760
-  _globals['_SINK']._serialized_start=763
-  _globals['_SINK']._serialized_end=897
+  _globals['_SINKSETTINGS']._serialized_end=934
+  _globals['_SINK']._serialized_start=937
+  _globals['_SINK']._serialized_end=1071
 # @@protoc_insertion_point(module_scope)

@@ -20,7 +20,7 @@ OVERFLOW_DROP_OLDEST: Overflow
 OVERFLOW_REJECT: Overflow
 
 class SinkSettings(_message.Message):
-    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime")
+    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime", "max_attempts", "dlq", "dlq_ratio_max", "dlq_consecutive_max")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     BUFFER_PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_DISK_CACHE_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,10 @@ class SinkSettings(_message.Message):
     ACK_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     WRITER_TTL_FIELD_NUMBER: _ClassVar[int]
     REALTIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    DLQ_FIELD_NUMBER: _ClassVar[int]
+    DLQ_RATIO_MAX_FIELD_NUMBER: _ClassVar[int]
+    DLQ_CONSECUTIVE_MAX_FIELD_NUMBER: _ClassVar[int]
     partitions: int
     buffer_page_size: int
     max_disk_cache: int
@@ -47,7 +51,11 @@ class SinkSettings(_message.Message):
     ack_deadline: _duration_pb2.Duration
     writer_ttl: _duration_pb2.Duration
     realtime: bool
-    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ...) -> None: ...
+    max_attempts: int
+    dlq: bool
+    dlq_ratio_max: float
+    dlq_consecutive_max: int
+    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., max_attempts: _Optional[int] = ..., dlq: bool = ..., dlq_ratio_max: _Optional[float] = ..., dlq_consecutive_max: _Optional[int] = ...) -> None: ...
 
 class Sink(_message.Message):
     __slots__ = ("name", "incarnation", "settings", "created_at")

@@ -29,17 +29,17 @@ from holdfast.v1 import record_pb2 as holdfast_dot_v1_dot_record__pb2
 from holdfast.v1 import sink_pb2 as holdfast_dot_v1_dot_sink__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eholdfast/v1/sink_service.proto\x12\x0bholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18holdfast/v1/record.proto\x1a\x16holdfast/v1/sink.proto\"N\n\x11\x43reateSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08settings\x18\x02 \x01(\x0b\x32\x19.holdfast.v1.SinkSettings\"F\n\x12\x43reateSinkResponse\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.holdfast.v1.Sink\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"\x1e\n\x0eGetSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"2\n\x0fGetSinkResponse\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.holdfast.v1.Sink\"9\n\x10ListSinksRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"N\n\x11ListSinksResponse\x12 \n\x05sinks\x18\x01 \x03(\x0b\x32\x11.holdfast.v1.Sink\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x7f\n\x11UpdateSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08settings\x18\x02 \x01(\x0b\x32\x19.holdfast.v1.SinkSettings\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"5\n\x12UpdateSinkResponse\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.holdfast.v1.Sink\"0\n\x11\x44\x65leteSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"\x14\n\x12\x44\x65leteSinkResponse\"0\n\x10PauseSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x13\n\x11PauseSinkResponse\"!\n\x11ResumeSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x14\n\x12ResumeSinkResponse\"#\n\x13GetSinkStatsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"=\n\x14GetSinkStatsResponse\x12%\n\x05stats\x18\x01 \x01(\x0b\x32\x16.holdfast.v1.SinkStats\"R\n\x15WatchSinkStatsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08interval\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"?\n\x16WatchSinkStatsResponse\x12%\n\x05stats\x18\x01 \x01(\x0b\x32\x16.holdfast.v1.SinkStats\"E\n\tDropCount\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.holdfast.v1.DropReason\x12\x0f\n\x07records\x18\x02 \x01(\x04\"\xa9\x01\n\x0ePartitionStats\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x17\n\x0f\x65\x61rliest_offset\x18\x02 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x04\x12\x0f\n\x07records\x18\x04 \x01(\x04\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\r\n\x05pages\x18\x06 \x01(\x04\x12\'\n\x07\x64ropped\x18\x07 \x03(\x0b\x32\x16.holdfast.v1.DropCount\"\xf2\x03\n\x1aSubscriptionPartitionStats\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x04\x12\x11\n\twatermark\x18\x03 \x01(\x04\x12\r\n\x05\x61\x63ked\x18\x04 \x01(\x04\x12\x15\n\rdead_lettered\x18\x05 \x01(\x04\x12\x0f\n\x07\x64ropped\x18\x06 \x01(\x04\x12\x0f\n\x07skipped\x18\x07 \x01(\x04\x12\x0f\n\x07pending\x18\x08 \x01(\x04\x12\x15\n\rpending_bytes\x18\t \x01(\x04\x12.\n\x0bpending_age\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tin_flight\x18\x0b \x01(\x04\x12\x13\n\x0bredelivered\x18\x0c \x01(\x04\x12)\n\x05state\x18\r \x01(\x0e\x32\x1a.holdfast.v1.DeliveryState\x12,\n\x08retry_at\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x0f \x01(\t\x12%\n\x04mode\x18\x10 \x01(\x0e\x32\x17.holdfast.v1.ReaderMode\x12\x15\n\rmode_switches\x18\x11 \x01(\x04\x12\x13\n\x0bidentity_ok\x18\x12 \x01(\x08\x12\x14\n\x0cpages_behind\x18\x13 \x01(\x04\"q\n\x11SubscriptionStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12;\n\npartitions\x18\x02 \x03(\x0b\x32\'.holdfast.v1.SubscriptionPartitionStats\x12\x11\n\tconsumers\x18\x03 \x01(\r\"\xd3\x01\n\tSinkStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12/\n\npartitions\x18\x03 \x03(\x0b\x32\x1b.holdfast.v1.PartitionStats\x12\x35\n\rsubscriptions\x18\x04 \x03(\x0b\x32\x1e.holdfast.v1.SubscriptionStats\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bidentity_ok\x18\x06 \x01(\x08*\xc0\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_FLOWING\x10\x01\x12\x1e\n\x1a\x44\x45LIVERY_STATE_BACKING_OFF\x10\x02\x12\x1a\n\x16\x44\x45LIVERY_STATE_PROBING\x10\x03\x12\x1c\n\x18\x44\x45LIVERY_STATE_RESENDING\x10\x04\x12\x19\n\x15\x44\x45LIVERY_STATE_PAUSED\x10\x05*]\n\nReaderMode\x12\x1b\n\x17READER_MODE_UNSPECIFIED\x10\x00\x12\x18\n\x14READER_MODE_REALTIME\x10\x01\x12\x18\n\x14READER_MODE_CATCH_UP\x10\x02\x32\xd9\x05\n\x0bSinkService\x12M\n\nCreateSink\x12\x1e.holdfast.v1.CreateSinkRequest\x1a\x1f.holdfast.v1.CreateSinkResponse\x12\x44\n\x07GetSink\x12\x1b.holdfast.v1.GetSinkRequest\x1a\x1c.holdfast.v1.GetSinkResponse\x12J\n\tListSinks\x12\x1d.holdfast.v1.ListSinksRequest\x1a\x1e.holdfast.v1.ListSinksResponse\x12M\n\nUpdateSink\x12\x1e.holdfast.v1.UpdateSinkRequest\x1a\x1f.holdfast.v1.UpdateSinkResponse\x12M\n\nDeleteSink\x12\x1e.holdfast.v1.DeleteSinkRequest\x1a\x1f.holdfast.v1.DeleteSinkResponse\x12J\n\tPauseSink\x12\x1d.holdfast.v1.PauseSinkRequest\x1a\x1e.holdfast.v1.PauseSinkResponse\x12M\n\nResumeSink\x12\x1e.holdfast.v1.ResumeSinkRequest\x1a\x1f.holdfast.v1.ResumeSinkResponse\x12S\n\x0cGetSinkStats\x12 .holdfast.v1.GetSinkStatsRequest\x1a!.holdfast.v1.GetSinkStatsResponse\x12[\n\x0eWatchSinkStats\x12\".holdfast.v1.WatchSinkStatsRequest\x1a#.holdfast.v1.WatchSinkStatsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eholdfast/v1/sink_service.proto\x12\x0bholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18holdfast/v1/record.proto\x1a\x16holdfast/v1/sink.proto\"N\n\x11\x43reateSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08settings\x18\x02 \x01(\x0b\x32\x19.holdfast.v1.SinkSettings\"F\n\x12\x43reateSinkResponse\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.holdfast.v1.Sink\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\"\x1e\n\x0eGetSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"2\n\x0fGetSinkResponse\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.holdfast.v1.Sink\"9\n\x10ListSinksRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"N\n\x11ListSinksResponse\x12 \n\x05sinks\x18\x01 \x03(\x0b\x32\x11.holdfast.v1.Sink\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x7f\n\x11UpdateSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08settings\x18\x02 \x01(\x0b\x32\x19.holdfast.v1.SinkSettings\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"5\n\x12UpdateSinkResponse\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.holdfast.v1.Sink\"F\n\x11\x44\x65leteSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x03 \x01(\x08\"\x14\n\x12\x44\x65leteSinkResponse\"0\n\x10PauseSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x13\n\x11PauseSinkResponse\"!\n\x11ResumeSinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x14\n\x12ResumeSinkResponse\"#\n\x13GetSinkStatsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"=\n\x14GetSinkStatsResponse\x12%\n\x05stats\x18\x01 \x01(\x0b\x32\x16.holdfast.v1.SinkStats\"R\n\x15WatchSinkStatsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08interval\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"?\n\x16WatchSinkStatsResponse\x12%\n\x05stats\x18\x01 \x01(\x0b\x32\x16.holdfast.v1.SinkStats\"E\n\tDropCount\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.holdfast.v1.DropReason\x12\x0f\n\x07records\x18\x02 \x01(\x04\"\xa9\x01\n\x0ePartitionStats\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x17\n\x0f\x65\x61rliest_offset\x18\x02 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x04\x12\x0f\n\x07records\x18\x04 \x01(\x04\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04\x12\r\n\x05pages\x18\x06 \x01(\x04\x12\'\n\x07\x64ropped\x18\x07 \x03(\x0b\x32\x16.holdfast.v1.DropCount\"\xf2\x03\n\x1aSubscriptionPartitionStats\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x04\x12\x11\n\twatermark\x18\x03 \x01(\x04\x12\r\n\x05\x61\x63ked\x18\x04 \x01(\x04\x12\x15\n\rdead_lettered\x18\x05 \x01(\x04\x12\x0f\n\x07\x64ropped\x18\x06 \x01(\x04\x12\x0f\n\x07skipped\x18\x07 \x01(\x04\x12\x0f\n\x07pending\x18\x08 \x01(\x04\x12\x15\n\rpending_bytes\x18\t \x01(\x04\x12.\n\x0bpending_age\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tin_flight\x18\x0b \x01(\x04\x12\x13\n\x0bredelivered\x18\x0c \x01(\x04\x12)\n\x05state\x18\r \x01(\x0e\x32\x1a.holdfast.v1.DeliveryState\x12,\n\x08retry_at\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x0f \x01(\t\x12%\n\x04mode\x18\x10 \x01(\x0e\x32\x17.holdfast.v1.ReaderMode\x12\x15\n\rmode_switches\x18\x11 \x01(\x04\x12\x13\n\x0bidentity_ok\x18\x12 \x01(\x08\x12\x14\n\x0cpages_behind\x18\x13 \x01(\x04\"q\n\x11SubscriptionStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12;\n\npartitions\x18\x02 \x03(\x0b\x32\'.holdfast.v1.SubscriptionPartitionStats\x12\x11\n\tconsumers\x18\x03 \x01(\r\"\xd3\x01\n\tSinkStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12/\n\npartitions\x18\x03 \x03(\x0b\x32\x1b.holdfast.v1.PartitionStats\x12\x35\n\rsubscriptions\x18\x04 \x03(\x0b\x32\x1e.holdfast.v1.SubscriptionStats\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bidentity_ok\x18\x06 \x01(\x08*\xc0\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_FLOWING\x10\x01\x12\x1e\n\x1a\x44\x45LIVERY_STATE_BACKING_OFF\x10\x02\x12\x1a\n\x16\x44\x45LIVERY_STATE_PROBING\x10\x03\x12\x1c\n\x18\x44\x45LIVERY_STATE_RESENDING\x10\x04\x12\x19\n\x15\x44\x45LIVERY_STATE_PAUSED\x10\x05*]\n\nReaderMode\x12\x1b\n\x17READER_MODE_UNSPECIFIED\x10\x00\x12\x18\n\x14READER_MODE_REALTIME\x10\x01\x12\x18\n\x14READER_MODE_CATCH_UP\x10\x02\x32\xd9\x05\n\x0bSinkService\x12M\n\nCreateSink\x12\x1e.holdfast.v1.CreateSinkRequest\x1a\x1f.holdfast.v1.CreateSinkResponse\x12\x44\n\x07GetSink\x12\x1b.holdfast.v1.GetSinkRequest\x1a\x1c.holdfast.v1.GetSinkResponse\x12J\n\tListSinks\x12\x1d.holdfast.v1.ListSinksRequest\x1a\x1e.holdfast.v1.ListSinksResponse\x12M\n\nUpdateSink\x12\x1e.holdfast.v1.UpdateSinkRequest\x1a\x1f.holdfast.v1.UpdateSinkResponse\x12M\n\nDeleteSink\x12\x1e.holdfast.v1.DeleteSinkRequest\x1a\x1f.holdfast.v1.DeleteSinkResponse\x12J\n\tPauseSink\x12\x1d.holdfast.v1.PauseSinkRequest\x1a\x1e.holdfast.v1.PauseSinkResponse\x12M\n\nResumeSink\x12\x1e.holdfast.v1.ResumeSinkRequest\x1a\x1f.holdfast.v1.ResumeSinkResponse\x12S\n\x0cGetSinkStats\x12 .holdfast.v1.GetSinkStatsRequest\x1a!.holdfast.v1.GetSinkStatsResponse\x12[\n\x0eWatchSinkStats\x12\".holdfast.v1.WatchSinkStatsRequest\x1a#.holdfast.v1.WatchSinkStatsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'holdfast.v1.sink_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DELIVERYSTATE']._serialized_start=2278
-  _globals['_DELIVERYSTATE']._serialized_end=2470
-  _globals['_READERMODE']._serialized_start=2472
-  _globals['_READERMODE']._serialized_end=2565
+  _globals['_DELIVERYSTATE']._serialized_start=2300
+  _globals['_DELIVERYSTATE']._serialized_end=2492
+  _globals['_READERMODE']._serialized_start=2494
+  _globals['_READERMODE']._serialized_end=2587
   _globals['_CREATESINKREQUEST']._serialized_start=196
   _globals['_CREATESINKREQUEST']._serialized_end=274
   _globals['_CREATESINKRESPONSE']._serialized_start=276
@@ -57,35 +57,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATESINKRESPONSE']._serialized_start=700
   _globals['_UPDATESINKRESPONSE']._serialized_end=753
   _globals['_DELETESINKREQUEST']._serialized_start=755
-  _globals['_DELETESINKREQUEST']._serialized_end=803
-  _globals['_DELETESINKRESPONSE']._serialized_start=805
-  _globals['_DELETESINKRESPONSE']._serialized_end=825
-  _globals['_PAUSESINKREQUEST']._serialized_start=827
-  _globals['_PAUSESINKREQUEST']._serialized_end=875
-  _globals['_PAUSESINKRESPONSE']._serialized_start=877
-  _globals['_PAUSESINKRESPONSE']._serialized_end=896
-  _globals['_RESUMESINKREQUEST']._serialized_start=898
-  _globals['_RESUMESINKREQUEST']._serialized_end=931
-  _globals['_RESUMESINKRESPONSE']._serialized_start=933
-  _globals['_RESUMESINKRESPONSE']._serialized_end=953
-  _globals['_GETSINKSTATSREQUEST']._serialized_start=955
-  _globals['_GETSINKSTATSREQUEST']._serialized_end=990
-  _globals['_GETSINKSTATSRESPONSE']._serialized_start=992
-  _globals['_GETSINKSTATSRESPONSE']._serialized_end=1053
-  _globals['_WATCHSINKSTATSREQUEST']._serialized_start=1055
-  _globals['_WATCHSINKSTATSREQUEST']._serialized_end=1137
-  _globals['_WATCHSINKSTATSRESPONSE']._serialized_start=1139
-  _globals['_WATCHSINKSTATSRESPONSE']._serialized_end=1202
-  _globals['_DROPCOUNT']._serialized_start=1204
-  _globals['_DROPCOUNT']._serialized_end=1273
-  _globals['_PARTITIONSTATS']._serialized_start=1276
-  _globals['_PARTITIONSTATS']._serialized_end=1445
-  _globals['_SUBSCRIPTIONPARTITIONSTATS']._serialized_start=1448
-  _globals['_SUBSCRIPTIONPARTITIONSTATS']._serialized_end=1946
-  _globals['_SUBSCRIPTIONSTATS']._serialized_start=1948
-  _globals['_SUBSCRIPTIONSTATS']._serialized_end=2061
-  _globals['_SINKSTATS']._serialized_start=2064
-  _globals['_SINKSTATS']._serialized_end=2275
-  _globals['_SINKSERVICE']._serialized_start=2568
-  _globals['_SINKSERVICE']._serialized_end=3297
+  _globals['_DELETESINKREQUEST']._serialized_end=825
+  _globals['_DELETESINKRESPONSE']._serialized_start=827
+  _globals['_DELETESINKRESPONSE']._serialized_end=847
+  _globals['_PAUSESINKREQUEST']._serialized_start=849
+  _globals['_PAUSESINKREQUEST']._serialized_end=897
+  _globals['_PAUSESINKRESPONSE']._serialized_start=899
+  _globals['_PAUSESINKRESPONSE']._serialized_end=918
+  _globals['_RESUMESINKREQUEST']._serialized_start=920
+  _globals['_RESUMESINKREQUEST']._serialized_end=953
+  _globals['_RESUMESINKRESPONSE']._serialized_start=955
+  _globals['_RESUMESINKRESPONSE']._serialized_end=975
+  _globals['_GETSINKSTATSREQUEST']._serialized_start=977
+  _globals['_GETSINKSTATSREQUEST']._serialized_end=1012
+  _globals['_GETSINKSTATSRESPONSE']._serialized_start=1014
+  _globals['_GETSINKSTATSRESPONSE']._serialized_end=1075
+  _globals['_WATCHSINKSTATSREQUEST']._serialized_start=1077
+  _globals['_WATCHSINKSTATSREQUEST']._serialized_end=1159
+  _globals['_WATCHSINKSTATSRESPONSE']._serialized_start=1161
+  _globals['_WATCHSINKSTATSRESPONSE']._serialized_end=1224
+  _globals['_DROPCOUNT']._serialized_start=1226
+  _globals['_DROPCOUNT']._serialized_end=1295
+  _globals['_PARTITIONSTATS']._serialized_start=1298
+  _globals['_PARTITIONSTATS']._serialized_end=1467
+  _globals['_SUBSCRIPTIONPARTITIONSTATS']._serialized_start=1470
+  _globals['_SUBSCRIPTIONPARTITIONSTATS']._serialized_end=1968
+  _globals['_SUBSCRIPTIONSTATS']._serialized_start=1970
+  _globals['_SUBSCRIPTIONSTATS']._serialized_end=2083
+  _globals['_SINKSTATS']._serialized_start=2086
+  _globals['_SINKSTATS']._serialized_end=2297
+  _globals['_SINKSERVICE']._serialized_start=2590
+  _globals['_SINKSERVICE']._serialized_end=3319
 # @@protoc_insertion_point(module_scope)

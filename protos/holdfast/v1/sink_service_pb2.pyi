@@ -99,12 +99,14 @@ class UpdateSinkResponse(_message.Message):
     def __init__(self, sink: _Optional[_Union[_sink_pb2.Sink, _Mapping]] = ...) -> None: ...
 
 class DeleteSinkRequest(_message.Message):
-    __slots__ = ("name", "force")
+    __slots__ = ("name", "force", "dead_letters")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     force: bool
-    def __init__(self, name: _Optional[str] = ..., force: bool = ...) -> None: ...
+    dead_letters: bool
+    def __init__(self, name: _Optional[str] = ..., force: bool = ..., dead_letters: bool = ...) -> None: ...
 
 class DeleteSinkResponse(_message.Message):
     __slots__ = ()

@@ -3,7 +3,7 @@
     BrokerError
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
-    │   └── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
+    │   └── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken, InvalidFilter
     ├── NotFound           SinkNotFound, SubscriptionNotFound
     ├── Conflict           SinkExists, SinkNotEmpty
     ├── Exhausted          try again after `retry_after_s`
@@ -147,6 +147,12 @@ class InvalidPageToken(Invalid):
     """A list was asked to go on from a token that it never gave."""
 
     reason = "INVALID_PAGE_TOKEN"
+
+
+class InvalidFilter(Invalid):
+    """A filter selects what cannot be."""
+
+    reason = "INVALID_FILTER"
 
 
 class SinkNotFound(BrokerError):

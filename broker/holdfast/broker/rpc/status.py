@@ -31,6 +31,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.InvalidPull: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidInterval: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidPageToken: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.InvalidFilter: grpc.StatusCode.INVALID_ARGUMENT,
     errors.SinkNotFound: grpc.StatusCode.NOT_FOUND,
     errors.SubscriptionNotFound: grpc.StatusCode.NOT_FOUND,
     errors.SinkExists: grpc.StatusCode.ALREADY_EXISTS,

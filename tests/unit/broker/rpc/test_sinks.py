@@ -27,6 +27,10 @@ OTHER = SinkSettings(
     ack_deadline_us=7_000_001,
     writer_ttl_us=61_000_000,
     realtime=False,
+    max_attempts=5,
+    dlq=False,
+    dlq_ratio_max=0.25,
+    dlq_consecutive_max=7,
 )
 
 
