@@ -52,9 +52,17 @@ class DeadLetters:
         self._workers: dict[int, asyncio.Task[None]] = {}
 
     def close(self) -> None:
-        """End without a word; what is queued already goes on by itself."""
+        """End the work; what is queued already goes on by itself."""
         for worker in self._workers.values():
             worker.cancel()
+        for requests in self._waiting.values():  # a worker that had not begun yet will never see them
+            _end(requests, self._closed())
+        self._waiting.clear()
+
+    def _closed(self) -> BrokerError:
+        if self._services.committer.fenced is not None:
+            return self._services.committer.fenced
+        return SinkNotFound(self._buffer.name) if self._buffer.deleted else Draining()
 
     # -- what is rejected
 
@@ -194,17 +202,14 @@ class DeadLetters:
         requests: list[Request] = []
         try:
             while requests := self._waiting.pop(partition, []):
-                try:
-                    await self._move_all(partition, requests)
-                except StoreFenced as failure:
-                    _end(requests, failure)
-                    return
+                await self._move_all(partition, requests)
                 for request in requests:
                     request.done.set_result(None)
+        except StoreFenced:
+            _log.error("dead letters were not moved sink=%s partition=%d", self._buffer.name, partition)
         finally:
             del self._workers[partition]
-            unheard = (*requests, *self._waiting.pop(partition, []))
-            _end(unheard, SinkNotFound(self._buffer.name) if self._buffer.deleted else Draining())
+            _end((*requests, *self._waiting.pop(partition, [])), self._closed())
 
     async def _move_all(self, partition: int, requests: list[Request]) -> None:
         appends: list[tuple[Append, list[Range]]] = []
