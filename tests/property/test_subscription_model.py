@@ -202,9 +202,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 5, 60]))
     def time_passes(self, seconds: int) -> None:
-        self.buffer.sweep()
-        self.clock.advance(seconds)
-        self.buffer.sweep()
+        async def passing() -> None:
+            self.buffer.sweep()
+            self.clock.advance(seconds)
+            self.buffer.sweep()
+
+        self.run(passing())
 
     @rule(kill=st.booleans())
     def start_again(self, *, kill: bool) -> None:

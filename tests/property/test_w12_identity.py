@@ -19,9 +19,9 @@ from holdfast.broker.core.errors import SinkFull
 from holdfast.broker.core.explain import Place, RecordState
 from holdfast.broker.core.lane import Answer, Outcome
 from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.core.writes import PutCursor
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.explaining import explained
@@ -61,7 +61,7 @@ class History:
         self.broker = begin(self.store, self.clock)
         chosen = SinkSettings(buffer_page_size=1, overflow=self.overflow, max_disk_cache=20, retry_backoff_min_us=1_000)
         buffer, _ = await self.broker.create("orders", chosen)
-        await self.broker.committer.write([PutCursor(buffer.record.id, "audit", 0, Cursor())])
+        await buffer.subscribing.create("audit", Position(At.EARLIEST), or_earliest=False)
         await self.reopen(self.broker.close(), self.store.reopen)
         for verb, who, at, count in steps:
             self.clock.advance(1.0)

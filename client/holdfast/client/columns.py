@@ -230,7 +230,7 @@ def _columns(run: Run) -> Columns:
     if run.event_times_us.nbytes not in {0, 8 * count} or len(run.headers) not in {0, count}:
         raise InvalidPage("a run's columns do not go together")
     return Columns(
-        _values(_numbers("I", run.value_lengths), bytes(run.values)),
+        _values(_numbers("I", run.value_lengths), run.values),
         _keys(_numbers("I", run.key_lengths), bytes(run.keys)) if run.key_lengths else None,
         [None if time == NO_EVENT_TIME else time for time in _numbers("q", run.event_times_us)]
         if run.event_times_us
@@ -239,12 +239,13 @@ def _columns(run: Run) -> Columns:
     )
 
 
-def _values(lengths: array[int], joined: bytes) -> list[bytes]:
-    if sum(lengths) != len(joined):
+def _values(lengths: array[int], column: memoryview) -> list[bytes]:
+    if sum(lengths) != column.nbytes:
         raise InvalidPage("a run's values are not as long as its lengths say")
     first = lengths[0] if lengths else 0
     if first and lengths.count(first) == len(lengths):  # one size: cut in C
-        return [value for (value,) in struct.iter_unpack(f"{first}s", joined)]
+        return [value for (value,) in struct.iter_unpack(f"{first}s", column)]
+    joined = bytes(column)
     return [joined[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
 
 

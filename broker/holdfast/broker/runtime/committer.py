@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,10 @@ GROW_BYTES: Final = 16 << 20
 """Under load a group waits until this much has come ..."""
 GROW_S: Final = 0.015
 """... but not longer than this."""
+GATHER_S: Final = 0.004
+"""Writes without pages, acks above all, are committed no more often than this: a stream of them shares its syncs."""
+DISK_LOOK_S: Final = 0.1
+"""How often the room on the disk is looked at while no pages are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,14 @@ class Committer:
         self._waiting_bytes_max = waiting_bytes_max
         self._disk_reserve_bytes = disk_reserve_bytes
         self._free_bytes = journal.free_bytes()
+        self._looked_at = self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
         self._lineups: dict[tuple[int, int], Lineup] = {}
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
         self._work = asyncio.Event()
+        self._appended = asyncio.Event()
+        """Set when a page comes."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
@@ -114,7 +122,8 @@ class Committer:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
 
     def look_at_disk(self) -> None:
-        """See how much room the device has left: after every batch, and once a second."""
+        """See how much room the device has left: after every batch with pages, and every ``DISK_LOOK_S`` at least."""
+        self._looked_at = self._clock.monotonic()
         self._free_bytes = self._journal.free_bytes()
 
     def append(self, lineup: Lineup, append: Append) -> None:
@@ -127,6 +136,7 @@ class Committer:
         size = len(append.page.body)
         lineup.size += size
         self.waiting_bytes += size
+        self._appended.set()
         self._wake()
 
     def write(self, writes: Sequence[Write]) -> asyncio.Future[None]:
@@ -152,6 +162,7 @@ class Committer:
             await self._work.wait()
             if last_size >= BULK_BYTES:
                 await self._grow()
+            await self._gather()
             group = cut(list(self._lineups.values()), self._next_number)
             controls, self._writes = self._writes, []
             served = {id(share.lineup) for share in group.shares}
@@ -176,6 +187,16 @@ class Committer:
             if self.waiting_bytes == before:
                 return
 
+    async def _gather(self) -> None:
+        """Let writes without pages gather, when some were committed just now; a page that comes ends it."""
+        left = self._committed_at + GATHER_S - self._clock.monotonic()
+        if left <= 0 or self.waiting_bytes:
+            return
+        self._appended.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._appended.wait()
+
     async def _commit(self, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]) -> None:
         writes = [*_latest([write for batch, _ in controls for write in batch]), *group.writes]
         began = self._clock.monotonic()
@@ -185,7 +206,9 @@ class Committer:
             self._fence(failure, group, controls)
             return
         self.groups += 1
-        self.look_at_disk()
+        self._committed_at = self._clock.monotonic()
+        if group.size or self._committed_at - self._looked_at > DISK_LOOK_S:
+            self.look_at_disk()
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
