@@ -12,12 +12,12 @@ from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.dead_letters import Filter, Reason
 from holdfast.broker.core.errors import InvalidPageToken, SinkFull, SinkNotFound, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
+from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.dead_letter_box import DeadLetterBox, Position
-from holdfast.broker.runtime.subscription import Subscription
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
@@ -38,8 +38,7 @@ async def dead_orders(
         settings = SinkSettings(buffer_page_size=4, partitions=partitions, dlq_ratio_max=1.0, max_attempts=1)
         buffer, _ = await broker.create("orders", settings)
         for name in others:
-            lanes = [Lane(Cursor(), settings) for _ in buffer.logs]
-            buffer.subscriptions[name] = Subscription(name, buffer, lanes, broker.services)
+            await buffer.subscribing.create(name, EARLIEST, or_earliest=False)
         for partition in range(partitions):
             published = [f"{partition}/{number}".encode() for number in range(dead)]
             await (await buffer.append(page(*published, partition=partition))).done
