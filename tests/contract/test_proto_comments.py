@@ -13,12 +13,21 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast.v1 import admin_service_pb2, buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2, subscription_pb2
+from holdfast.v1 import (
+    admin_service_pb2,
+    buffer_service_pb2,
+    dead_letter_service_pb2,
+    record_pb2,
+    sink_pb2,
+    sink_service_pb2,
+    subscription_pb2,
+)
 
 PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "holdfast" / "v1"
 FILES: Final = {
     "admin_service.proto": admin_service_pb2.DESCRIPTOR,
     "buffer_service.proto": buffer_service_pb2.DESCRIPTOR,
+    "dead_letter_service.proto": dead_letter_service_pb2.DESCRIPTOR,
     "record.proto": record_pb2.DESCRIPTOR,
     "sink.proto": sink_pb2.DESCRIPTOR,
     "sink_service.proto": sink_service_pb2.DESCRIPTOR,

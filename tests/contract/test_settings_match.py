@@ -36,6 +36,10 @@ OTHER: Final = SinkSettings(
     ordering=Ordering.RELAXED,
     resend_priority=-1,
     relaxed_failures_max=3,
+    max_attempts=5,
+    dlq=False,
+    dlq_ratio_max=0.25,
+    dlq_consecutive_max=7,
 )
 """Nothing in it is a default."""
 

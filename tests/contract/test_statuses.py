@@ -33,6 +33,7 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.InvalidNack: lambda: errors.InvalidNack("wrong", field="retry.delay"),
     errors.InvalidPull: lambda: errors.InvalidPull("wrong", field="request"),
     errors.InvalidInterval: lambda: errors.InvalidInterval("wrong", field="interval"),
+    errors.InvalidFilter: lambda: errors.InvalidFilter("wrong", field="filter.reason"),
     errors.InvalidPageToken: lambda: errors.InvalidPageToken("wrong", field="page_token"),
     errors.InvalidSubscriptionName: lambda: errors.InvalidSubscriptionName("a b"),
     errors.InvalidPosition: lambda: errors.InvalidPosition("wrong", field="to"),

@@ -56,9 +56,9 @@ def delivering(client: Client, sink: str, target: Target) -> Iterator[None]:
         assert not thread.is_alive()
 
 
-def impatient_sink(client: Client, *, partitions: int = 1) -> None:
+def impatient_sink(client: Client, *, partitions: int = 1, dlq: bool = True) -> None:
     """Create the sink ``orders`` with a short back-off."""
-    client.sinks.create("orders", partitions=partitions, retry_backoff_min_s=0.01, retry_backoff_max_s=0.1)
+    client.sinks.create("orders", partitions=partitions, retry_backoff_min_s=0.01, retry_backoff_max_s=0.1, dlq=dlq)
 
 
 def publish(client: Client, sink: str, count: int, *, partition: int = 0) -> list[bytes]:
@@ -179,7 +179,7 @@ def test_x6_a_slow_target_expires_nothing_as_long_as_it_answers_within_the_deadl
 
 
 def test_x6_a_slow_target_that_rejects_is_halved_to_the_end(client: Client) -> None:
-    client.sinks.create("orders", ack_deadline_s=1.0)
+    client.sinks.create("orders", ack_deadline_s=1.0, dlq=False)
     never = Event()
 
     def script(_: Request) -> Answer:
@@ -194,10 +194,37 @@ def test_x6_a_slow_target_that_rejects_is_halved_to_the_end(client: Client) -> N
     assert "offset 0: HTTP 400" in stats.reason
 
 
-def test_a_rejected_record_stops_the_sink_with_a_clear_reason_and_goes_on_after_the_cause_is_mended(
+def test_e12_a_rejected_record_becomes_a_dead_letter_and_arrives_when_the_cause_is_mended(client: Client) -> None:
+    impatient_sink(client)
+
+    def rule(request: Request) -> int:
+        return 422 if b"\n37\n" in b"\n" + request.body else 200
+
+    with (
+        serving(lambda request: Answer(rule(request))) as server,
+        delivering(client, "orders", HttpTarget(HttpSettings(url=server.url))),
+    ):
+        values = publish(client, "orders", 60)
+        wait_for(client, "orders", is_settled)
+        taken = received(server, rule)
+        [letter] = client.dead_letters.list("orders")
+        server.script = lambda _: Answer()
+        redriven = client.dead_letters.redrive("orders")
+        (stats,) = wait_for(client, "orders", has_acked(60))
+
+    assert sorted(taken) == sorted(set(values) - {values[37]})
+    assert (letter.record.value, letter.reason, letter.origin_offset) == (values[37], "REJECTED", 37)
+    assert letter.error.startswith("HTTP 422 ")
+    assert redriven == 1
+    assert (stats.acked, stats.dead_lettered, stats.pending) == (60, 1, 0)
+    assert server.requests[-1].body.split() == [values[37]]
+    assert list(client.dead_letters.list("orders")) == []
+
+
+def test_without_dead_letters_a_rejected_record_stops_the_sink_and_goes_on_after_the_cause_is_mended(
     client: Client,
 ) -> None:
-    impatient_sink(client)
+    impatient_sink(client, dlq=False)
 
     def rule(request: Request) -> int:
         return 422 if b"\n37\n" in b"\n" + request.body else 200

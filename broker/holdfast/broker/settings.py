@@ -50,6 +50,10 @@ class SinkDefaults(BaseModel):
     ordering: str = "STRICT"
     resend_priority: int = 0
     relaxed_failures_max: int = 10
+    max_attempts: int = 0
+    dlq: bool = True
+    dlq_ratio_max: float = 0.5
+    dlq_consecutive_max: int = 1_000
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""

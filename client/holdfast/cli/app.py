@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.bench import bench
+from holdfast.cli.dead_letters import dlq_app
 from holdfast.cli.deliver import deliver
 from holdfast.cli.demo_command import demo
 from holdfast.cli.explain import explain
@@ -59,6 +60,7 @@ app.command(rich_help_panel=RUN)(bench)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
 app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
 sink_app.command("seek")(seek_sink)
+app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)
 app.command(rich_help_panel=LOOK)(gaps)
 app.command(rich_help_panel=LOOK)(explain)

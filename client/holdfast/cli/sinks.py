@@ -100,12 +100,15 @@ def update(
 def delete(
     name: SinkName,
     force: Annotated[bool, typer.Option("--force", help="Also when it holds records that nobody has taken.")] = False,
+    dead_letters: Annotated[
+        bool, typer.Option("--dead-letters", help="Its dead letters too; else they stay as `SINK.dlq`.")
+    ] = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Remove a sink and all that it holds."""
     with connect(endpoint) as client:
-        client.sinks.delete(name, force=force)
+        client.sinks.delete(name, force=force, dead_letters=dead_letters)
     _done({"deleted": name}, f"deleted {name}", output)
 
 

@@ -8,6 +8,13 @@ from holdfast.client.client import (
 from holdfast.client.columns import (
     Columns,
 )
+from holdfast.client.dead_letter_values import (
+    DeadLetter,
+    DeadLetterReason,
+)
+from holdfast.client.dead_letters import (
+    DeadLetters,
+)
 from holdfast.client.delivery import (
     Delivery,
 )
@@ -32,6 +39,7 @@ from holdfast.client.errors import (
     HoldfastError,
     InvalidArgument,
     InvalidCredit,
+    InvalidFilter,
     InvalidInterval,
     InvalidNack,
     InvalidName,
@@ -159,6 +167,9 @@ __all__ = [
     "Columns",
     "ConsumerReplaced",
     "DataLoss",
+    "DeadLetter",
+    "DeadLetterReason",
+    "DeadLetters",
     "DeadlineExceeded",
     "DefaultSubscription",
     "DeliveredRecord",
@@ -178,6 +189,7 @@ __all__ = [
     "HoldfastError",
     "InvalidArgument",
     "InvalidCredit",
+    "InvalidFilter",
     "InvalidInterval",
     "InvalidNack",
     "InvalidName",

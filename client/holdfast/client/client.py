@@ -14,6 +14,7 @@ from typing import Self, Unpack
 
 from holdfast.client import convert
 from holdfast.client.channel import Channels, Unary, as_endpoints
+from holdfast.client.dead_letters import DeadLetters
 from holdfast.client.errors import BrokerDraining, HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
@@ -57,6 +58,7 @@ class Client:
         self._pulling = Pulling(self._channels)
         self.sinks = Sinks(self._channels)
         self.subscriptions = Subscriptions(self._channels)
+        self.dead_letters = DeadLetters(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | PageReplay] = set()

@@ -36,6 +36,10 @@ PLAIN: Final = (
     "retain_acked_bytes",
     "resend_priority",
     "relaxed_failures_max",
+    "max_attempts",
+    "dlq",
+    "dlq_ratio_max",
+    "dlq_consecutive_max",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -126,6 +130,10 @@ def sink(message: sink_pb2.Sink) -> Sink:
             ordering=ordering(settings.ordering),
             resend_priority=settings.resend_priority,
             relaxed_failures_max=settings.relaxed_failures_max,
+            max_attempts=settings.max_attempts,
+            dlq=settings.dlq,
+            dlq_ratio_max=settings.dlq_ratio_max,
+            dlq_consecutive_max=settings.dlq_consecutive_max,
         ),
         created_at=moment(message.created_at),
     )

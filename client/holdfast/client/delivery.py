@@ -201,7 +201,10 @@ class Delivery:
         return self._settle(Verb.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
 
     def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
-        """Say that the target will never take the record at ``offset``, or without it any of what is not settled."""
+        """Say that the target will never take the record at ``offset``, or without it any of what is not settled.
+
+        It goes to the sink's dead letters, and the records behind it go on.
+        """
         return self._settle(Verb.DEAD_LETTER, offset, None, reason=reason, wait=wait)
 
     def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:

@@ -4,7 +4,7 @@
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
-    │   ├── InvalidSubscriptionName, InvalidPosition
+    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter
     │   └── RecordTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists
@@ -155,6 +155,12 @@ class InvalidPosition(InvalidArgument):
     """A place in a sink is not named, or named twice over."""
 
     default_reason = "INVALID_POSITION"
+
+
+class InvalidFilter(InvalidArgument):
+    """A filter of dead letters selects what cannot be."""
+
+    default_reason = "INVALID_FILTER"
 
 
 class RecordTooLarge(InvalidArgument):

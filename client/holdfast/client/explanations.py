@@ -83,6 +83,15 @@ class WaitReason(StrEnum):
     BEHIND = "BEHIND"
     """The ``records_before``."""
 
+    PARKED = "PARKED"
+    """It failed, and has stepped aside for a time."""
+
+    DEAD_LETTER = "DEAD_LETTER"
+    """The batch that moves it to the dead-letter sink, or back from one."""
+
+    DEAD_LETTERS_FULL = "DEAD_LETTERS_FULL"
+    """Too many records are on their way to the dead-letter sink."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordFlight:

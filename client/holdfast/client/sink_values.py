@@ -76,6 +76,10 @@ class SinkOptions(TypedDict, total=False):
     ordering: Ordering | str
     resend_priority: int
     relaxed_failures_max: int
+    max_attempts: int
+    dlq: bool
+    dlq_ratio_max: float
+    dlq_consecutive_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,18 @@ class SinkSettings:
 
     relaxed_failures_max: int
     """In RELAXED order, deliveries that fail in a row until new records wait for a successful probe too."""
+
+    max_attempts: int
+    """Tries after which a record goes to the dead-letter sink; 0 is for ever."""
+
+    dlq: bool
+    """Records that a target will never take go to the dead-letter sink; else the sink pauses."""
+
+    dlq_ratio_max: float
+    """The sink pauses when more than this part of the last 1,000 records were dead letters."""
+
+    dlq_consecutive_max: int
+    """The sink pauses after so many dead letters in a row; 0 is no bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,14 +76,18 @@ class Sinks:
         response, _ = self._unary.call(lambda t: self._stub(name).UpdateSink(request, timeout=t))
         return sink(response.sink)
 
-    def delete(self, name: str, *, force: bool = False) -> None:
-        """Delete a sink and all that it holds; raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``."""
+    def delete(self, name: str, *, force: bool = False, dead_letters: bool = False) -> None:
+        """Delete a sink and all that it holds, ``dead_letters`` too if asked to; else they stay as `<name>.dlq`.
+
+        Raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``.
+        """
         tries = 0
 
         def attempt(timeout_s: float) -> object:
             nonlocal tries
             tries += 1
-            return self._stub(name).DeleteSink(pb.DeleteSinkRequest(name=name, force=force), timeout=timeout_s)
+            request = pb.DeleteSinkRequest(name=name, force=force, dead_letters=dead_letters)
+            return self._stub(name).DeleteSink(request, timeout=timeout_s)
 
         try:
             self._unary.call(attempt)

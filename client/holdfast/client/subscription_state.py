@@ -125,7 +125,7 @@ class SubscriptionState:
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
                 delivery.answer(to_send)
-                if verb in NACKS and not delivery.relaxed:
+                if verb is Verb.NACK and not delivery.relaxed:
                     ended = self._inbox.gave_back(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
                 elif verb in NACKS and not (delivery.left and delivery.left[-1][0] > to_send[0][0]):

@@ -2,7 +2,8 @@
 
 What the target took is acked before anything else is tried. Where it fails, the rest goes back from
 exactly that record on; in RELAXED order only the batch goes back, and the next one is tried. Where it
-rejects, the record at fault is found by halving. A delivery that was revoked is not sent any further.
+rejects, the record at fault is found by halving, and what is behind it goes on: in STRICT order once that record
+is among the dead letters. A delivery that was revoked is not sent any further.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.deliver.telemetry import Instruments
 
 _log = logging.getLogger("holdfast.deliver")
+_OUT_OF_THE_LINE = frozenset({"OK", "ALREADY_SETTLED"})
 
 
 class Courier:
@@ -84,8 +86,7 @@ class Courier:
                 case Reject():
                     rest = self._ack_front(delivery, part, outcome.delivered)
                     if outcome.exact or len(rest) == 1:
-                        self._give_up(delivery, rest, outcome)
-                        if not delivery.relaxed:
+                        if not self._give_up(delivery, rest, outcome):
                             return False
                         if len(rest) > 1:
                             parts.appendleft(rest.after(1))
@@ -124,11 +125,17 @@ class Courier:
         last = batch.last_offset if delivery.relaxed else None
         delivery.nack_from(batch.first_offset, last=last, delay_s=delay_s, reason=reason)
 
-    def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> None:
+    def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> bool:
+        """Say that the first record will never be taken; whether what is behind it may be sent now.
+
+        In STRICT order it may not before the record is out of the line for good: else it would come after those
+        behind it.
+        """
         reason = classify.shorten(outcome.reason)
         _log.error(
             "record rejected sink=%s partition=%d offset=%d reason=%r",
             *(self._sink, batch.partition, batch.first_offset, reason),
         )
         self._instruments.rejected(batch.partition)
-        delivery.dead_letter(reason, offset=batch.first_offset)
+        results = delivery.dead_letter(reason, offset=batch.first_offset, wait=not delivery.relaxed)
+        return delivery.relaxed or all(result.outcome in _OUT_OF_THE_LINE for result in results)

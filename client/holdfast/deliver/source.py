@@ -39,12 +39,20 @@ class SourceRecord(Protocol):
         """When the thing happened that it speaks of, as its writer said."""
 
 
+class SettledRange(Protocol):
+    """What became of an answer."""
+
+    @property
+    def outcome(self) -> str:
+        """`OK` when it is durable, `ALREADY_SETTLED`, or that it did not count."""
+
+
 class SourceDelivery(Protocol):
     """Records of one partition in rising order, each to be settled.
 
-    In STRICT order the records of the partition are void from there on after `nack_from` or `dead_letter`, in this
-    delivery and in all that were handed out before: they come again, or wait. Answers to void records count for
-    nothing. In RELAXED order only what was given back is void.
+    In STRICT order, after `nack_from` and after a `dead_letter` that was not taken, the records of the partition from
+    there on are void, in this delivery and in all that were handed out before: they come again, or wait. Answers to
+    void records count for nothing. In RELAXED order only what was given back is void.
     """
 
     @property
@@ -89,8 +97,8 @@ class SourceDelivery(Protocol):
     ) -> object:
         """Give back ``offset`` and all after it, or up to ``last``, not to come again before ``delay_s``."""
 
-    def dead_letter(self, reason: str, *, offset: int | None = None) -> object:
-        """Say that the target will never take ``offset``."""
+    def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> Sequence[SettledRange]:
+        """Say that the target will never take ``offset``; with ``wait`` return what became of it."""
 
 
 class Source(Protocol):

@@ -57,6 +57,9 @@ class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_REASON_NO_CREDIT: _ClassVar[WaitReason]
     WAIT_REASON_ANSWER: _ClassVar[WaitReason]
     WAIT_REASON_BEHIND: _ClassVar[WaitReason]
+    WAIT_REASON_PARKED: _ClassVar[WaitReason]
+    WAIT_REASON_DEAD_LETTER: _ClassVar[WaitReason]
+    WAIT_REASON_DEAD_LETTERS_FULL: _ClassVar[WaitReason]
 
 class DeliveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -106,6 +109,9 @@ WAIT_REASON_IN_FLIGHT_LIMIT: WaitReason
 WAIT_REASON_NO_CREDIT: WaitReason
 WAIT_REASON_ANSWER: WaitReason
 WAIT_REASON_BEHIND: WaitReason
+WAIT_REASON_PARKED: WaitReason
+WAIT_REASON_DEAD_LETTER: WaitReason
+WAIT_REASON_DEAD_LETTERS_FULL: WaitReason
 DELIVERY_STATE_UNSPECIFIED: DeliveryState
 DELIVERY_STATE_FLOWING: DeliveryState
 DELIVERY_STATE_BACKING_OFF: DeliveryState
@@ -177,12 +183,14 @@ class UpdateSinkResponse(_message.Message):
     def __init__(self, sink: _Optional[_Union[_sink_pb2.Sink, _Mapping]] = ...) -> None: ...
 
 class DeleteSinkRequest(_message.Message):
-    __slots__ = ("name", "force")
+    __slots__ = ("name", "force", "dead_letters")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     force: bool
-    def __init__(self, name: _Optional[str] = ..., force: bool = ...) -> None: ...
+    dead_letters: bool
+    def __init__(self, name: _Optional[str] = ..., force: bool = ..., dead_letters: bool = ...) -> None: ...
 
 class DeleteSinkResponse(_message.Message):
     __slots__ = ()

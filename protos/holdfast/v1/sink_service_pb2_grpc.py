@@ -169,7 +169,7 @@ class SinkServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSink(self, request, context):
-        """Deletes a sink and all that it holds, settled or not.
+        """Deletes a sink and all that it holds, settled or not; its dead letters only when asked to.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         - `FAILED_PRECONDITION` / `SINK_NOT_EMPTY`: unsettled records are left and `force` is not set.

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, FakeClock
 from holdfast.broker.runtime.consumer import Consumer, Credit
@@ -39,6 +40,7 @@ def begin(
         bounds=bounds,
         sink_defaults=sink_defaults,
         instruments=instruments,
+        records=PageCodec(),
     )
     broker.start()
     return broker

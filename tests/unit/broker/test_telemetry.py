@@ -264,7 +264,7 @@ async def test_neither_records_nor_reasons_in_somebody_s_words_get_out(seen: Obs
         await append(buffer, b"payload-4711", traceparent=TRACE.format(1, 1))
         subscription = buffer.subscription("")
         event = await taken(Hand(subscription))
-        subscription.reject(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], reason="secret-4712")
+        await subscription.reject(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], reason="secret-4712")
         await measure(broker, buffer)
         told = repr(seen.metrics()) + "".join(span.to_json() for span in seen.spans())
 

@@ -1,7 +1,7 @@
 """A subscription without a broker: partitions of records in memory, settled as a STRICT sink settles them.
 
-What is given back comes again at once, from that record on; a dead letter stops its partition. Every answer is written
-down, so that tests can compare.
+What is given back comes again at once, from that record on; a dead letter is settled, or voids what is behind it. Every
+answer is written down, so that tests can compare.
 """
 
 from __future__ import annotations
@@ -34,6 +34,13 @@ def records(count: int, *, first: int = 0, size: int = 4) -> list[MemoryRecord]:
     return [MemoryRecord(offset, b"%0*d" % (size, offset)) for offset in range(first, first + count)]
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryResult:
+    """What became of an answer."""
+
+    outcome: str
+
+
 @dataclass(slots=True, eq=False)
 class MemoryDelivery:
     """A delivery of a `MemorySource`, or of none."""
@@ -51,6 +58,7 @@ class MemoryDelivery:
     given_back: list[tuple[int, float | None, str]] = field(default_factory=list)
     given_back_last: list[int | None] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
+    takes_dead_letters: bool = True
     extended: int = 0
 
     def __iter__(self) -> Iterator[MemoryRecord]:
@@ -81,13 +89,17 @@ class MemoryDelivery:
         if self.source is not None:
             self.source.again(self.partition, offset)
 
-    def dead_letter(self, reason: str, *, offset: int | None = None) -> None:
+    def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[MemoryResult]:
         assert offset is not None
-        if not self.relaxed:
-            self.void_from = offset
+        assert wait is not self.relaxed
         self.dead.append((offset, reason))
+        if not self.takes_dead_letters:
+            if not self.relaxed:
+                self.void_from = offset
+            return [MemoryResult("STALE")]
         if self.source is not None:
-            self.source.stop_partition(self.partition, offset)
+            self.source.settled(self.partition, offset, offset)
+        return [MemoryResult("OK")]
 
 
 class MemorySource:

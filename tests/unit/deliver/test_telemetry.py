@@ -52,7 +52,8 @@ class Observed:
 
 
 def test_records_retries_rejects_and_gaps_are_counted() -> None:
-    answers: list[Outcome] = [Delivered(), Retry("away", delivered=1), Reject("no", delivered=2, exact=True)]
+    rejected = Reject("no", delivered=2, exact=True)
+    answers: list[Outcome] = [Delivered(), Retry("away", delivered=1), rejected, Delivered()]
     observed = Observed(lambda _: answers.pop(0))
 
     observed.courier.deliver(MemoryDelivery(records(8)))
@@ -60,8 +61,8 @@ def test_records_retries_rejects_and_gaps_are_counted() -> None:
     observed.courier.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
 
     assert observed.metrics() == {
-        "holdfast.deliver.duration": 3,
-        "holdfast.deliver.records": 4 + 1 + 2,
+        "holdfast.deliver.duration": 4,
+        "holdfast.deliver.records": 4 + 1 + 2 + 1,
         "holdfast.deliver.retries": 1,
         "holdfast.deliver.rejects": 1,
         "holdfast.deliver.gaps": 1,

@@ -4,7 +4,7 @@
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
-    │   └── InvalidSubscriptionName, InvalidPosition
+    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter
     ├── NotFound           SinkNotFound, SubscriptionNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription
     ├── Exhausted          try again after `retry_after_s`
@@ -164,6 +164,12 @@ class InvalidPosition(Invalid):
     """A place in a sink is not named, or named twice over."""
 
     reason = "INVALID_POSITION"
+
+
+class InvalidFilter(Invalid):
+    """A filter selects what cannot be."""
+
+    reason = "INVALID_FILTER"
 
 
 class SinkNotFound(BrokerError):

@@ -61,6 +61,9 @@ class Wait(IntEnum):
     NO_CREDIT = 14
     ANSWER = 15
     BEHIND = 16
+    PARKED = 17
+    DEAD_LETTER = 18
+    DEAD_LETTERS_FULL = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,9 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
     """Say all that is known of the record at ``offset``, for the subscription whose lane this is."""
     cursor = lane.cursor
     place = _place(log, offset, moment)
-    flight = lane.flight_at(offset) if not cursor.is_settled(offset) else None
+    flight = lane.flight_at(offset) if not lane.view.is_settled(offset) else None
     state = None if place is Place.NOT_ASSIGNED else _state(log, lane, subscription, offset)
-    before = sum(part.size for part in cursor.unsettled(Range(0, min(offset, log.next_offset))))
+    before = sum(part.size for part in lane.view.unsettled(Range(0, min(offset, log.next_offset))))
     return Explanation(
         offset=offset,
         next_offset=log.next_offset,
@@ -167,7 +170,7 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
         attempts=cursor.attempts_of(offset),
         delivered_before=offset < cursor.sent and place is not Place.NOT_ASSIGNED,
         delivery=lane.resend.state,
-        waiting=_waiting(lane, place, state, before, moment),
+        waiting=_waiting(lane, offset, place, state, before, moment),
         before=before,
         watermark=cursor.watermark,
     )
@@ -193,7 +196,8 @@ def _state(log: PartitionLog, lane: Lane, subscription: str, offset: int) -> Rec
     if offset < cursor.start:
         return RecordState.BEFORE_START
     if not cursor.is_settled(offset):
-        return RecordState.PENDING if lane.flight_at(offset) is None else RecordState.IN_FLIGHT
+        flies = lane.flight_at(offset) is not None and not lane.view.is_settled(offset)
+        return RecordState.IN_FLIGHT if flies else RecordState.PENDING
     gap, rejection = log.gap_at(offset), log.rejections.at(subscription, offset)
     if rejection is not None and rejection.whole:
         return RecordState.DROPPED
@@ -237,18 +241,22 @@ def _not_dropped(cursor: Cursor) -> RecordState:
 # -- what its delivery waits for
 
 
-def _waiting(lane: Lane, place: Place, state: RecordState | None, before: int, moment: Moment) -> Waiting:
+def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, before: int, moment: Moment) -> Waiting:
     if place is Place.NOT_ASSIGNED:
         return Waiting(Wait.RECORD)
     if state is RecordState.IN_FLIGHT:
         return Waiting(Wait.ANSWER, lane.deadline())
     if state is not RecordState.PENDING:
         return Waiting(Wait.NOTHING)
+    if lane.view.is_settled(offset):
+        return Waiting(Wait.DEAD_LETTER)
     if place is Place.AWAITING_COMMIT:
         return Waiting(Wait.COMMIT)
     return (
         _stopped(lane, moment)
-        or _held_back(lane, moment)
+        or _parked(lane, offset, moment)
+        or _held_back(lane, offset, moment)
+        or _at_a_bound(lane)
         or _without_credit(lane, moment)
         or Waiting(Wait.BEHIND if before else Wait.NOTHING)
     )
@@ -267,9 +275,11 @@ def _stopped(lane: Lane, moment: Moment) -> Waiting | None:
     return None
 
 
-def _held_back(lane: Lane, moment: Moment) -> Waiting | None:
-    """Whether the resend machine, or the ranges settled beyond the watermark, hold the partition back."""
+def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
+    """Whether the resend machine holds it back: in RELAXED order only what has stepped aside, or all when it stops."""
     resend, now = lane.resend, moment.now
+    if lane.relaxed and not lane.side.live_stopped and lane.side.parked.at(offset) is None:
+        return None
     if resend.state is State.BACKING_OFF and now < resend.until:
         return Waiting(Wait.BACKING_OFF, resend.until, resend.reason)
     if resend.state in {State.PROBING, State.BACKING_OFF} and lane.sent_since_failure:
@@ -279,7 +289,22 @@ def _held_back(lane: Lane, moment: Moment) -> Waiting | None:
             return Waiting(Wait.RESEND_INTERVAL)
         if now < resend.not_before:
             return Waiting(Wait.RESEND_INTERVAL, resend.not_before)
+    return None
+
+
+def _at_a_bound(lane: Lane) -> Waiting | None:
+    """Whether too much is settled out of order, or under way to another sink."""
+    if lane.waits_for_moving:
+        return Waiting(Wait.DEAD_LETTERS_FULL)
     return Waiting(Wait.ACK_HOLES_FULL) if lane.waits_for_holes else None
+
+
+def _parked(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
+    """Whether it has stepped aside, and is not due yet."""
+    aside = lane.side.parked.at(offset)
+    if aside is None or moment.now >= aside.not_before:
+        return None
+    return Waiting(Wait.PARKED, aside.not_before, lane.resend.reason)
 
 
 def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:

@@ -95,6 +95,10 @@ class Flights:
         """Where their pages begin."""
         return {flight.base for flight in self._flights}
 
+    def bases_in(self, within: Range) -> set[int]:
+        """Where those begin that a range touches."""
+        return {flight.base for flight in self._flights if flight.first < within.end and within.first < flight.end}
+
     def pages_from(self, first: int) -> int:
         """How many begin at an offset or above it."""
         return sum(flight.first >= first for flight in self._flights)

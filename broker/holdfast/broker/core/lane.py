@@ -15,12 +15,12 @@ from dataclasses import replace
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.answers import Answer, Outcome, Results, Revocation
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.outbound import HOLES_MAX, Outbound
+from holdfast.broker.core.outbound import HOLES_MAX, MOVING_MAX, Outbound
 from holdfast.broker.core.ranges import Range, RangeSet
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.told import Told
 
-__all__ = ["HOLES_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
+__all__ = ["HOLES_MAX", "MOVING_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
 
 
 class Lane(Outbound):
@@ -46,7 +46,8 @@ class Lane(Outbound):
         if end > self.cursor.watermark:
             whole = Range(self.cursor.watermark, end)
             self._told.settled_by_number(end)
-            self._apply(whole, Settlement.ACKED, now, next_offset)
+            for part in list(self.view.unsettled(whole)) if self.moving else [whole]:
+                self._apply(part, Settlement.ACKED, now, next_offset)
             self.position = max(self.position, end)
             results.append((Range(min(asked.first, end - 1), end), Outcome.OK))
         elif end >= asked.end:
@@ -101,7 +102,7 @@ class Lane(Outbound):
         while (deadline := self.deadline()) is not None and now >= deadline:
             flight = self._flights.longest_waiting() if self.relaxed else next(iter(self._flights))
             assert flight is not None, "a deadline runs"
-            late = next(self.cursor.unsettled(Range(flight.first, flight.end)))
+            late = next(self.view.unsettled(Range(flight.first, flight.end)))
             why = "the deadline passed without an answer"
             revocation = self._failed((Range(late.first, flight.end),), now, delay_s=None, random=random, reason=why)
         return revocation
@@ -122,19 +123,25 @@ class Lane(Outbound):
     # -- what happens to records meanwhile
 
     def drop(self, dropped: Range, now: float, next_offset: int) -> int:
-        """Records were dropped: those unsettled count as dropped. Returns how many."""
+        """Records were dropped: those unsettled count as dropped. Returns how many.
+
+        What another sink has queued already is not lost with its page.
+        """
         before = self.cursor.dropped
         lost = self.side.parked.remove(dropped)
         if lost and lost[0].first < self.position:
             self.position = lost[0].first  # back to where the gap is told; what lies behind it is not sent again
             self._told.lose(self.position)
-        self._apply(dropped, Settlement.DROPPED, now, next_offset, answered=False)
+        for part in list(sets.missing(self.moving.fixed, dropped)) if self.moving else [dropped]:
+            self._apply(part, Settlement.DROPPED, now, next_offset, answered=False)
+            self.moving.give_back(part)
         return self.cursor.dropped - before
 
     def seek(self, offset: int, next_offset: int) -> Revocation:
         """Close the account and open a new one at ``offset``; everything in flight is void."""
-        self._flights.void(0, self.cursor)
+        self._flights.void(0, self.view)
         self.side.clear()
+        self.moving.forget()
         self.revision += 1
         self._history.remember(self.revision, 0)
         self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
@@ -168,10 +175,71 @@ class Lane(Outbound):
             self.position = min(self.position, self.cursor.watermark)
             self._failed_from = self.cursor.watermark
             self.resend.backlog_end = self.cursor.sent
-        elif self.resend.waits and not self.cursor.is_settled(self._failed_from):
+        elif self.resend.waits and not self.view.is_settled(self._failed_from):
             self.side.parked.park(Range(self._failed_from, self._failed_from + 1), not_before=self.resend.named_until)
         self.side.rest()
         return revocation
+
+    # -- records that go to another sink
+
+    def judged(self, answer: Answer, asked: Range) -> Results:
+        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        return self._judged(answer, asked)
+
+    def exhausted(self) -> list[int]:
+        """Records that have failed `max_attempts` times and are not in flight: they are not to be sent again."""
+        most = self.settings.max_attempts
+        failed = [offset for offset, tries in self.view.attempts if tries >= most] if most else []
+        return [offset for offset in failed if self.idle_in(Range(offset, offset + 1))]
+
+    def skip(self, part: Range, now: float, next_offset: int) -> None:
+        """Unsettled records are passed over."""
+        self._apply(part, Settlement.SKIPPED, now, next_offset, answered=False)
+
+    def set_out(self, part: Range, now: float, next_offset: int, *, answered: bool) -> None:
+        """Unsettled records begin their way to another sink. ``answered``: the target has judged them."""
+        self._apply(part, None, now, next_offset, answered=answered)
+
+    def idle_in(self, within: Range) -> list[Range]:
+        """What of ``within`` is unsettled and nobody's: not in flight and not under way."""
+        return [
+            each for part in self.view.unsettled(within) for each, flying in self._flights.within(part) if not flying
+        ]
+
+    def moved(self, part: Range, how: Settlement) -> int:
+        """The batch that carries sealed records is durable: they are settled. Returns how many."""
+        records = 0
+        for found in self.moving.confirm(part, how):
+            self.cursor, fresh = self.cursor.settle(found, how)
+            records += fresh
+            self.side.parked.remove(found)
+        if self.relaxed:
+            self.side.rest()
+        self._note_told()
+        return records
+
+    def arrived_settled(self, part: Range) -> int:
+        """Records came that are not for this subscription: they are settled as skipped. Returns how many."""
+        records = 0
+        for found in self.moving.confirm_ahead(part):
+            self.cursor, fresh = self.cursor.settle(found, Settlement.SKIPPED)
+            records += fresh
+        return records
+
+    def give_back(
+        self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
+    ) -> Revocation | None:
+        """Records that were to go to another sink stay, and failed: as after a nack of them."""
+        back: RangeSet = ()
+        for part in parts:
+            for found in self.moving.give_back(part):
+                back = sets.add(back, found)
+                self.side.parked.remove(found)  # it lay in a page that was put back
+        if not back:
+            return None
+        if not self.relaxed:
+            self.position = min(self.position, back[0].first)
+        return self._failed(back, now, delay_s=delay_s, random=random, reason=reason)
 
     # -- inside
 
@@ -183,7 +251,7 @@ class Lane(Outbound):
             return self._revoke(self._failed_from)
         for part in failed:
             self.cursor = self.cursor.failed(part.first)
-            sent = self._flights.void_part(part, self.cursor)
+            sent = self._flights.void_part(part, self.view)
             self.side.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
         self.revision += 1
         return Revocation(failed[0].first, self.revision, to_be_told=False)
@@ -210,7 +278,7 @@ class Lane(Outbound):
         fresh = Range(asked.first, min(asked.end, stale))
         at = fresh.first
         if fresh.size > 0:
-            for part in self.cursor.unsettled(fresh):
+            for part in self.view.unsettled(fresh):
                 if part.first > at:
                     results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
                 for each, flight in self._flights.within(part):
@@ -230,12 +298,21 @@ class Lane(Outbound):
         unknown = sets.missing(tuple(parked), part)
         return sorted([(one, Outcome.STALE) for one in parked] + [(one, Outcome.UNKNOWN) for one in unknown])
 
-    def _apply(self, settled: Range, how: Settlement, now: float, next_offset: int, *, answered: bool = True) -> None:
-        before, head = self.cursor, self._flights.lowest_unsettled(self.cursor)
-        flights = self._flights.settle(settled, self.cursor, answered=answered)
+    def _apply(
+        self, settled: Range, how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
+    ) -> None:
+        """Records are settled, or (``how`` is None) begin their way to another sink."""
+        before, head = self.view, self._flights.lowest_unsettled(self.view)
+        if how is None:
+            self.moving.bases |= self._flights.bases_in(settled)
+        flights = self._flights.settle(settled, before, answered=answered and how is not None)
         self.side.parked.remove(settled)
-        self.cursor, fresh = self.cursor.settle(settled, how)
-        if self._flights and self._flights.lowest_unsettled(self.cursor) != head:
+        if how is None:
+            self.moving.hold(settled)
+            fresh = settled.size
+        else:
+            self.cursor, fresh = self.cursor.settle(settled, how)
+        if self._flights and self._flights.lowest_unsettled(self.view) != head:
             self._deadline_base = now
         for flight in flights if self.relaxed else ():
             if flight.unsettled and settled.first <= next(before.unsettled(Range(flight.first, flight.end))).first:
@@ -244,9 +321,13 @@ class Lane(Outbound):
             if fresh and self.relaxed:
                 self.side.settled(flights, now)
             elif fresh and settled.end > self._failed_from:
-                self.resend.settled(now, watermark=self.cursor.watermark, next_offset=next_offset)
-            told = min(self.cursor.watermark, self.position, self._told.answered(settled.end, flights))
-            if told > self.cursor.told:
-                self.cursor = replace(self.cursor, told=told)
+                self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
+            self._told.answered(settled.end, flights)
+            self._note_told()
         if self.relaxed:
             self.side.rest()
+
+    def _note_told(self) -> None:
+        told = min(self.cursor.watermark, self.position, self._told.heard)
+        if told > self.cursor.told:
+            self.cursor = replace(self.cursor, told=told)

@@ -1,7 +1,7 @@
 """What of one partition goes out to its owner, and when: the sending half of a lane.
 
 Two sources feed it: the log from the position on, and in RELAXED order what has stepped aside (see `sidelane`). What
-is not settled below the position is then in flight or parked, never both.
+is not settled below the position is then in flight, parked or on its way to another sink, never two of these.
 Times are seconds on a monotonic clock and are passed in.
 """
 
@@ -15,6 +15,7 @@ from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.answers import History
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.flights import Flight, Flights, InFlight
+from holdfast.broker.core.moving import Moving
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import Resend
 from holdfast.broker.core.settings import Ordering, SinkSettings
@@ -26,6 +27,8 @@ HOLES_MAX: Final = 4096
 
 It is passed by no more than what was in flight when it was reached.
 """
+MOVING_MAX: Final = 65_536
+"""Records on their way to another sink; at the bound nothing is sent until some have arrived."""
 
 
 class Outbound:
@@ -51,6 +54,18 @@ class Outbound:
         self._deadline_base = 0.0
         self.held = False
         """Nothing is sent: a purge is under way."""
+        self.moving = Moving()
+        """What is on its way to another sink."""
+
+    @property
+    def view(self) -> Cursor:
+        """The cursor as deliveries see it: what is on its way to another sink is nobody's any more."""
+        return self.moving.over(self.cursor) if self.moving else self.cursor
+
+    @property
+    def stored(self) -> Cursor:
+        """The cursor as it is written now."""
+        return self.moving.stored(self.cursor) if self.moving else self.cursor
 
     # -- ownership
 
@@ -68,12 +83,12 @@ class Outbound:
 
         What has stepped aside stays aside for the next owner; in RELAXED order the head's page joins it.
         """
-        head = self._flights.lowest_unsettled(self.cursor)
+        head = self._flights.lowest_unsettled(self.view)
         if failed and head is not None:
             self.cursor = self.cursor.failed(head)
             if self.relaxed:
                 page = Range(head, next(iter(self._flights)).end)
-                self._flights.void_part(page, self.cursor)
+                self._flights.void_part(page, self.view)
                 self.side.parked.park(page, not_before=0.0)
         self._void(0)
         self.owner = None
@@ -92,8 +107,8 @@ class Outbound:
 
     @property
     def records_in_flight(self) -> int:
-        """Records in flight that are not settled."""
-        return self._flights.records
+        """Records in flight that are not settled, and those on their way to another sink."""
+        return self._flights.records + self.moving.records
 
     @property
     def idle(self) -> bool:
@@ -101,29 +116,34 @@ class Outbound:
         return not self._flights
 
     def pages_in_flight(self) -> set[int]:
-        """Base offsets of the pages in flight."""
-        return self._flights.bases()
+        """Base offsets of the pages in flight, or with records on their way to another sink."""
+        return self._flights.bases() | self.moving.bases
 
     @property
     def holes(self) -> int:
         """Ranges settled beyond the watermark, and ranges parked: what ``HOLES_MAX`` bounds."""
-        return len(self.cursor.beyond) + len(self.side.parked)
+        return len(self.view.beyond) + len(self.side.parked)
 
     @property
     def waits_for_holes(self) -> bool:
         """The budget of holes is used up: nothing new is sent until some are closed."""
-        return self.holes >= HOLES_MAX and bool(self._flights or self.side.parked)
+        return self.holes >= HOLES_MAX and bool(self._flights or self.side.parked or self.moving)
+
+    @property
+    def waits_for_moving(self) -> bool:
+        """Too many records are on their way to another sink: nothing is sent until some have arrived."""
+        return bool(self.moving) and self.moving.records >= MOVING_MAX
 
     def order(self, now: float) -> tuple[Kind, ...]:
         """Which lane is to be asked first for something to send, and which then."""
-        return () if self.held else self.side.order(now, self.position)
+        return () if self.held or self.waits_for_moving else self.side.order(now, self.position)
 
     def pages_allowed(self, now: float) -> int | None:
         """How many pages of the live lane may be sent now; None is no bound but the credit.
 
         A probe need not wait for answers to what was sent before the failure, nor do these say anything about it.
         """
-        if self.held or self.waits_for_holes:
+        if self.held or self.waits_for_holes or self.waits_for_moving:
             return 0
         if self.relaxed:
             return self.side.live_allowed(now)
@@ -139,8 +159,8 @@ class Outbound:
         return self._flights.at(offset)
 
     def wanted(self, within: Range) -> Iterator[Range]:
-        """The parts of a range that the live lane has to send: not settled, not parked, not in flight."""
-        for part in self.cursor.unsettled(within):
+        """The parts of a range that the live lane has to send: not settled, parked, in flight or under way."""
+        for part in self.view.unsettled(within):
             away = self.side.parked.within(part) + [found for found, flight in self._flights.within(part) if flight]
             yield from sets.missing(tuple(sorted(away)), part)
 
@@ -179,7 +199,7 @@ class Outbound:
     ) -> list[Range]:
         """Put what of a page is parked and due in flight again; as ``send``."""
         due = self.side.parked.due_within(Range(base, end), now)
-        ranges = [found for part in due for found in self.cursor.unsettled(part)]
+        ranges = [found for part in due for found in self.view.unsettled(part)]
         if records_max is not None:
             ranges, end = _first_of(ranges, records_max, end)
         for part in due:
@@ -195,7 +215,7 @@ class Outbound:
             self._flights.sent += 1
         page.sent_at = now
         page.since, page.revision, page.number = now if self.relaxed else None, self.revision, self._flights.sent
-        for flight in _runs(page, ranges, self.cursor):
+        for flight in _runs(page, ranges, self.view):
             self._flights.add(flight)
         sent = self.cursor.sent
         self.redelivered += sum(min(r.end, sent) - r.first for r in ranges if r.first < sent)
@@ -220,7 +240,7 @@ class Outbound:
                     self.side.parked.put_back(Range(max(first, flight.first), flight.end))
                 else:
                     begin = min(begin, max(first, flight.first))
-        self._flights.void(first, self.cursor)
+        self._flights.void(first, self.view)
         return begin
 
 

@@ -95,6 +95,11 @@ class Parked:
         low, high = self._touched(part)
         return [Range(max(one.first, part.first), min(one.end, part.end)) for one in self._asides[low:high]]
 
+    def at(self, offset: int) -> Aside | None:
+        """The range that an offset is in."""
+        low, high = self._touched(Range(offset, offset + 1))
+        return self._asides[low] if low < high else None
+
     def _touched(self, part: Range) -> tuple[int, int]:
         low = bisect_right(self._asides, part.first, key=lambda one: one.end)
         return low, max(low, bisect_left(self._asides, part.end, key=lambda one: one.first))

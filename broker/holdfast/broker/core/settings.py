@@ -59,6 +59,10 @@ class SinkSettings:
     ordering: int = Ordering.STRICT
     resend_priority: int = 0
     relaxed_failures_max: int = 10
+    max_attempts: int = 0
+    dlq: bool = True
+    dlq_ratio_max: float = 0.5
+    dlq_consecutive_max: int = 1_000
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -131,6 +135,9 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
     "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
     "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),
+    "max_attempts": (0, 1_000_000, "0 (for ever) to 1,000,000"),
+    "dlq_ratio_max": (0.0, 1.0, "0 to 1"),
+    "dlq_consecutive_max": (0, 1_000_000_000, "0 (no bound) to 1,000,000,000 records"),
 }
 
 _ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}

@@ -38,6 +38,11 @@ class Told:
         """Everything from ``offset`` on comes again."""
         self._answered_end = min(self._answered_end, offset)
 
+    @property
+    def heard(self) -> int:
+        """Up to where all gaps were heard."""
+        return self._answered_end
+
     def settled_by_number(self, end: int) -> None:
         """Whoever settles all up to ``end`` by number has heard of what is missing there."""
         if self._unheard is not None and self._unheard[0] < end:

@@ -15,7 +15,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES: Final = {
     RecordState.PENDING: "{name} has still to settle it",
     RecordState.ACKED: "{name} acked it",
-    RecordState.DEAD_LETTERED: "{name} moved it to the dead letters",
+    RecordState.DEAD_LETTERED: "{name} moved it to the dead letters, which `holdfast dlq list` shows",
     RecordState.DROPPED: "{name} had not settled it and counts it as dropped",
     RecordState.SKIPPED: "{name} passed over it by a seek",
     RecordState.SETTLED: "{name} settled it, how is no longer known",
@@ -35,6 +35,9 @@ _WAITS: Final = {
     Wait.IN_FLIGHT_LIMIT: "In flight is as much as the sink's in_flight_bytes_max allows: {detail}.",
     Wait.NO_CREDIT: "The consumer has used up its credit: {detail}.",
     Wait.ANSWER: "Its answer is due at {until}.",
+    Wait.PARKED: "It has stepped aside until {until}; the last failure was: {detail}.",
+    Wait.DEAD_LETTER: "It is on its way to another sink, and settled there when the batch that moves it is on disk.",
+    Wait.DEAD_LETTERS_FULL: "Too many records are on their way to the dead letters: these have to arrive.",
     Wait.BEHIND: "It comes behind {before} others.",
     Wait.NOTHING: "It goes out next.",
 }

@@ -57,7 +57,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
 
     async def DeleteSink(self, request: pb.DeleteSinkRequest, context: Any) -> pb.DeleteSinkResponse:
         self._broker.check_serving()
-        await self._broker.delete(request.name, force=request.force)
+        await self._broker.delete(request.name, force=request.force, dead_letters=request.dead_letters)
         return pb.DeleteSinkResponse()
 
     async def PauseSink(self, request: pb.PauseSinkRequest, context: Any) -> pb.PauseSinkResponse:

@@ -38,6 +38,10 @@ _PLAIN: Final = (
     "retain_acked_bytes",
     "resend_priority",
     "relaxed_failures_max",
+    "max_attempts",
+    "dlq",
+    "dlq_ratio_max",
+    "dlq_consecutive_max",
 )
 PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow", "ordering")
 """Every setting that the wire names; the same as the core's, by a test."""

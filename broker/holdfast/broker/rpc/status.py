@@ -33,6 +33,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.InvalidPageToken: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidSubscriptionName: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidPosition: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.InvalidFilter: grpc.StatusCode.INVALID_ARGUMENT,
     errors.SinkNotFound: grpc.StatusCode.NOT_FOUND,
     errors.SubscriptionNotFound: grpc.StatusCode.NOT_FOUND,
     errors.SinkExists: grpc.StatusCode.ALREADY_EXISTS,

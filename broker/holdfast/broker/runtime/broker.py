@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.dead_letters import RecordCodec, dead_letter_settings, dead_letter_sink_name
 from holdfast.broker.core.errors import (
     Draining,
     SinkExists,
@@ -118,6 +119,7 @@ class Broker:
         measure_memory: Callable[[], Sequence[Reading]] = list,
         on_memory: Callable[[], None] = lambda: None,
         ballast: BallastKeeper | None = None,
+        records: RecordCodec,
     ) -> None:
         """``on_memory`` is called when memory was given up, to give it back to the system."""
         self.bounds = bounds or Bounds()
@@ -165,6 +167,8 @@ class Broker:
             found.start_count,
             self.quota,
             self.memory,
+            records,
+            self.dead_letter_sink,
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
@@ -280,6 +284,11 @@ class Broker:
                 raise SinkExists(name, existing.settings.differences(settings))
             await asyncio.shield(existing.created)
             return existing, False
+        buffer = self._make(name, settings)
+        await asyncio.shield(buffer.created)
+        return buffer, True
+
+    def _make(self, name: str, settings: SinkSettings) -> Buffer:
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
         self._check_partitions(settings.partitions)
@@ -288,9 +297,8 @@ class Broker:
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
         self._add(buffer, {})
         buffer.created = self.committer.write([PutSink(record, fresh=True)])
-        await asyncio.shield(buffer.created)
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
-        return buffer, True
+        return buffer
 
     def _check_partitions(self, more: int) -> None:
         if sum(len(buffer.logs) for buffer in self.sinks.values()) + more > self.bounds.partitions:
@@ -309,17 +317,33 @@ class Broker:
             _log.info("partitions were added sink=%s partitions=%d", name, settings.partitions)
         return buffer
 
-    async def delete(self, name: str, *, force: bool) -> None:
-        """Delete a sink with all that it holds."""
-        buffer = self.sink(name)
-        if buffer.pending and not force:
-            raise SinkNotEmpty(name, buffer.pending)
-        del self.sinks[name]
-        del self.writers[name]
+    def dead_letter_sink(self, origin: Buffer) -> Buffer:
+        """The dead-letter sink of a sink, made on first use: its creation goes with the next batch."""
+        name = dead_letter_sink_name(origin.name)
+        found = self.sinks.get(name)
+        if found is None:
+            found = self._make(name, dead_letter_settings(origin.settings, self.sink_defaults))
+        return found
+
+    async def delete(self, name: str, *, force: bool, dead_letters: bool = False) -> None:
+        """Delete a sink with all that it holds. Its dead-letter sink stays, unless it is to go too."""
+        buffers = [self.sink(name)]
+        if dead_letters and (found := self.sinks.get(dead_letter_sink_name(name))) is not None:
+            buffers.append(found)
+        for buffer in buffers:
+            if buffer.pending and not force:
+                raise SinkNotEmpty(buffer.name, buffer.pending)
+        deletions = [self._begin_deletion(buffer) for buffer in buffers]
+        for deletion in deletions:
+            await asyncio.shield(deletion)  # whoever asked may go away: what was begun is brought to its end
+
+    def _begin_deletion(self, buffer: Buffer) -> asyncio.Future[None]:
+        del self.sinks[buffer.name]
+        del self.writers[buffer.name]
         deletion = asyncio.ensure_future(self._finish(buffer))
         self._deletions.add(deletion)
         deletion.add_done_callback(self._deleted)
-        await asyncio.shield(deletion)  # whoever asked may go away: what was begun is brought to its end
+        return deletion
 
     async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()

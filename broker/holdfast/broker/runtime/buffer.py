@@ -14,7 +14,8 @@ from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.errors import SinkNotFound, StoreFenced, SubscriptionNotFound
+from holdfast.broker.core.dead_letters import RecordCodec, is_dead_letter_sink
+from holdfast.broker.core.errors import InvalidName, SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.limits import Wait, admit, excess
 from holdfast.broker.core.log import PartitionLog
@@ -41,7 +42,7 @@ from holdfast.broker.core.writes import (
 from holdfast.broker.runtime.clock import AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.drop_log import DropLog
-from holdfast.broker.runtime.group import Append, Lineup
+from holdfast.broker.runtime.group import Append, Companion, Lineup
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard
 from holdfast.broker.runtime.pages import Pages
@@ -68,6 +69,9 @@ class Services:
     start_count: int
     quota: Quota
     memory: MemoryGuard
+    records: RecordCodec
+    dead_letter_sink: Callable[[Buffer], Buffer]
+    """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
 
 
 class Buffer:
@@ -235,16 +239,29 @@ class Buffer:
         ``slot_at`` makes what the writer is remembered by, given the first offset. ``check`` raises when the
         append is no longer wanted after it had to wait.
         """
+        self._refuse_dead_letters()
         async with self._admission:
             await self._make_room(page.record_count, len(page.body))
             check()
             return self._queue(page, slot_at)
 
+    async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
+        """Admit a page of ours and queue it together with what belongs to it, after a last ``check``."""
+        async with self._admission:
+            await self._make_room(page.record_count, len(page.body))
+            check()
+            return self._queue(page, None, companion)
+
     async def append_all(self, pages: Sequence[Incoming]) -> list[Append]:
         """Admit checked pages together, all or none, and queue them in their order."""
+        self._refuse_dead_letters()
         async with self._admission:
             await self._make_room(sum(page.record_count for page in pages), sum(len(page.body) for page in pages))
             return [self._queue(page, None) for page in pages]
+
+    def _refuse_dead_letters(self) -> None:
+        if is_dead_letter_sink(self.name):
+            raise InvalidName(f"{self.name!r} holds dead letters: only the broker writes to it", field="sink")
 
     async def _make_room(self, records: int, size: int) -> None:
         while True:
@@ -285,7 +302,9 @@ class Buffer:
             found |= subscription.bases_in_flight(partition)
         return found
 
-    def _queue(self, page: Incoming, slot_at: Callable[[int], PutSlot] | None) -> Append:
+    def _queue(
+        self, page: Incoming, slot_at: Callable[[int], PutSlot] | None, companion: Companion | None = None
+    ) -> Append:
         log = self.logs[page.partition]
         first = log.reserve(page.record_count, len(page.body))
         self._services.quota.take(len(page.body))
@@ -297,6 +316,7 @@ class Buffer:
             slot=slot_at(first) if slot_at is not None else None,
             page_records=self.settings.buffer_page_size,
             done=asyncio.get_running_loop().create_future(),
+            companion=companion,
         )
         self._services.committer.append(self._lineups[page.partition], append)
         return append

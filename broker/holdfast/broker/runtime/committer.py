@@ -215,6 +215,9 @@ class Committer:
         for share in group.shares:
             self.waiting_bytes -= share.size
             share.lineup.log.confirm(share.tail, share.entries, share.size)
+            for append in share.appends:
+                if append.companion is not None:
+                    append.companion.committed()
         for _, done in controls:
             if not done.done():
                 done.set_result(None)

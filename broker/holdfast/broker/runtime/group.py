@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 from holdfast.broker.core.log import PartitionLog, Tail
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, TRACES_MAX, Body, Encoding, Entry, Incoming, Part
@@ -26,6 +26,16 @@ QUANTUM_BYTES: Final = 4 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
 """Appends that are joined into one page: each keeps its own place in the entry."""
+
+
+class Companion(Protocol):
+    """Writes that belong to a page and are made when its group is cut, as everything stands then. On the loop."""
+
+    def cut(self, first: int) -> Sequence[Write]:
+        """The page goes with this group, from offset ``first`` on; its writes come after all others of the batch."""
+
+    def committed(self) -> None:
+        """The batch is durable, and the page is confirmed; nobody was told yet."""
 
 
 @dataclass(slots=True)
@@ -45,6 +55,8 @@ class Append:
     """Bound in records for a page that is made by joining."""
 
     done: asyncio.Future[None]
+    companion: Companion | None = None
+    """What else becomes durable with the page, and not before or without it."""
 
 
 @dataclass(slots=True)
@@ -147,6 +159,9 @@ def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:
     share.tail = tail
     group.writes.append(PutTail(lineup.sink, lineup.log.number, tail))
     group.writes.extend(append.slot for append in share.appends if append.slot is not None)
+    for append in share.appends:
+        if append.companion is not None:
+            group.writes.extend(append.companion.cut(append.first))
 
 
 def _parts(run: list[Append]) -> tuple[Part, ...]:

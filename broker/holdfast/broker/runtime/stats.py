@@ -133,7 +133,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
         lifetime=subscription.totals_of(partition).with_open(cursor),
         holes=lane.holes,
         parked_ranges=len(lane.side.parked),
-        parked_records=lane.side.parked.records(cursor),
+        parked_records=lane.side.parked.records(lane.view),
         waits_for_holes=lane.waits_for_holes,
         live_stopped=lane.side.live_stopped,
     )

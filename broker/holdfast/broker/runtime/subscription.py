@@ -23,6 +23,7 @@ from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, PutTotals, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
+from holdfast.broker.runtime.dead_letters import DeadLetters
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
 from holdfast.broker.runtime.expiry import expire_upcoming
 from holdfast.broker.runtime.pages import EntryReader
@@ -56,6 +57,7 @@ class Subscription:
         """Nothing of it is stored any more."""
         self._totals: dict[int, Totals] = {}
         """Of closed accounts, by partition."""
+        self.dead_letters = DeadLetters(self, buffer, services)
 
     # -- what consumers and answers ask
 
@@ -149,6 +151,7 @@ class Subscription:
         """End without a word to the consumers; their streams are ended by who serves them."""
         for consumer in list(self.consumers.values()):
             self.leave(consumer)
+        self.dead_letters.close()
 
     def _end(self, consumer: Consumer, why: Exception) -> None:
         consumer.closed = why
@@ -163,6 +166,7 @@ class Subscription:
                 if failed:
                     self.save(partition)
                     self._services.instruments.failed(self._buffer.name, self.name, "disconnect")
+                    self.dead_letters.look_for_exhausted(partition, "the consumer left without an answer")
                 self._moving.pop(partition, None)
 
     def _balance(self) -> None:
@@ -225,6 +229,7 @@ class Subscription:
                     self.save(partition)
                     self._revoked(partition, revocation)
                     self._services.instruments.failed(self._buffer.name, self.name, "deadline")
+                    self.dead_letters.look_for_exhausted(partition, "the deadline passed without an answer")
         overdue = [partition for partition, until in self._moving.items() if now >= until]
         for partition in overdue:
             lane = self.lanes[partition]
@@ -232,6 +237,7 @@ class Subscription:
             lane.release(failed=True)
             self.save(partition)
             self._services.instruments.failed(self._buffer.name, self.name, "deadline")
+            self.dead_letters.look_for_exhausted(partition, "the deadline passed without an answer")
             if previous is not None:
                 self._tell_assignment(previous)
         if overdue or any(self.lanes[p].idle for p in self._moving):
@@ -262,7 +268,8 @@ class Subscription:
             results += [(partition, part, outcome) for part, outcome in found]
         settled = lane.cursor.acked - before
         if settled:
-            self._settled(partition, "acked", settled)
+            self.count_settled(partition, "acked", settled)
+            self.dead_letters.breaker.acked(settled)
             age_now_us = self._services.age.now_us()
             seconds = [(age_now_us - age_us) / SECOND_US for age_us in lane.take_settled_ages()]
             self._services.instruments.resided(self._buffer.name, self.name, seconds)
@@ -276,8 +283,16 @@ class Subscription:
         return self._nack(partition, answer, ranges, delay_s=delay_s, reason=reason or "nack")
 
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
-        """The target will never take these records: the sink stops, and they stay pending."""
+        """The target will never take these records: they go to the dead-letter sink.
+
+        Without one the sink stops, and they stay pending; in a dead-letter sink they are delivered again.
+        """
         lane = self.lane(partition)
+        if self.dead_letters.at_the_end:
+            return self._nack(partition, answer, ranges, delay_s=None, reason=reason)
+        if self.dead_letters.enabled:
+            self._heard(lane, answer.owner_epoch)
+            return self.dead_letters.reject(partition, answer, ranges, reason)
         before = lane.revision
         done = self._nack(partition, answer, ranges, delay_s=0.0, reason=reason)
         if lane.revision != before:
@@ -307,7 +322,7 @@ class Subscription:
         answered = self._answered(
             partition, results, changed=True, writes=[*writes, PutHead(sink, partition, log.head)]
         )
-        self._settled(partition, "dropped", sum(part.size for part in dropped))
+        self.count_settled(partition, "dropped", sum(part.size for part in dropped))
         self._buffer.told_when_durable(partition, DropReason.REJECTED_BY_TARGET, dropped, self._saves[partition])
         self._buffer.trim_soon(partition)
         return answered
@@ -324,23 +339,41 @@ class Subscription:
             self._services.instruments.failed(self._buffer.name, self.name, "nack")
             self._revoked(partition, revocation)
         results = tuple((partition, part, outcome) for part, outcome in found)
-        return self._answered(partition, results, changed=revocation is not None)
+        answered = self._answered(partition, results, changed=revocation is not None)
+        if revocation is not None:
+            self.dead_letters.look_for_exhausted(partition, reason)
+        return answered
 
-    async def _wait(self, results: Results, written: asyncio.Future[None]) -> Results:
-        await written
-        return results
+    async def _wait(self, partition: int, results: Results, written: asyncio.Future[None] | None) -> Results:
+        if written is not None:
+            await written
+        return await self.dead_letters.join(partition, results)
 
     def _answered(
         self, partition: int, results: Results, *, changed: bool, writes: Sequence[Write] = ()
     ) -> Awaitable[Results]:
         if self.moving(partition) and self.lanes[partition].idle:
             self._balance()
-        if not changed:
-            done: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-            done.set_result(results)
-            return done
+        if changed:
+            self.wake(partition)
+            return asyncio.ensure_future(self._wait(partition, results, self.save(partition, writes)))
+        if self.lanes[partition].moving:
+            return asyncio.ensure_future(self._wait(partition, results, None))
+        done: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        done.set_result(results)
+        return done
+
+    def touched(self, partition: int) -> None:
+        """Something is no longer in flight: there may be room for more, or for another owner."""
+        if self.moving(partition) and self.lanes[partition].idle:
+            self._balance()
         self.wake(partition)
-        return asyncio.ensure_future(self._wait(results, self.save(partition, writes)))
+
+    def revoke(self, partition: int, revocation: Revocation) -> None:
+        """Records that were answered are given out again."""
+        self.save(partition)
+        self._revoked(partition, revocation)
+        self._services.instruments.failed(self._buffer.name, self.name, "nack")
 
     def extend(self, partition: int, owner_epoch: int, ranges: Sequence[Range] = ()) -> bool:
         """Start the running deadline of a partition anew; in RELAXED order those of ``ranges``, or without any all."""
@@ -367,9 +400,13 @@ class Subscription:
         What is in flight is void and its late answers settle nothing.
         """
         lane, log = self.lanes[partition], self.log(partition)
-        end = log.tail.next_offset
-        self._settled(partition, "skipped", lane.cursor.pending(end))
-        totals = self._totals[partition] = self.totals_of(partition).closed(lane.cursor, end)
+        end, cursor = log.tail.next_offset, lane.cursor
+        gone = Settlement.ACKED if self.dead_letters.at_the_end else Settlement.DEAD_LETTERED
+        for part in lane.moving.fixed:  # nobody can hold these back any more
+            cursor, records = cursor.settle(part, gone)
+            self.count_settled(partition, gone.value, records)
+        self.count_settled(partition, "skipped", cursor.pending(end))
+        totals = self._totals[partition] = self.totals_of(partition).closed(cursor, end)
         revocation = lane.seek(offset, end)
         for gap in log.gaps:
             if gap.end > offset:
@@ -401,13 +438,14 @@ class Subscription:
         for consumer in list(self.consumers.values()):
             del self.consumers[consumer.id]
             self._end(consumer, why)
+        self.dead_letters.close()
 
     def drop(self, partition: int, dropped: Range, now: float) -> None:
         """Records were dropped from the sink."""
         records = self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
-        self._settled(partition, "dropped", records)
+        self.count_settled(partition, "dropped", records)
 
-    def _settled(self, partition: int, outcome: str, records: int) -> None:
+    def count_settled(self, partition: int, outcome: str, records: int) -> None:
         if records:
             self._services.instruments.settled(self._buffer.name, self.name, partition, outcome, records)
 
@@ -439,6 +477,7 @@ class Subscription:
 
     def resume(self) -> None:
         """Go on where it was."""
+        self.dead_letters.breaker.close()
         for partition, lane in enumerate(self.lanes):
             lane.resend.resume()
             self.wake(partition)
@@ -483,7 +522,7 @@ class Subscription:
         return PutCursor(self._buffer.record.id, self.name, partition, self._cursor(partition))
 
     def _cursor(self, partition: int) -> Cursor:
-        return self.lanes[partition].cursor
+        return self.lanes[partition].stored
 
     def _revoked(self, partition: int, revocation: Revocation) -> None:
         lane = self.lanes[partition]

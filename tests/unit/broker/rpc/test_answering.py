@@ -119,12 +119,12 @@ async def test_the_longest_delay_is_a_day() -> None:
         assert [outcome for _, _, outcome in results] == [Outcome.OK]
 
 
-async def test_a_dead_letter_stops_the_sink_with_its_reason() -> None:
+async def test_a_dead_letter_moves_the_record_with_its_reason() -> None:
     async with taken() as taker:
         letter = pb.NackDeadLetter(reason="no such customer")
         request = pb.NackRanges(owner_epoch=taker.answer().owner_epoch, ranges=ranges((2, 2)), dead_letter=letter)
 
-        await nacked(taker.subscription, request)
+        results = await nacked(taker.subscription, request)
 
-        assert taker.lane().resend.state is State.PAUSED
-        assert "no such customer" in taker.lane().resend.reason
+        assert [outcome for _, _, outcome in results] == [Outcome.OK]
+        assert taker.lane().cursor.dead_lettered == 1

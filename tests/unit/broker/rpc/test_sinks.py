@@ -35,6 +35,10 @@ OTHER = SinkSettings(
     ordering=Ordering.RELAXED,
     resend_priority=1,
     relaxed_failures_max=4,
+    max_attempts=5,
+    dlq=False,
+    dlq_ratio_max=0.25,
+    dlq_consecutive_max=7,
 )
 
 

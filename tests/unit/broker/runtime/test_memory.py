@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.broker.core.errors import MemoryOverloaded
 from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.runtime import broker as broker_module
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import FakeClock
@@ -152,6 +153,7 @@ async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_agai
         Found(found.start_count, found.next_sink, found.age_us, found.sinks, found.due),
         FakeClock(),
         bounds=Bounds(waiting_bytes=SHARE * 100),
+        records=PageCodec(),
         measure_memory=use.read,
         on_memory=lambda: given_back.append(broker.tail.size),
     )

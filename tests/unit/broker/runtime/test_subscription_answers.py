@@ -123,8 +123,8 @@ async def test_a_new_page_shortens_a_computed_back_off() -> None:
         assert await taker.one() == [0]
 
 
-async def test_a_record_that_the_target_will_never_take_stops_the_sink_and_stays() -> None:
-    async with filled_sink() as buffer:
+async def test_a_record_that_the_target_will_never_take_stops_a_sink_without_dead_letters_and_stays() -> None:
+    async with filled_sink(dlq=False) as buffer:
         taker = join(buffer)
         await taker.all_offsets()
 
@@ -143,8 +143,9 @@ async def test_a_rejection_that_is_too_late_stops_nothing() -> None:
         await taker.all_offsets()
         await taker.ack(0, 10)
 
-        await buffer.subscription("").reject(0, taker.answer(), [Range(2, 3)], reason="too late")
+        results = await buffer.subscription("").reject(0, taker.answer(), [Range(2, 3)], reason="too late")
 
+        assert [outcome for _, _, outcome in results] == [Outcome.ALREADY_SETTLED]
         assert buffer.record.paused is None
 
 

@@ -1,0 +1,86 @@
+"""Cuts single records out of stored pages, and makes pages of records: what dead letters need.
+
+Everything else in the broker carries pages without a look inside. Columns are sliced where they are; only the records
+that are wanted become objects.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from holdfast.broker.core.dead_letters import Cut, PlainRecord
+from holdfast.broker.core.pages import Body, Encoding, Entry, Incoming
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.rpc.counting import NO_KEY, NO_TIME
+from holdfast.v1 import record_pb2
+
+
+class PageCodec:
+    """Pages with ``Encoding.RECORDS``."""
+
+    def cut(self, entry: Entry, body: Body, wanted: Sequence[Range]) -> list[Cut]:
+        """See ``RecordCodec``."""
+        firsts = [part.first for part in entry.parts]
+        found: list[Cut] = []
+        base = entry.base
+        for run in record_pb2.RecordPage.FromString(bytes(body.data)).runs:
+            end = base + len(run.value_lengths)
+            offsets = [o for part in wanted for o in range(max(part.first, base), min(part.end, end))]
+            if offsets:
+                records = _Columns(run)
+                for offset in offsets:
+                    part = bisect_right(firsts, offset) - 1
+                    accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
+                    trace = entry.parts[part].traceparent if part >= 0 else ""
+                    found.append(Cut(offset, accepted, trace, records.at(offset - base)))
+            base = end
+        return found
+
+    def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
+        """See ``RecordCodec``."""
+        run = record_pb2.RecordRun(
+            value_lengths=[len(record.value) for record in records], values=b"".join(r.value for r in records)
+        )
+        if any(record.key is not None for record in records):
+            run.key_lengths.extend(NO_KEY if record.key is None else len(record.key) for record in records)
+            run.keys = b"".join(record.key or b"" for record in records)
+        if any(record.event_time_us is not None for record in records):
+            run.event_times_us.extend(
+                NO_TIME if record.event_time_us is None else record.event_time_us for record in records
+            )
+        if any(record.headers for record in records):
+            run.headers.extend(
+                record_pb2.Headers(entries=[record_pb2.Header(key=key, value=value) for key, value in record.headers])
+                for record in records
+            )
+        body = record_pb2.RecordPage(runs=[run]).SerializeToString()
+        return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body, traceparent)
+
+
+class _Columns:
+    """One run, with the places of its values and keys."""
+
+    def __init__(self, run: record_pb2.RecordRun) -> None:
+        self._run = run
+        self._values = run.values
+        self._value_at = [0, *accumulate(run.value_lengths)]
+        self._keys = run.keys
+        self._key_lengths = list(run.key_lengths)
+        self._key_at = [0, *accumulate(0 if length == NO_KEY else length for length in self._key_lengths)]
+
+    def at(self, index: int) -> PlainRecord:
+        """The record at a place of the run."""
+        run = self._run
+        key = None
+        if self._key_lengths and self._key_lengths[index] != NO_KEY:
+            key = self._keys[self._key_at[index] : self._key_at[index + 1]]
+        time = run.event_times_us[index] if run.event_times_us else NO_TIME
+        return PlainRecord(
+            value=self._values[self._value_at[index] : self._value_at[index + 1]],
+            key=key,
+            headers=tuple((h.key, h.value) for h in run.headers[index].entries) if run.headers else (),
+            event_time_us=None if time == NO_TIME else time,
+        )

@@ -1,0 +1,138 @@
+"""Pages of dead letters, and what becomes durable with them: the cursor of where they come from."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.broker.core.cursor import Settlement
+from holdfast.broker.core.dead_letters import Origin, PlainRecord, Reason, RecordCodec, buried, chunks, ranges_of
+from holdfast.broker.core.errors import TooManyWaiting
+from holdfast.broker.core.pages import Body, Entry, Incoming
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.writes import Write
+from holdfast.broker.runtime.group import Append, Companion
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer, Services
+    from holdfast.broker.runtime.subscription import Subscription
+
+Page = tuple[Incoming, list[Range]]
+"""A page of dead letters, and which records of the origin are in it."""
+
+
+class Withdrawn(Exception):
+    """Not all of these records are still to be moved: look again."""
+
+
+@dataclass(slots=True)
+class Request:
+    """Records that were rejected together."""
+
+    parts: Sequence[Range]
+    reason: Reason
+    error: str
+    attempts: dict[int, int]
+    """Tries that failed, of those records that had failed before."""
+
+    tried: int
+    """What this rejection adds to them."""
+
+    at_us: int
+    done: asyncio.Future[None]
+    """Done when all are moved durably, or given back."""
+
+    moved: list[Range] = field(default_factory=list)
+    """What was moved, of it and of those that were looked at together with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageMaker:
+    """Makes pages of dead letters; used in a read thread."""
+
+    codec: RecordCodec
+    subscription: str
+    sink: str
+    incarnation: str
+    partition: int
+    requests: Sequence[Request]
+
+    def pages(self, found: Sequence[tuple[Entry, Body, list[Range]]]) -> list[Page]:
+        """Pages of the records that are wanted of each stored page."""
+        spans = sorted(
+            ((part, request) for request in self.requests for part in request.parts), key=lambda span: span[0]
+        )
+        firsts = [part.first for part, _ in spans]
+        letters: list[tuple[int, PlainRecord, str]] = []
+        for entry, body, wanted in found:
+            for cut in self.codec.cut(entry, body, wanted):
+                request = spans[bisect_right(firsts, cut.offset) - 1][1]
+                origin = Origin(
+                    reason=request.reason,
+                    error=request.error,
+                    attempts=request.attempts.get(cut.offset, 0) + request.tried,
+                    subscription=self.subscription,
+                    sink=self.sink,
+                    incarnation=self.incarnation,
+                    partition=self.partition,
+                    offset=cut.offset,
+                    at_us=request.at_us,
+                    traceparent=cut.traceparent,
+                )
+                letters.append((cut.offset, buried(cut.record, origin), cut.traceparent))
+        return [
+            (page_of(self.codec, chunk, self.partition), ranges_of(offset for offset, _, _ in chunk))
+            for chunk in chunks(letters)
+        ]
+
+
+class Burial:
+    """What belongs to a page of dead letters: the cursor of where they come from."""
+
+    def __init__(self, subscription: Subscription, buffer: Buffer, partition: int, ranges: Sequence[Range]) -> None:
+        self._subscription = subscription
+        self._buffer = buffer
+        self._partition = partition
+        self._ranges = ranges
+
+    def cut(self, first: int) -> Sequence[Write]:
+        if self._buffer.deleted or self._subscription.deleted:
+            return ()
+        for part in self._ranges:
+            self._subscription.lanes[self._partition].moving.seal(part, Settlement.DEAD_LETTERED)
+        return [self._subscription.cursor_write(self._partition)]
+
+    def committed(self) -> None:
+        lane = self._subscription.lanes[self._partition]
+        records = sum(lane.moved(part, Settlement.DEAD_LETTERED) for part in self._ranges)
+        self._subscription.count_settled(self._partition, "dead_lettered", records)
+        self._buffer.trim_soon(self._partition)
+        self._subscription.wake(self._partition)
+
+
+async def append_when_room(
+    buffer: Buffer, services: Services, page: Incoming, companion: Companion, check: Callable[[], None]
+) -> Append:
+    """Queue a page of ours; while too much waits for its sync, so does this. Raises the refusals of an append.
+
+    ``check`` is called last, when nothing can refuse the page any more.
+    """
+    while True:
+        moment = services.committer.committed.next()
+        try:
+            return await buffer.append_with(page, companion, check)
+        except TooManyWaiting:
+            await moment.wait()
+
+
+def page_of(codec: RecordCodec, chunk: Sequence[tuple[int, PlainRecord, str]], partition: int) -> Incoming:
+    """A page of records; it keeps their publisher's context where all have the same."""
+    traces = {trace for _, _, trace in chunk}
+    return codec.page([record for _, record, _ in chunk], partition, traces.pop() if len(traces) == 1 else "")
+
+
+def at_partition(page: Incoming, partition: int) -> Incoming:
+    return Incoming(partition, page.encoding, page.record_count, page.crc32, page.body, page.traceparent)

@@ -1,0 +1,342 @@
+"""Moves records of one subscription to the sink's dead-letter sink: in the batch that settles them, or not at all.
+
+Records are held back from the moment that they are rejected; a worker per partition reads their pages, cuts them out
+and appends them. The cursor moves when the group with their page is cut, so that no earlier write can carry it.
+What cannot be moved goes back to its place in the line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.breaker import Breaker
+from holdfast.broker.core.dead_letters import Reason, is_dead_letter_sink
+from holdfast.broker.core.errors import (
+    BrokerError,
+    BrokerFull,
+    DiskFull,
+    Draining,
+    MemoryOverloaded,
+    RecordTooLarge,
+    SinkFull,
+    SinkNotFound,
+    StoreFenced,
+    SubscriptionNotFound,
+    TooManySinks,
+)
+from holdfast.broker.core.lane import Answer, Lane, Outcome
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry, Incoming
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.runtime.burial import Burial, Page, PageMaker, Request, Withdrawn, append_when_room, at_partition
+from holdfast.broker.runtime.group import Append
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer, Services
+    from holdfast.broker.runtime.subscription import Subscription
+
+_log: Final = logging.getLogger(__name__)
+ENTRIES_MAX: Final = 64
+"""Pages that are read at once."""
+Results = tuple[tuple[int, Range, Outcome], ...]
+
+
+class DeadLetters:
+    """What one subscription rejects for good."""
+
+    def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
+        self.breaker = Breaker()
+        self._subscription = subscription
+        self._buffer = buffer
+        self._services = services
+        self._waiting: dict[int, list[Request]] = {}
+        self._workers: dict[int, asyncio.Task[None]] = {}
+
+    def close(self) -> None:
+        """End the work; what is queued already goes on by itself."""
+        for worker in self._workers.values():
+            worker.cancel()
+        for requests in self._waiting.values():  # a worker that had not begun yet will never see them
+            _end(requests, self._closed())
+        self._waiting.clear()
+
+    def _closed(self) -> BrokerError:
+        if self._services.committer.fenced is not None:
+            return self._services.committer.fenced
+        if self._buffer.deleted:
+            return SinkNotFound(self._buffer.name)
+        subscription = self._subscription
+        return SubscriptionNotFound(self._buffer.name, subscription.name) if subscription.deleted else Draining()
+
+    # -- what is rejected
+
+    @property
+    def enabled(self) -> bool:
+        """Whether rejected records have a place to go to."""
+        return self._buffer.settings.dlq
+
+    @property
+    def at_the_end(self) -> bool:
+        """These are dead letters already: there is nowhere further, they are tried again."""
+        return is_dead_letter_sink(self._buffer.name)
+
+    def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], reason: str) -> Awaitable[Results]:
+        """Move records that a consumer has in flight; the result is there when the batch is durable."""
+        lane = self._subscription.lane(partition)
+        results: list[tuple[int, Range, Outcome]] = []
+        requests: list[Request] = []
+        for asked in ranges:
+            for part, outcome in _joined(lane.judged(answer, asked)):
+                if outcome is not Outcome.OK:
+                    results.append((partition, part, outcome))
+                    continue
+                held = Range(part.first, part.first + self._judge(part.size))
+                if held.size:
+                    requests.append(self._hold(partition, held, Reason.REJECTED, reason, answered=True))
+                    results.append((partition, held, Outcome.OK))
+                if held.end < part.end:
+                    results.append((partition, Range(held.end, part.end), Outcome.STALE))
+        self._open_breaker()
+        if requests:
+            self._subscription.touched(partition)
+        return asyncio.ensure_future(self._answer(partition, tuple(results), requests))
+
+    def look_for_exhausted(self, partition: int, error: str) -> None:
+        """A record has failed: it may have been its last try."""
+        lane = self._subscription.lanes[partition]
+        if self.at_the_end or self._subscription.deleted:
+            return
+        for offset in lane.exhausted():
+            if not self.enabled:
+                tries = lane.cursor.attempts_of(offset)
+                place = f"partition {partition}, offset {offset}"
+                self._buffer.stop(f"REJECTED_BY_TARGET: {place}: it has failed {tries} times: {error}")
+                return
+            if self._judge(1):
+                one = Range(offset, offset + 1)
+                self._hold(partition, one, Reason.MAX_ATTEMPTS, error, answered=False)
+                self._subscription.wake(partition)
+        self._open_breaker()
+
+    def _judge(self, records: int) -> int:
+        settings = self._buffer.settings
+        return self.breaker.rejected(
+            records, ratio_max=settings.dlq_ratio_max, consecutive_max=settings.dlq_consecutive_max
+        )
+
+    def _open_breaker(self) -> None:
+        if self.breaker.opened and self._buffer.record.paused is None:
+            self._buffer.stop(f"DLQ_BREAKER: {self.breaker.opened}")
+
+    def _hold(self, partition: int, part: Range, reason: Reason, error: str, *, answered: bool) -> Request:
+        subscription = self._subscription
+        lane = subscription.lanes[partition]
+        request = Request(
+            parts=[part],
+            reason=reason,
+            error=error,
+            attempts={offset: tries for offset, tries in lane.cursor.attempts if part.first <= offset < part.end},
+            tried=int(reason is Reason.REJECTED),
+            at_us=self._services.clock.wall_us(),
+            done=asyncio.get_running_loop().create_future(),
+        )
+        lane.set_out(part, subscription.now(), subscription.log(partition).tail.next_offset, answered=answered)
+        self._waiting.setdefault(partition, []).append(request)
+        if partition not in self._workers:
+            name = f"holdfast-dead-letters-{self._buffer.name}-{partition}"
+            worker = asyncio.get_running_loop().create_task(self._work(partition), name=name)
+            self._workers[partition] = worker
+        return request
+
+    async def _answer(self, partition: int, results: Results, requests: Sequence[Request]) -> Results:
+        for request in requests:
+            await asyncio.wait([request.done])
+            request.done.result()
+        moved = [part for request in requests for part in request.moved]
+        told: list[tuple[int, Range, Outcome]] = []
+        for _, part, outcome in results:
+            if outcome is Outcome.OK:
+                told += [(partition, *each) for each in self._became(partition, part, moved)]
+            else:
+                told.append((partition, part, outcome))
+        return await self.join(partition, tuple(told))
+
+    def _became(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
+        """What became of held records."""
+        cursor = self._subscription.lanes[partition].cursor
+        found: list[tuple[Range, Outcome]] = []
+        at = part.first
+        inside = [Range(max(part.first, r.first), min(part.end, r.end)) for r in moved]
+        for here in sorted([*(r for r in inside if r.first < r.end), Range(part.end, part.end)]):
+            for left in cursor.unsettled(Range(at, here.first)):
+                if left.first > at:
+                    found.append((Range(at, left.first), Outcome.ALREADY_SETTLED))
+                found.append((left, Outcome.STALE))
+                at = left.end
+            if at < here.first:
+                found.append((Range(at, here.first), Outcome.ALREADY_SETTLED))
+            if here.size:
+                found.append((here, Outcome.OK))
+            at = here.end
+        return _joined(found)
+
+    async def join(self, partition: int, results: Results) -> Results:
+        """An answer that speaks of records on their way is given when it is known where they are."""
+        lane, committer = self._subscription.lanes[partition], self._services.committer
+        joined = [
+            part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
+        ]
+        if not joined:
+            return results
+        moment = committer.committed.next()
+        while any(lane.moving.within(part) for part in joined) and not self._buffer.deleted:
+            if committer.fenced is not None:
+                raise committer.fenced
+            await moment.wait()
+            moment = committer.committed.next()
+        return tuple(
+            (p, part, _settled_or_stale(lane.cursor.is_settled(part.first)) if part in joined else outcome)
+            for p, part, outcome in results
+        )
+
+    # -- the work
+
+    async def _work(self, partition: int) -> None:
+        """Move what waits, until nothing does."""
+        requests: list[Request] = []
+        try:
+            while requests := self._waiting.pop(partition, []):
+                await self._move_all(partition, requests)
+                for request in requests:
+                    request.done.set_result(None)
+        except StoreFenced:
+            _log.error("dead letters were not moved sink=%s partition=%d", self._buffer.name, partition)
+        finally:
+            del self._workers[partition]
+            _end((*requests, *self._waiting.pop(partition, [])), self._closed())
+
+    async def _move_all(self, partition: int, requests: list[Request]) -> None:
+        appends: list[tuple[Append, list[Range]]] = []
+        try:
+            while await self._move(partition, requests, appends) and not self._buffer.deleted:
+                pass  # some were withdrawn, and the others of their page have to be looked at again
+        except (SinkFull, RecordTooLarge, TooManySinks) as full:
+            self._give_back(partition, requests, 0.0, str(full))
+            self._buffer.stop(f"DLQ_FULL: {full}")
+        except (DiskFull, BrokerFull, MemoryOverloaded) as full:
+            self._give_back(partition, requests, None, str(full))
+        except StoreFenced as damage:
+            if self._services.committer.fenced is not None:
+                raise
+            _log.error("page of a dead letter was not read sink=%s cause=%s", self._buffer.name, damage)
+            self._give_back(partition, requests, None, f"its page could not be read: {damage}")
+        for append, ranges in appends:
+            await append.done
+            for request in requests:
+                request.moved += ranges
+        self._give_back(partition, requests, None, "its page is gone")
+
+    def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
+        subscription = self._subscription
+        lane = subscription.lanes[partition]
+        parts = [part for request in requests for part in request.parts]
+        random = self._services.clock.random()
+        revocation = lane.give_back(parts, subscription.now(), delay_s=delay_s, random=random, reason=reason)
+        if revocation is not None:
+            subscription.revoke(partition, revocation)
+
+    async def _move(
+        self, partition: int, requests: Sequence[Request], appends: list[tuple[Append, list[Range]]]
+    ) -> bool:
+        """Append all that is still waiting; whether something was withdrawn meanwhile."""
+        lane = self._subscription.lanes[partition]
+        parts = sorted(w for request in requests for part in request.parts for w in lane.moving.waiting_in(part))
+        withdrawn = False
+        while parts:
+            places, parts = await self._places(partition, parts)
+            if not places:
+                continue
+            lane.moving.bases |= {entry.base for entry, _ in places}
+            for page, ranges in await self._pages(partition, places, requests):
+                burial = Burial(self._subscription, self._buffer, partition, ranges)
+                try:
+                    appends.append((await self._append(page, burial, lane, ranges), ranges))
+                except Withdrawn:
+                    withdrawn = True
+        return withdrawn
+
+    async def _places(self, partition: int, parts: list[Range]) -> tuple[list[tuple[Entry, list[Range]]], list[Range]]:
+        """The next pages with wanted records, each with what of it is wanted; and what is wanted behind them."""
+        entries = await self._subscription.entry_reader(partition).upcoming(parts[0].first)
+        if not entries:
+            return [], []
+        places: list[tuple[Entry, list[Range]]] = []
+        size, left = 0, list(parts)
+        for entry in entries:
+            if not left or len(places) >= ENTRIES_MAX or (places and size + entry.size > PAGE_BYTES_MAX):
+                break
+            here = [Range(max(r.first, entry.base), min(r.end, entry.end)) for r in left if r.first < entry.end]
+            here = [r for r in here if r.first < r.end]
+            left = [Range(max(r.first, entry.end), r.end) for r in left if r.end > entry.end]
+            if here:
+                places.append((entry, here))
+                size += entry.size
+        return places, left
+
+    async def _pages(
+        self, partition: int, places: Sequence[tuple[Entry, list[Range]]], requests: Sequence[Request]
+    ) -> list[Page]:
+        subscription, services = self._subscription, self._services
+        entries = [entry for entry, _ in places]
+        bodies, _ = await subscription.bodies(partition, entries, realtime=self._buffer.settings.realtime)
+        found: list[tuple[Entry, Body, list[Range]]] = []
+        for (entry, wanted), body in zip(places, bodies, strict=True):
+            if body is None:
+                subscription.damaged(partition, entry)
+            else:
+                found.append((entry, body, wanted))
+        record = self._buffer.record
+        make = PageMaker(services.records, subscription.name, record.name, record.incarnation, partition, requests)
+        return await services.pages.call(make.pages, found)
+
+    async def _append(self, page: Incoming, burial: Burial, lane: Lane, ranges: Sequence[Range]) -> Append:
+        def check() -> None:
+            if any(lane.moving.waiting_in(part) != [part] for part in ranges):
+                raise Withdrawn
+            for part in ranges:
+                lane.moving.queue(part)
+
+        while True:
+            if self._buffer.deleted:
+                raise Withdrawn
+            target = self._services.dead_letter_sink(self._buffer)
+            page = page if page.partition < len(target.logs) else at_partition(page, page.partition % len(target.logs))
+            try:
+                return await append_when_room(target, self._services, page, burial, check)
+            except SinkNotFound:
+                continue  # the dead-letter sink was deleted just now: there will be another one
+
+
+def _joined(judged: Sequence[tuple[Range, Outcome]]) -> list[tuple[Range, Outcome]]:
+    """Neighbours with one outcome as one."""
+    found: list[tuple[Range, Outcome]] = []
+    for part, outcome in judged:
+        last, what = found[-1] if found else (None, None)
+        if last is not None and last.end == part.first and what is outcome:
+            found[-1] = (Range(last.first, part.end), outcome)
+        else:
+            found.append((part, outcome))
+    return found
+
+
+def _end(requests: Sequence[Request], why: BrokerError) -> None:
+    for request in requests:
+        if not request.done.done():
+            request.done.set_exception(why)
+            request.done.exception()  # whoever asked may be gone
+
+
+def _settled_or_stale(settled: bool) -> Outcome:
+    return Outcome.ALREADY_SETTLED if settled else Outcome.STALE

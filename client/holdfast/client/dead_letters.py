@@ -1,0 +1,127 @@
+"""Looks after dead letters: what targets rejected for good. Durable before it returns.
+
+The broker answers in bounded steps; what is said here goes through all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Unpack
+
+from holdfast.client import convert
+from holdfast.client.channel import Channels, Unary
+from holdfast.client.dead_letter_values import DeadLetter, DeadLetterFilter, DeadLetterReason
+from holdfast.client.errors import InvalidFilter
+from holdfast.client.values import Record
+from holdfast.v1 import dead_letter_service_pb2 as pb
+from holdfast.v1 import record_pb2
+from holdfast.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
+
+OFFSET_MAX: Final = (1 << 64) - 1
+REASONS: Final = {
+    DeadLetterReason.UNSPECIFIED: pb.DEAD_LETTER_REASON_UNSPECIFIED,
+    DeadLetterReason.REJECTED: pb.DEAD_LETTER_REASON_REJECTED,
+    DeadLetterReason.MAX_ATTEMPTS: pb.DEAD_LETTER_REASON_MAX_ATTEMPTS,
+}
+
+
+class DeadLetters:
+    """The dead letters of a client's sinks. Usable from several threads.
+
+    ``sink`` is the sink that they come from, or its dead-letter sink. All methods raise ``SinkNotFound`` when there
+    is neither, and ``InvalidFilter``.
+    """
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> DeadLetterServiceStub:
+        return DeadLetterServiceStub(self._channels.of_sink(sink))
+
+    def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
+        """Yield the dead letters that are still to be dealt with, by partition and offset."""
+        chosen, token = filter_message(wanted), ""
+        while True:
+            request = pb.ListDeadLettersRequest(sink=sink, filter=chosen, page_size=1_000, page_token=token)
+            response, _ = self._unary.call(lambda t: self._stub(sink).ListDeadLetters(request, timeout=t))  # noqa: B023
+            yield from map(dead_letter, response.dead_letters)
+            token = response.next_page_token
+            if not token:
+                return
+
+    def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+        """Append dead letters to their sink again, for the subscription that they came from; return how many.
+
+        Each exactly once, whatever breaks; one that becomes a dead letter again meanwhile is left. Raises ``SinkFull``
+        when there is no room: what was redriven stays so, and the same call goes on with the rest.
+        """
+        chosen, token = filter_message(wanted), ""
+        redriven: int = 0
+        while True:
+            request = pb.RedriveDeadLettersRequest(sink=sink, filter=chosen, page_token=token)
+            response, _ = self._unary.call(lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t))  # noqa: B023
+            redriven += int(response.redriven)
+            token = response.next_page_token
+            if not token:
+                return redriven
+
+    def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+        """Let dead letters go for good; return how many."""
+        chosen, token = filter_message(wanted), ""
+        purged: int = 0
+        while True:
+            request = pb.PurgeDeadLettersRequest(sink=sink, filter=chosen, page_token=token)
+            response, _ = self._unary.call(lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t))  # noqa: B023
+            purged += int(response.purged)
+            token = response.next_page_token
+            if not token:
+                return purged
+
+
+def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
+    """Return the wire's form of a filter; raises ``InvalidFilter``."""
+    unknown = sorted(set(wanted) - set(DeadLetterFilter.__annotations__))
+    if unknown:
+        raise InvalidFilter(f"{unknown[0]} is no filter; use {', '.join(DeadLetterFilter.__annotations__)}")
+    message = pb.DeadLetterFilter(
+        error_contains=wanted.get("error_contains", ""), subscription=wanted.get("subscription", "")
+    )
+    try:
+        message.reason = REASONS[DeadLetterReason(str(wanted.get("reason", DeadLetterReason.UNSPECIFIED)).upper())]
+        if "partition" in wanted:
+            message.partition = wanted["partition"]
+        if "first_offset" in wanted or "last_offset" in wanted:
+            first, last = wanted.get("first_offset", 0), wanted.get("last_offset", OFFSET_MAX)
+            message.origin_offsets.CopyFrom(record_pb2.OffsetRange(first_offset=first, last_offset=last))
+    except (ValueError, TypeError) as failure:
+        raise InvalidFilter(f"a filter's value is wrong: {failure}") from failure
+    if "from_time" in wanted:
+        message.from_time.CopyFrom(convert.stamp(wanted["from_time"]))
+    if "until_time" in wanted:
+        message.until_time.CopyFrom(convert.stamp(wanted["until_time"]))
+    return message
+
+
+def dead_letter(message: pb.DeadLetter) -> DeadLetter:
+    """Return a dead letter."""
+    record = message.record
+    return DeadLetter(
+        partition=message.partition,
+        offset=message.offset,
+        reason=convert.enum(DeadLetterReason, pb.DeadLetterReason, message.reason, "DEAD_LETTER_REASON_"),
+        error=message.error,
+        attempts=message.attempts,
+        subscription=message.subscription,
+        origin_incarnation=message.origin_incarnation,
+        origin_partition=message.origin_partition,
+        origin_offset=message.origin_offset,
+        time=convert.moment(message.time),
+        traceparent=message.traceparent,
+        record=Record(
+            value=record.value,
+            key=record.key if record.HasField("key") else None,
+            headers=tuple((header.key, header.value) for header in record.headers),
+            event_time=convert.moment(record.event_time) if record.HasField("event_time") else None,
+        ),
+    )
