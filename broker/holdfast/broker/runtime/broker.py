@@ -160,7 +160,7 @@ class Broker:
             age,
             self.committer,
             self.reclaimer,
-            Pages(journal, self.tail),
+            Pages(journal, self.tail, self.committer.call),
             meter,
             found.start_count,
             self.quota,

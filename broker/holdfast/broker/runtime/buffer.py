@@ -44,6 +44,7 @@ from holdfast.broker.runtime.drop_log import DropLog
 from holdfast.broker.runtime.group import Append, Lineup
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard
+from holdfast.broker.runtime.mending import mend
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.quota import Quota
@@ -364,6 +365,23 @@ class Buffer:
             for done in waiting:
                 done.result()
 
+    async def mend(self, log: PartitionLog) -> None:
+        """Neither a page nor a gap stands for an offset: find out what is there, and let the rest be a gap."""
+        seen = log.mended
+        async with self._admission:
+            if seen == log.mended and not self.deleted:
+                await mend(self, log, self._services)
+
+    def mended(self, partition: int, written: asyncio.Future[None], records: int) -> None:
+        """A partition was mended, with so many records lost: its gaps are told when that is ``written``."""
+        self._drops[partition] = written
+        if records:
+            self._services.instruments.dropped(self.name, partition, DropReason.CORRUPT, records)
+        for subscription in self.subscriptions.values():
+            subscription.wake(partition)
+        self.trim_soon(partition)
+        self.changed.fire()
+
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
         """What to wait for, without cancelling it, before a gap is told: a crash could undo it until then."""
         last = self._drops.get(partition)
@@ -424,6 +442,11 @@ class Buffer:
         """Remove the first pages, as far as all subscriptions have settled them."""
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
+            if log.hole_at(log.head.earliest, log.first_entries()):
+                await self.mend(log)
+                if log.hole_at(log.head.earliest, log.first_entries()):
+                    return
+                continue
             entries = settled_front(log.first_entries(), self.retaining.released(log, self.settled(log)))
             if not entries:
                 return

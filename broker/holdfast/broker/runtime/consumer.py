@@ -166,6 +166,10 @@ class Consumer:
             if place != lane.place:
                 self.wakeup.set()
                 return None
+            if subscription.log(partition).hole_at(lane.position, entries):
+                await subscription.mend(partition)
+                self.wakeup.set()
+                return None
             gap = subscription.log(partition).next_gap(lane.position)
             if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
                 drop = subscription.unsynced_drop(partition)

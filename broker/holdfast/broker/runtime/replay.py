@@ -100,6 +100,9 @@ class Replay:
     async def _next(self, position: int, stop: int | None) -> Batch | Gap | None:
         log = self._log
         entries = await self._reader.upcoming(position)
+        if position >= log.head.earliest and log.hole_at(position, entries):
+            await self._buffer.mend(log)
+            entries = await self._reader.upcoming(position)
         gap = log.next_gap(position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
             return await self._told(gap, position)
