@@ -10,6 +10,7 @@ import typer
 from holdfast.cli.bench import bench
 from holdfast.cli.deliver import deliver
 from holdfast.cli.demo_command import demo
+from holdfast.cli.directories import quarantine_app, repair, verify
 from holdfast.cli.explain import explain
 from holdfast.cli.gaps import gaps
 from holdfast.cli.info import info
@@ -52,6 +53,7 @@ def _root(
 
 
 RUN, DATA, LOOK = "Run", "Records", "Look"
+STORED = "Data directory"
 app.command(rich_help_panel=RUN)(serve)
 app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(demo)
@@ -67,3 +69,6 @@ app.command(rich_help_panel=DATA)(publish)
 app.command(rich_help_panel=DATA)(peek)
 app.command(rich_help_panel=DATA)(tail)
 app.command(rich_help_panel=DATA)(replay)
+app.command(rich_help_panel=STORED)(verify)
+app.command(rich_help_panel=STORED)(repair)
+app.add_typer(quarantine_app, name="quarantine", rich_help_panel=STORED)

@@ -203,6 +203,14 @@ class RocksStore:
         """Return what was kept before this start; see ``Store.marked``."""
         return self._synced.found.marks
 
+    def marked_now(self) -> Marks:
+        """Return what this process keeps."""
+        return self._marks
+
+    def deleted_bulk(self) -> list[tuple[bytes, bytes]]:
+        """Return the ranges of keys that are deleted in files that are still there."""
+        return list(self._deleted)
+
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
         """Write a family anew without what cannot be read; see ``Store.rewrite``."""
         if family is Family.BULK:
