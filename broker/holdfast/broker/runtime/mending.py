@@ -7,6 +7,7 @@ sinks go on. A part of the index that cannot be read at all is left behind first
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -35,16 +36,20 @@ async def mend(buffer: Buffer, log: PartitionLog, services: Services) -> None:
         if buffer.deleted:
             return
         if log.head is head:
-            _apply(buffer, log, tail, found, services)
+            written = _apply(buffer, log, tail, found, services)
+            if written is not None:
+                await asyncio.shield(written)  # who reads the index now finds what was named again
+            log.mended += 1
             return
     raise StoreFenced(f"partition {log.number} of {buffer.name} changed whenever it was surveyed")
 
 
-def _apply(buffer: Buffer, log: PartitionLog, tail: Tail, found: Survey, services: Services) -> None:
+def _apply(
+    buffer: Buffer, log: PartitionLog, tail: Tail, found: Survey, services: Services
+) -> asyncio.Future[None] | None:
     sink, partition = buffer.record.id, log.number
-    log.mended += 1
     if found.sound:
-        return
+        return None
     made = gaps_for(found.lost, services.clock.wall_us())
     log.take_mended(recounted(log.head, tail, found), made)
     writes: list[Write] = [PutEntry(sink, partition, entry) for entry in found.rebuilt]
@@ -62,4 +67,6 @@ def _apply(buffer: Buffer, log: PartitionLog, tail: Tail, found: Survey, service
         "index was damaged sink=%s partition=%d pages_named_again=%d records_lost=%d; look with `holdfast verify`",
         *(buffer.name, partition, len(found.rebuilt), records),
     )
-    buffer.mended(partition, services.committer.write(writes), records)
+    written = services.committer.write(writes)
+    buffer.mended(partition, written, records)
+    return written

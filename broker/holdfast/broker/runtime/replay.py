@@ -114,6 +114,8 @@ class Replay:
         size = 0
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
+            if chosen and entry.base != chosen[-1].end:
+                break  # what is missing is looked for when its turn comes
             if beyond or (chosen and size + entry.size > PAGE_BYTES_MAX) or len(chosen) >= PAGES_MAX:
                 break
             chosen.append(entry)

@@ -83,7 +83,9 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int) -> Checked:
         if len(waiting) == _PAGES:
             read()
 
-    found = survey(journal, Place(number, partition, head.earliest, tail.next_offset, gaps), look=look)
+    due = [one for one in recovered.due if (one.sink, one.partition) == (number, partition)]
+    place = Place(number, partition, head.earliest, tail.next_offset, gaps, due=due)
+    found = survey(journal, place, look=look)
     read()
     bad = sum(entry.count for entry in damaged)
     report = PartitionReport(

@@ -48,6 +48,7 @@ from holdfast.broker.core.writes import (
     DropEntry,
     DropGap,
     DropWriter,
+    Due,
     PutCursor,
     PutEntry,
     PutGap,
@@ -294,7 +295,8 @@ class Mending:
         if head_lost:
             earliest = self._first_base(number, partition, tail.next_offset if tail is not None else ends)
         end = tail.next_offset if tail is not None and not missing else None
-        place = Place(number, partition, earliest=earliest, end=end, gaps=gaps, numbers_max=self._numbers_max)
+        most, due = self._numbers_max, self._due(number, partition)
+        place = Place(number, partition, earliest=earliest, end=end, gaps=gaps, numbers_max=most, due=due)
         found = self._state.index(lambda: survey(self.journal, place))
         bad_cursors = self._bad_cursors(sink, partition, head)
         above = max(found.end, ends, tail.next_offset + missing if tail is not None else missing)
@@ -335,6 +337,15 @@ class Mending:
             self.tell("gap", number, partition, f"nothing stands for offsets {gap.first} to {gap.end - 1}")
         sink.tails[partition], sink.heads[partition], sink.gaps[partition] = now, head_now, [*gaps, *own]
         return [*writes, PutTail(number, partition, now), PutHead(number, partition, head_now)]
+
+    def _due(self, sink: int, partition: int) -> list[Due]:
+        found: list[Due] = []
+        for key, value in self._state.all(keys.DUE):
+            owner, at, bulk, first = keys.due_of(key)
+            if (owner, at) == (sink, partition):
+                last, size = decoded(value, codec.decode_due) or (first, 0)
+                found.append(Due(sink, partition, bulk, first, last, size))
+        return found
 
     def _bad_gaps(self, sink: int, partition: int) -> list[tuple[int, str]]:
         found = self._damaged.get(keys.GAP, ())

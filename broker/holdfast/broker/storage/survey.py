@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.broker.core.mending import Survey, uncovered
 from holdfast.broker.core.pages import Entry, Gap, Part
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.writes import Due
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.header import HEADER_BYTES, Damaged, body_of, decode_header
@@ -43,6 +44,9 @@ class Place:
 
     known: Sequence[Entry] = ()
     """Entries that are in memory."""
+
+    due: Sequence[Due] = ()
+    """Pages that were trimmed or dropped, and whose bytes are still there."""
 
 
 class SurveyingJournal(Journal):
@@ -179,7 +183,8 @@ class _Counting:
             except Damaged:
                 continue
             base, end = header.base, header.base + header.count
-            if base not in known and _within(base, end, holes):
+            due = any(one.bulk == bulk and one.first <= number <= one.last for one in self.place.due)
+            if base not in known and not due and _within(base, end, holes):
                 yield Entry(
                     base,
                     header.count,
