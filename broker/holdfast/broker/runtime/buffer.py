@@ -31,7 +31,6 @@ from holdfast.broker.core.writes import (
     PutDue,
     PutGap,
     PutHead,
-    PutQuarantine,
     PutSink,
     PutSlot,
     SinkRecord,
@@ -47,6 +46,7 @@ from holdfast.broker.runtime.memory import MemoryGuard
 from holdfast.broker.runtime.mending import mend
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
+from holdfast.broker.runtime.quarantine import Quarantine
 from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.retaining import Retaining
@@ -69,6 +69,7 @@ class Services:
     start_count: int
     quota: Quota
     memory: MemoryGuard
+    quarantine: Quarantine
 
 
 class Buffer:
@@ -395,7 +396,8 @@ class Buffer:
         writes.append(PutHead(sink, partition, self.logs[partition].head))
         due: list[Due] = []
         if keep:
-            writes += [PutQuarantine(sink, partition, entry) for entry in entries]
+            kept, due = self._services.quarantine.keep(sink, partition, entries)
+            writes += kept
         else:
             due = list(_due(sink, partition, entries))
             writes += [PutDue(item) for item in due]

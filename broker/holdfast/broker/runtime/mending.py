@@ -51,7 +51,9 @@ def _apply(
     if found.sound:
         return None
     made = gaps_for(found.lost, services.clock.wall_us())
+    before = log.size
     log.take_mended(recounted(log.head, tail, found), made)
+    services.quota.give(before - log.size)
     writes: list[Write] = [PutEntry(sink, partition, entry) for entry in found.rebuilt]
     writes += [DropEntry(sink, partition, base) for base in found.broken]
     writes += [PutGap(sink, partition, gap) for gap in made]

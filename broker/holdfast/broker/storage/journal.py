@@ -20,6 +20,7 @@ from holdfast.broker.core.writes import (
     WHOLE_SINK,
     DropEntry,
     DropGap,
+    DropQuarantine,
     DropSink,
     DropSubscription,
     DropWriter,
@@ -314,6 +315,8 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.AGE, codec.encode_due(age_us, wall_us))
         case PutQuarantine(sink, partition, entry):
             return put(keys.quarantine(sink, partition, entry.number), codec.encode_quarantined(entry))
+        case DropQuarantine(sink, partition, number):
+            return [Delete(meta, keys.quarantine(sink, partition, number))]
         case PutSink(record, fresh):
             counted = put(keys.NEXT_SINK, codec.encode_number(record.id + 1)) if fresh else []
             value = codec.encode_sink(record)
