@@ -6,6 +6,7 @@ its way to the other sink, and never two of these; and what is counted in flight
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from typing import Final
@@ -28,8 +29,23 @@ PLACES: Final = st.integers(0, END - 1)
 STEPS: Final = st.lists(
     st.tuples(
         st.sampled_from(
-            ["send", "again", "ack", "until", "nack", "reject", "exhaust", "queue", "arrive", "stay"]
-            + ["drop", "leave", "time", "change", "pause"]
+            [
+                "send",
+                "again",
+                "ack",
+                "until",
+                "nack",
+                "reject",
+                "exhaust",
+                "queue",
+                "arrive",
+                "stay",
+                "drop",
+                "leave",
+                "time",
+                "change",
+                "pause",
+            ]
         ),
         PLACES,
         st.integers(1, 7),
@@ -153,7 +169,7 @@ class History:
             assert len(flying) == flight.unsettled > 0
             places.update(flying)
         asides = [Range(one.first, one.end) for one in lane.side.parked]
-        assert all(one.end <= other.first for one, other in zip(asides, asides[1:], strict=False))
+        assert all(one.end <= other.first for one, other in itertools.pairwise(asides))
         places.update(o for one in asides for r in lane.view.unsettled(one) for o in range(r.first, r.end))
         moving = {o for o in range(END) if lane.moving.within(Range(o, o + 1))}
         assert not any(lane.cursor.is_settled(o) for o in moving)

@@ -76,7 +76,15 @@ class Serving:
         self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
         self.broker = Broker(
             recovered.journal,
-            Found(recovered.start_count, recovered.next_sink, recovered.age_us, recovered.sinks, recovered.due),
+            Found(
+                recovered.start_count,
+                recovered.next_sink,
+                recovered.age_us,
+                recovered.sinks,
+                recovered.due,
+                recovered.quarantined,
+                recovered.mended,
+            ),
             clock,
             bounds=Bounds(
                 sinks=settings.sinks_max,

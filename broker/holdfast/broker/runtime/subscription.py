@@ -115,13 +115,17 @@ class Subscription:
         now_us = self._services.clock.wall_us()
         self._services.instruments.delivered(self._buffer.name, self.name, event, redelivered, now_us)
 
+    async def mend(self, partition: int) -> None:
+        """See ``Buffer.mend``."""
+        await self._buffer.mend(self.log(partition))
+
     def damaged(self, partition: int, entry: Entry) -> None:
         """A page could not be read. If it still stands in the log it is damaged: its bytes are kept aside."""
         log = self.log(partition)
         live = entry.base >= log.head.earliest and log.gap_at(entry.base) is None
         if live:
             _log.error(
-                "page was quarantined sink=%s partition=%d first=%d end=%d; look at it with `holdfast peek`",
+                "page was quarantined sink=%s partition=%d first=%d end=%d; look at it with `holdfast quarantine list`",
                 *(self._buffer.name, partition, entry.base, entry.end),
             )
             self._buffer.drop(partition, [entry], DropReason.CORRUPT)
