@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import SECOND_US, Ordering, Overflow, SinkSettings
+from holdfast.broker.core.settings import SECOND_US, BufferMode, Ordering, Overflow, SinkSettings
 
 DEFAULT_PORT: Final = 7461
 
@@ -50,6 +50,10 @@ class SinkDefaults(BaseModel):
     ordering: str = "STRICT"
     resend_priority: int = 0
     relaxed_failures_max: int = 10
+    buffer_mode: str = "DISK"
+    fsync: bool = True
+    volatile: bool = False
+    memory_cache_threshold: int = 1_024
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""
@@ -62,6 +66,9 @@ class SinkDefaults(BaseModel):
         if values["ordering"] not in Ordering.__members__:
             raise InvalidSetting("ordering", values["ordering"], "STRICT or RELAXED")
         values["ordering"] = int(Ordering[values["ordering"]])
+        if values["buffer_mode"] not in BufferMode.__members__:
+            raise InvalidSetting("buffer_mode", values["buffer_mode"], "DISK, SPILL or MEMORY")
+        values["buffer_mode"] = int(BufferMode[values["buffer_mode"]])
         return SinkSettings(**values).checked()
 
 

@@ -101,6 +101,7 @@ from holdfast.client.settings import (
     RetryPolicy,
 )
 from holdfast.client.sink_values import (
+    BufferMode,
     DeliveryState,
     LifetimeTotals,
     Ordering,
@@ -152,6 +153,7 @@ __all__ = [
     "BrokerFull",
     "BrokerInfo",
     "BrokerUnavailable",
+    "BufferMode",
     "Client",
     "ClientClosed",
     "ClientSettings",

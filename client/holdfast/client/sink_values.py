@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict
 
-from holdfast.client.values import DropReason
+from holdfast.client.values import DropReason, Durability
 
 
 class Overflow(StrEnum):
@@ -29,6 +29,20 @@ class Ordering(StrEnum):
 
     RELAXED = "RELAXED"
     """What failed steps aside and comes again later; the records behind it go on."""
+
+
+class BufferMode(StrEnum):
+    """Where pages stand."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    DISK = "DISK"
+    """All are written."""
+
+    SPILL = "SPILL"
+    """The first stand in memory, what does not fit there is written. A crash loses what memory holds, counted."""
+
+    MEMORY = "MEMORY"
+    """None is written: gone with the process, counted."""
 
 
 class DeliveryState(StrEnum):
@@ -76,6 +90,10 @@ class SinkOptions(TypedDict, total=False):
     ordering: Ordering | str
     resend_priority: int
     relaxed_failures_max: int
+    buffer_mode: BufferMode | str
+    fsync: bool
+    volatile: bool
+    memory_cache_threshold: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +153,18 @@ class SinkSettings:
     relaxed_failures_max: int
     """In RELAXED order, deliveries that fail in a row until new records wait for a successful probe too."""
 
+    buffer_mode: BufferMode
+    """Where pages stand; fixed at creation."""
+
+    fsync: bool
+    """Sync written pages before their receipt; without, the sync follows within 100 ms."""
+
+    volatile: bool
+    """Wiped at each start of the broker, counted."""
+
+    memory_cache_threshold: int
+    """Most records that stand in memory only."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:
@@ -164,6 +194,13 @@ class PartitionStats:
     pages: int
     dropped: Mapping[DropReason, int]
     """Records dropped in the sink's life, by reason."""
+
+    memory_records: int
+    """Of ``records``, those that only memory holds."""
+
+    memory_bytes: int
+    durability: Durability
+    """Of the least safe of the stored records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from holdfast.broker.core.writes import (
     WHOLE_SINK,
     DropEntry,
     DropGap,
+    DropReserve,
     DropSink,
     DropSubscription,
     DropWriter,
@@ -30,8 +31,10 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutHeld,
     PutMarks,
     PutQuarantine,
+    PutReserve,
     PutSink,
     PutSlot,
     PutSubscription,
@@ -58,11 +61,13 @@ class Journal:
     def __init__(self, store: Store, store_id: bytes) -> None:
         self.store = store
         self.store_id = store_id
+        self._highest = 0
+        """Of the pages written by this start: one that was held in memory has a number from then."""
 
     # -- writing: the commit thread
 
-    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> None:
-        """Store pages and apply writes, atomically and durably.
+    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
+        """Store pages and apply writes, atomically and, with ``sync``, durably.
 
         Raises:
             StoreFenced: it failed; nothing may be acknowledged and nothing is tried again.
@@ -81,12 +86,14 @@ class Journal:
                 operations.append(Put(Family.SMALL, key, b"".join((header, page.body.data))))
         for write in writes:
             operations.extend(_operations(write))
-        if highest:
+        if highest > self._highest:
+            self._highest = highest
             operations.append(Put(Family.META, keys.HIGHEST, codec.encode_number(highest)))
         try:
             self.store.ingest(bulk)
             self.store.write(operations)
-            self.store.sync()
+            if sync:
+                self.store.sync()
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -252,6 +259,13 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.partition(keys.TAIL, sink, partition), codec.encode_tail(tail))
         case PutHead(sink, partition, head):
             return put(keys.partition(keys.HEAD, sink, partition), codec.encode_head(head))
+        case PutReserve(sink, partition, reserve):
+            return put(keys.partition(keys.RESERVE, sink, partition), codec.encode_reserve(reserve))
+        case DropReserve(sink, partition):
+            return [Delete(meta, keys.partition(keys.RESERVE, sink, partition))]
+        case PutHeld(sink, partition, held):
+            place = keys.partition(keys.HELD, sink, partition)
+            return put(place, codec.encode_held(held)) if held else [Delete(meta, place)]
         case PutCursor(sink, subscription, partition, cursor):
             return put(keys.cursor(sink, subscription, partition), codec.encode_cursor(cursor))
         case PutSubscription(sink, subscribed):

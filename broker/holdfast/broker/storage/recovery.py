@@ -19,6 +19,7 @@ from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec, keys
@@ -42,6 +43,8 @@ class StoredSink:
     subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
     marks: dict[int, Marks] = field(default_factory=dict)
+    reserves: dict[int, Reserve] = field(default_factory=dict)
+    held: dict[int, tuple[Held, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def _sinks(journal: Journal) -> list[StoredSink]:
     for key, value in journal.scan_all(Family.META, *keys.of_kind(keys.SINK)):
         sinks[keys.sink_of(key)] = StoredSink(codec.decode_sink(value))
     kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.WRITER, keys.GAP, keys.SUBSCRIPTION, keys.TOTALS, keys.MARKS)
-    for kind in kinds:
+    for kind in (*kinds, keys.RESERVE, keys.HELD):
         for key, value in journal.scan_all(Family.META, *keys.of_kind(kind)):
             sink = sinks.get(keys.sink_of(key))
             if sink is None:
@@ -158,6 +161,10 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> None:
         sink.totals[subscription, partition] = codec.decode_totals(value)
     elif kind == keys.MARKS:
         sink.marks[partition] = codec.decode_marks(value)
+    elif kind == keys.HELD:
+        sink.held[partition] = codec.decode_held(value)
+    elif kind == keys.RESERVE:
+        sink.reserves[partition] = codec.decode_reserve(value)
     else:
         first, subscription = keys.gap_of(key)
         sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Ordering, Overflow, SinkSettings
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
 from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.rpc import sinks
 from holdfast.v1 import sink_pb2
@@ -35,6 +35,10 @@ OTHER = SinkSettings(
     ordering=Ordering.RELAXED,
     resend_priority=1,
     relaxed_failures_max=4,
+    buffer_mode=BufferMode.SPILL,
+    fsync=False,
+    volatile=True,
+    memory_cache_threshold=1_000,
 )
 
 
