@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from holdfast.client import Client
-from tests.bench import bulk, disk, echo, latency, report, restart, spark, trickle
+from tests.bench import bulk, disk, echo, latency, modes, report, restart, spark, trickle
 from tests.bench.processes import ROOT, broker
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
 
@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 disks += [one.disk for one in found]
                 rows += bulk.rows_of(load, found)
                 bars += bulk.bars_of(load, found)
+        for record_bytes in chosen.sizes:
+            modes.measure(folder, record_bytes, QUICK_BYTES, rounds=rounds, rows=rows, say=say)
         say("single records")
         _single_records(folder, bare.endpoint, SINGLES[1] if chosen.quick else SINGLES[0], rows, bars)
         if not chosen.no_spark:

@@ -11,7 +11,8 @@ from holdfast.broker.core.explain import Place, RecordState, Wait
 from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.pages import DropReason, Durability, Encoding
 from holdfast.broker.core.resend import State
-from holdfast.v1 import buffer_service_pb2, record_pb2, sink_service_pb2
+from holdfast.broker.core.settings import BufferMode
+from holdfast.v1 import buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from holdfast.v1 import buffer_service_pb2, record_pb2, sink_service_pb2
         (Durability, record_pb2.Durability, "DURABILITY_"),
         (DropReason, record_pb2.DropReason, "DROP_REASON_"),
         (State, sink_service_pb2.DeliveryState, "DELIVERY_STATE_"),
+        (BufferMode, sink_pb2.BufferMode, "BUFFER_MODE_"),
         (Outcome, buffer_service_pb2.SettleOutcome, "SETTLE_OUTCOME_"),
         (Place, sink_service_pb2.RecordPlace, "RECORD_PLACE_"),
         (RecordState, sink_service_pb2.RecordState, "RECORD_STATE_"),

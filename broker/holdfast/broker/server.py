@@ -35,6 +35,7 @@ from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
 from holdfast.broker.runtime.memory import measure
 from holdfast.broker.settings import BrokerSettings, address, load
+from holdfast.broker.storage.accepted import AcceptedFile, boot_id
 from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
@@ -101,6 +102,9 @@ class Serving:
             sink_defaults=settings.sink_defaults.to_core(),
             instruments=self.instruments,
             on_fenced=lambda _: self.fenced.set(),
+            accepted=AcceptedFile(Path(data_dir) / "accepted", start_count=recovered.start_count, boot=boot_id())
+            if data_dir
+            else None,
             measure_memory=measure,
             on_memory=give_memory_back,
             ballast=BallastKeeper(

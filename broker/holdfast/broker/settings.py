@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import SECOND_US, Ordering, Overflow, SinkSettings
+from holdfast.broker.core.settings import SECOND_US, BufferMode, Ordering, Overflow, SinkSettings
 
 DEFAULT_PORT: Final = 7461
 
@@ -54,6 +54,10 @@ class SinkDefaults(BaseModel):
     dlq: bool = True
     dlq_ratio_max: float = 0.5
     dlq_consecutive_max: int = 1_000
+    buffer_mode: str = "DISK"
+    fsync: bool = True
+    volatile: bool = False
+    memory_cache_threshold: int = 1_024
 
     def to_core(self) -> SinkSettings:
         """The same as the core has them, checked."""
@@ -66,6 +70,9 @@ class SinkDefaults(BaseModel):
         if values["ordering"] not in Ordering.__members__:
             raise InvalidSetting("ordering", values["ordering"], "STRICT or RELAXED")
         values["ordering"] = int(Ordering[values["ordering"]])
+        if values["buffer_mode"] not in BufferMode.__members__:
+            raise InvalidSetting("buffer_mode", values["buffer_mode"], "DISK, SPILL or MEMORY")
+        values["buffer_mode"] = int(BufferMode[values["buffer_mode"]])
         return SinkSettings(**values).checked()
 
 

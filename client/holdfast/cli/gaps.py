@@ -39,11 +39,12 @@ def gaps(
 def row(gap: Gap) -> tuple[object, ...]:
     """A gap as a row of `COLUMNS`; ``only`` names the one subscription whose gap it is."""
     reasons = ", ".join(reason if len(gap.counts) == 1 else f"{reason} {n:,}" for reason, n in gap.counts.items())
+    records = sum(gap.counts.values())
     return (
         gap.partition,
         gap.first_offset,
         gap.last_offset,
-        sum(gap.counts.values()),
+        f"at most {records:,}" if gap.at_most else records,
         reasons or gap.reason,
         gap.first_at or gap.at,
         gap.at,

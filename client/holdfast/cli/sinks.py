@@ -193,13 +193,15 @@ def _show_sink(sink: Sink, output: Output) -> None:
 def _show_stats(stats: SinkStats) -> None:
     write_table(
         "stored",
-        ("partition", "earliest", "next", "records", "size", "pages", "dropped"),
+        ("partition", "earliest", "next", "records", "in memory", "safe as", "size", "pages", "dropped"),
         [
             (
                 part.partition,
                 part.earliest_offset,
                 part.next_offset,
                 part.records,
+                part.memory_records,
+                part.durability,
                 bytes_text(part.bytes),
                 part.pages,
                 sum(part.dropped.values()),

@@ -109,6 +109,7 @@ from holdfast.client.settings import (
     RetryPolicy,
 )
 from holdfast.client.sink_values import (
+    BufferMode,
     DeliveryState,
     LifetimeTotals,
     Ordering,
@@ -160,6 +161,7 @@ __all__ = [
     "BrokerFull",
     "BrokerInfo",
     "BrokerUnavailable",
+    "BufferMode",
     "Client",
     "ClientClosed",
     "ClientSettings",

@@ -155,6 +155,7 @@ def gap(message: record_pb2.Gap) -> Gap:
         },
         subscription=message.subscription,
         detail=message.detail,
+        at_most=message.at_most,
     )
 
 

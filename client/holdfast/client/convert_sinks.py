@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.client.convert import duration, enum, moment, seconds
 from holdfast.client.errors import InvalidSetting
 from holdfast.client.sink_values import (
+    BufferMode,
     DeliveryState,
     LifetimeTotals,
     Ordering,
@@ -20,7 +21,7 @@ from holdfast.client.sink_values import (
     SubscriptionPartitionStats,
     SubscriptionStats,
 )
-from holdfast.client.values import DropReason
+from holdfast.client.values import DropReason, Durability
 from holdfast.v1 import record_pb2, sink_pb2, sink_service_pb2
 
 PLAIN: Final = (
@@ -40,6 +41,9 @@ PLAIN: Final = (
     "dlq",
     "dlq_ratio_max",
     "dlq_consecutive_max",
+    "fsync",
+    "volatile",
+    "memory_cache_threshold",
 )
 DURATIONS: Final = {
     f"{name}_s": name
@@ -61,7 +65,16 @@ ORDERINGS: Final = {
     Ordering.STRICT: sink_pb2.ORDERING_STRICT,
     Ordering.RELAXED: sink_pb2.ORDERING_RELAXED,
 }
-CHOICES: Final = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}
+BUFFER_MODES: Final = {
+    BufferMode.DISK: sink_pb2.BUFFER_MODE_DISK,
+    BufferMode.SPILL: sink_pb2.BUFFER_MODE_SPILL,
+    BufferMode.MEMORY: sink_pb2.BUFFER_MODE_MEMORY,
+}
+CHOICES: Final = {
+    "overflow": "DROP_OLDEST or REJECT",
+    "ordering": "STRICT or RELAXED",
+    "buffer_mode": "DISK, SPILL or MEMORY",
+}
 OPTIONS: Final = frozenset(SinkOptions.__annotations__)
 
 
@@ -86,6 +99,8 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
                 message.overflow = OVERFLOWS[Overflow(str(value))]
             elif name == "ordering":
                 message.ordering = ORDERINGS[Ordering(str(value))]
+            elif name == "buffer_mode":
+                message.buffer_mode = BUFFER_MODES[BufferMode(str(value))]
             elif name in DURATIONS:
                 raise _wrong(name, value, "seconds")
             else:
@@ -134,6 +149,10 @@ def sink(message: sink_pb2.Sink) -> Sink:
             dlq=settings.dlq,
             dlq_ratio_max=settings.dlq_ratio_max,
             dlq_consecutive_max=settings.dlq_consecutive_max,
+            buffer_mode=enum(BufferMode, sink_pb2.BufferMode, settings.buffer_mode, "BUFFER_MODE_"),
+            fsync=settings.fsync,
+            volatile=settings.volatile,
+            memory_cache_threshold=settings.memory_cache_threshold,
         ),
         created_at=moment(message.created_at),
     )
@@ -151,6 +170,9 @@ def _partition(message: sink_service_pb2.PartitionStats) -> PartitionStats:
             enum(DropReason, record_pb2.DropReason, count.reason, "DROP_REASON_"): count.records
             for count in message.dropped
         },
+        memory_records=message.memory_records,
+        memory_bytes=message.memory_bytes,
+        durability=enum(Durability, record_pb2.Durability, message.durability, "DURABILITY_"),
     )
 
 

@@ -31,6 +31,9 @@ class RecordPlace(StrEnum):
     MISSING = "MISSING"
     """It should be stored, and the index does not name its page: damage."""
 
+    MEMORY = "MEMORY"
+    """In memory only: a crash of the broker loses it."""
+
 
 class RecordState(StrEnum):
     """What a subscription has done with a record."""

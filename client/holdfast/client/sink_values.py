@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict
 
-from holdfast.client.values import DropReason
+from holdfast.client.values import DropReason, Durability
 
 
 class Overflow(StrEnum):
@@ -29,6 +29,20 @@ class Ordering(StrEnum):
 
     RELAXED = "RELAXED"
     """What failed steps aside and comes again later; the records behind it go on."""
+
+
+class BufferMode(StrEnum):
+    """Where pages stand."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    DISK = "DISK"
+    """All are written."""
+
+    SPILL = "SPILL"
+    """The first stand in memory, what does not fit there is written. A crash loses what memory holds, counted."""
+
+    MEMORY = "MEMORY"
+    """None is written: gone with the process, counted."""
 
 
 class DeliveryState(StrEnum):
@@ -80,6 +94,10 @@ class SinkOptions(TypedDict, total=False):
     dlq: bool
     dlq_ratio_max: float
     dlq_consecutive_max: int
+    buffer_mode: BufferMode | str
+    fsync: bool
+    volatile: bool
+    memory_cache_threshold: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +169,18 @@ class SinkSettings:
     dlq_consecutive_max: int
     """The sink pauses after so many dead letters in a row; 0 is no bound."""
 
+    buffer_mode: BufferMode
+    """Where pages stand; fixed at creation."""
+
+    fsync: bool
+    """Sync written pages before their receipt; without, the sync follows within 100 ms."""
+
+    volatile: bool
+    """Wiped at each start of the broker, counted."""
+
+    memory_cache_threshold: int
+    """Most records that stand in memory only."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:
@@ -180,6 +210,13 @@ class PartitionStats:
     pages: int
     dropped: Mapping[DropReason, int]
     """Records dropped in the sink's life, by reason."""
+
+    memory_records: int
+    """Of ``records``, those that only memory holds."""
+
+    memory_bytes: int
+    durability: Durability
+    """Of the least safe of the stored records."""
 
 
 @dataclass(frozen=True, slots=True)

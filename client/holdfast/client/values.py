@@ -53,6 +53,11 @@ class DropReason(StrEnum):
     """The broker was stopped and the sink has ``clean_cache_at_stop``."""
     PURGED = "PURGED"
     REJECTED_BY_TARGET = "REJECTED_BY_TARGET"
+    MEMORY_PRESSURE = "MEMORY_PRESSURE"
+    WIPED_AT_START = "WIPED_AT_START"
+    """The sink is volatile."""
+    LOST_IN_CRASH = "LOST_IN_CRASH"
+    """Only memory held them, or they were not synced, when the broker or its machine crashed."""
 
 
 class SettleOutcome(StrEnum):
@@ -128,6 +133,9 @@ class Gap:
 
     detail: str = ""
     """What the target said of the (last) record that it rejected."""
+
+    at_most: bool = False
+    """It is not known how many of the offsets were records: the machine crashed."""
 
     def __len__(self) -> int:
         """Return how many offsets are missing."""

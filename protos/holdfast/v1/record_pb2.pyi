@@ -31,6 +31,9 @@ class DropReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DROP_REASON_CLEANED_AT_STOP: _ClassVar[DropReason]
     DROP_REASON_PURGED: _ClassVar[DropReason]
     DROP_REASON_REJECTED_BY_TARGET: _ClassVar[DropReason]
+    DROP_REASON_MEMORY_PRESSURE: _ClassVar[DropReason]
+    DROP_REASON_WIPED_AT_START: _ClassVar[DropReason]
+    DROP_REASON_LOST_IN_CRASH: _ClassVar[DropReason]
 DURABILITY_UNSPECIFIED: Durability
 DURABILITY_MEMORY: Durability
 DURABILITY_PROCESS: Durability
@@ -44,6 +47,9 @@ DROP_REASON_EXPIRED: DropReason
 DROP_REASON_CLEANED_AT_STOP: DropReason
 DROP_REASON_PURGED: DropReason
 DROP_REASON_REJECTED_BY_TARGET: DropReason
+DROP_REASON_MEMORY_PRESSURE: DropReason
+DROP_REASON_WIPED_AT_START: DropReason
+DROP_REASON_LOST_IN_CRASH: DropReason
 
 class Header(_message.Message):
     __slots__ = ("key", "value")
@@ -152,7 +158,7 @@ class GapCount(_message.Message):
     def __init__(self, reason: _Optional[_Union[DropReason, str]] = ..., records: _Optional[int] = ...) -> None: ...
 
 class Gap(_message.Message):
-    __slots__ = ("partition", "first_offset", "last_offset", "reason", "at", "first_at", "counts", "subscription", "detail")
+    __slots__ = ("partition", "first_offset", "last_offset", "reason", "at", "first_at", "counts", "subscription", "detail", "at_most")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -162,6 +168,7 @@ class Gap(_message.Message):
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    AT_MOST_FIELD_NUMBER: _ClassVar[int]
     partition: int
     first_offset: int
     last_offset: int
@@ -171,4 +178,5 @@ class Gap(_message.Message):
     counts: _containers.RepeatedCompositeFieldContainer[GapCount]
     subscription: str
     detail: str
-    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., reason: _Optional[_Union[DropReason, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., first_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., counts: _Optional[_Iterable[_Union[GapCount, _Mapping]]] = ..., subscription: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+    at_most: bool
+    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., reason: _Optional[_Union[DropReason, str]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., first_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., counts: _Optional[_Iterable[_Union[GapCount, _Mapping]]] = ..., subscription: _Optional[str] = ..., detail: _Optional[str] = ..., at_most: bool = ...) -> None: ...

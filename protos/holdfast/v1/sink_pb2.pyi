@@ -21,15 +21,26 @@ class Ordering(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ORDERING_UNSPECIFIED: _ClassVar[Ordering]
     ORDERING_STRICT: _ClassVar[Ordering]
     ORDERING_RELAXED: _ClassVar[Ordering]
+
+class BufferMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BUFFER_MODE_UNSPECIFIED: _ClassVar[BufferMode]
+    BUFFER_MODE_DISK: _ClassVar[BufferMode]
+    BUFFER_MODE_SPILL: _ClassVar[BufferMode]
+    BUFFER_MODE_MEMORY: _ClassVar[BufferMode]
 OVERFLOW_UNSPECIFIED: Overflow
 OVERFLOW_DROP_OLDEST: Overflow
 OVERFLOW_REJECT: Overflow
 ORDERING_UNSPECIFIED: Ordering
 ORDERING_STRICT: Ordering
 ORDERING_RELAXED: Ordering
+BUFFER_MODE_UNSPECIFIED: BufferMode
+BUFFER_MODE_DISK: BufferMode
+BUFFER_MODE_SPILL: BufferMode
+BUFFER_MODE_MEMORY: BufferMode
 
 class SinkSettings(_message.Message):
-    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime", "max_age", "clean_cache_at_stop", "memory_overload_protection", "retain_acked_time", "retain_acked_bytes", "ordering", "resend_priority", "relaxed_failures_max", "max_attempts", "dlq", "dlq_ratio_max", "dlq_consecutive_max")
+    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "realtime", "max_age", "clean_cache_at_stop", "memory_overload_protection", "retain_acked_time", "retain_acked_bytes", "ordering", "resend_priority", "relaxed_failures_max", "max_attempts", "dlq", "dlq_ratio_max", "dlq_consecutive_max", "buffer_mode", "fsync", "volatile", "memory_cache_threshold")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     BUFFER_PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_DISK_CACHE_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +66,10 @@ class SinkSettings(_message.Message):
     DLQ_FIELD_NUMBER: _ClassVar[int]
     DLQ_RATIO_MAX_FIELD_NUMBER: _ClassVar[int]
     DLQ_CONSECUTIVE_MAX_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_MODE_FIELD_NUMBER: _ClassVar[int]
+    FSYNC_FIELD_NUMBER: _ClassVar[int]
+    VOLATILE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_CACHE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     partitions: int
     buffer_page_size: int
     max_disk_cache: int
@@ -80,7 +95,11 @@ class SinkSettings(_message.Message):
     dlq: bool
     dlq_ratio_max: float
     dlq_consecutive_max: int
-    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., clean_cache_at_stop: bool = ..., memory_overload_protection: bool = ..., retain_acked_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retain_acked_bytes: _Optional[int] = ..., ordering: _Optional[_Union[Ordering, str]] = ..., resend_priority: _Optional[int] = ..., relaxed_failures_max: _Optional[int] = ..., max_attempts: _Optional[int] = ..., dlq: bool = ..., dlq_ratio_max: _Optional[float] = ..., dlq_consecutive_max: _Optional[int] = ...) -> None: ...
+    buffer_mode: BufferMode
+    fsync: bool
+    volatile: bool
+    memory_cache_threshold: int
+    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., clean_cache_at_stop: bool = ..., memory_overload_protection: bool = ..., retain_acked_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retain_acked_bytes: _Optional[int] = ..., ordering: _Optional[_Union[Ordering, str]] = ..., resend_priority: _Optional[int] = ..., relaxed_failures_max: _Optional[int] = ..., max_attempts: _Optional[int] = ..., dlq: bool = ..., dlq_ratio_max: _Optional[float] = ..., dlq_consecutive_max: _Optional[int] = ..., buffer_mode: _Optional[_Union[BufferMode, str]] = ..., fsync: bool = ..., volatile: bool = ..., memory_cache_threshold: _Optional[int] = ...) -> None: ...
 
 class Sink(_message.Message):
     __slots__ = ("name", "incarnation", "settings", "created_at")

@@ -25,6 +25,7 @@ class RecordPlace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_PLACE_DROPPED: _ClassVar[RecordPlace]
     RECORD_PLACE_TRIMMED: _ClassVar[RecordPlace]
     RECORD_PLACE_MISSING: _ClassVar[RecordPlace]
+    RECORD_PLACE_MEMORY: _ClassVar[RecordPlace]
 
 class RecordState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -83,6 +84,7 @@ RECORD_PLACE_DISK: RecordPlace
 RECORD_PLACE_DROPPED: RecordPlace
 RECORD_PLACE_TRIMMED: RecordPlace
 RECORD_PLACE_MISSING: RecordPlace
+RECORD_PLACE_MEMORY: RecordPlace
 RECORD_STATE_UNSPECIFIED: RecordState
 RECORD_STATE_PENDING: RecordState
 RECORD_STATE_IN_FLIGHT: RecordState
@@ -373,7 +375,7 @@ class DropCount(_message.Message):
     def __init__(self, reason: _Optional[_Union[_record_pb2.DropReason, str]] = ..., records: _Optional[int] = ...) -> None: ...
 
 class PartitionStats(_message.Message):
-    __slots__ = ("partition", "earliest_offset", "next_offset", "records", "bytes", "pages", "dropped")
+    __slots__ = ("partition", "earliest_offset", "next_offset", "records", "bytes", "pages", "dropped", "memory_records", "memory_bytes", "durability")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     EARLIEST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +383,9 @@ class PartitionStats(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     PAGES_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
     partition: int
     earliest_offset: int
     next_offset: int
@@ -388,7 +393,10 @@ class PartitionStats(_message.Message):
     bytes: int
     pages: int
     dropped: _containers.RepeatedCompositeFieldContainer[DropCount]
-    def __init__(self, partition: _Optional[int] = ..., earliest_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., pages: _Optional[int] = ..., dropped: _Optional[_Iterable[_Union[DropCount, _Mapping]]] = ...) -> None: ...
+    memory_records: int
+    memory_bytes: int
+    durability: _record_pb2.Durability
+    def __init__(self, partition: _Optional[int] = ..., earliest_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., pages: _Optional[int] = ..., dropped: _Optional[_Iterable[_Union[DropCount, _Mapping]]] = ..., memory_records: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ...) -> None: ...
 
 class SubscriptionPartitionStats(_message.Message):
     __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "holes", "parked_ranges", "parked_records", "waits_for_holes", "live_stopped", "lifetime")

@@ -13,6 +13,7 @@ from holdfast.broker.runtime.clock import Clock, FakeClock
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Delivered, Event
 from holdfast.broker.runtime.instruments import Instruments
+from holdfast.broker.runtime.reserving import Accepted
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.broker.storage.contract import Family, Marks, Operation, Store, Value
 from holdfast.broker.storage.errors import StoreFailed
@@ -30,6 +31,7 @@ def begin(
     bounds: Bounds | None = None,
     sink_defaults: SinkSettings | None = None,
     instruments: Instruments | None = None,
+    accepted: Accepted | None = None,
 ) -> Broker:
     """A broker on ``store`` that has begun to work."""
     found = recover(store)
@@ -41,6 +43,7 @@ def begin(
         sink_defaults=sink_defaults,
         instruments=instruments,
         records=PageCodec(),
+        accepted=accepted,
     )
     broker.start()
     return broker

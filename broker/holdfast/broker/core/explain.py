@@ -27,6 +27,7 @@ class Place(IntEnum):
     DROPPED = 5
     TRIMMED = 6
     MISSING = 7
+    MEMORY = 8
 
 
 class RecordState(IntEnum):
@@ -159,7 +160,7 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
         offset=offset,
         next_offset=log.next_offset,
         place=place,
-        entry=moment.entry if place in {Place.RECENT, Place.DISK} else None,
+        entry=moment.entry if place in {Place.RECENT, Place.DISK, Place.MEMORY} else None,
         gap=log.gap_at(offset),
         rejection=log.rejections.at(subscription, offset),
         state=state,
@@ -184,6 +185,8 @@ def _place(log: PartitionLog, offset: int, moment: Moment) -> Place:
     if log.gap_at(offset) is not None:
         return Place.DROPPED
     if moment.entry is not None:
+        if moment.entry.base in log.held:
+            return Place.MEMORY
         return Place.RECENT if moment.recent else Place.DISK
     return Place.TRIMMED if offset < log.head.earliest or log.pages == 0 else Place.MISSING
 

@@ -40,7 +40,8 @@ def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
 def excess(settings: SinkSettings, logs: Sequence[PartitionLog], records: int, size: int) -> tuple[int, int]:
     """Records and bytes that would be above the limits with ``records`` and ``size`` more; not above 0: they fit."""
     used_records, used_bytes = usage(logs)
-    over_records = used_records + records - settings.max_disk_cache if settings.max_disk_cache else 0
+    _, records_max = settings.records_max
+    over_records = used_records + records - records_max if records_max else 0
     return over_records, used_bytes + size - settings.max_total_bytes
 
 
@@ -61,21 +62,22 @@ def admit(
         RecordTooLarge: the policy is REJECT and it never will.
     """
     used_records, used_bytes = usage(logs)
+    limit, records_max = settings.records_max
     over_records, over_bytes = excess(settings, logs, records, size)
     if over_records <= 0 and over_bytes <= 0:
         return []
     if settings.overflow == Overflow.REJECT:
         if size > settings.max_total_bytes:
             raise RecordTooLarge(size, settings.max_total_bytes, "an append")
-        if settings.max_disk_cache and records > settings.max_disk_cache:
-            raise RecordTooLarge(records, settings.max_disk_cache, "an append (counted in records)")
+        if records_max and records > records_max:
+            raise RecordTooLarge(records, records_max, "an append (counted in records)")
         if over_bytes > 0:
             raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, used_bytes)
-        raise SinkFull(sink, "max_disk_cache", settings.max_disk_cache, used_records)
-    return _oldest(logs, in_flight, over_records, over_bytes)
+        raise SinkFull(sink, limit, records_max, used_records)
+    return oldest(logs, in_flight, over_records, over_bytes)
 
 
-def _oldest(
+def oldest(
     logs: Sequence[PartitionLog], in_flight: Sequence[frozenset[int]], over_records: int, over_bytes: int
 ) -> list[Drop] | Wait:
     """The oldest pages, over all partitions by age, until enough is free or nothing is left to drop."""

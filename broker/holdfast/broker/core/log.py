@@ -11,10 +11,11 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from holdfast.broker.core.gaps import Rejections, merged
-from holdfast.broker.core.pages import DropReason, Entry, Gap
+from holdfast.broker.core.pages import DropReason, Durability, Entry, Gap
 from holdfast.broker.core.ranges import Range
 
 RECENT_MAX: Final = 256
@@ -63,6 +64,14 @@ class Head:
     """(reason, records) dropped in the sink's life."""
 
 
+def in_order(*found: list[Entry]) -> list[Entry]:
+    """Entries from several places by offset, each once; of two the first counts."""
+    if not any(found[1:]):
+        return found[0]
+    by_base = {entry.base: entry for entries in reversed(found) for entry in entries}
+    return [by_base[base] for base in sorted(by_base)]
+
+
 class PartitionLog:
     """The state of one partition. Changed only by the owner of the sink's state."""
 
@@ -70,7 +79,9 @@ class PartitionLog:
         "_accepted_at_us",
         "_gaps",
         "_loaded_to",
+        "decided",
         "head",
+        "held",
         "mended",
         "next_offset",
         "number",
@@ -78,6 +89,7 @@ class PartitionLog:
         "queued_bytes",
         "recent",
         "rejections",
+        "synced",
         "tail",
     )
 
@@ -88,6 +100,12 @@ class PartitionLog:
         self.tail = tail or Tail()
         """As confirmed."""
         self.head = head or Head()
+        self.decided = self.tail
+        """As it will be when what is on its way to the store is confirmed."""
+        self.synced = self.tail.next_offset
+        """Offset below which what is stored survives a power loss."""
+        self.held: dict[int, Entry] = {}
+        """Entries of pages that only memory holds, by base and in its order: no index names them."""
         self.next_offset = self.tail.next_offset
         """Offset that the next append will get; those from ``tail.next_offset`` on wait for their batch."""
         self.queued_bytes = 0
@@ -160,12 +178,25 @@ class PartitionLog:
         return self._accepted_at_us
 
     def confirm(self, tail: Tail, entries: list[Entry], size: int) -> None:
-        """A batch with ``entries`` is durable; ``size`` is what ``reserve`` was told for them."""
+        """A batch with ``entries`` is durable, or memory holds them; ``size`` is what ``reserve`` was told for them."""
         self.tail = tail
         self.queued_bytes -= size
         self.recent.extend(entries)
-        if len(self.recent) > 2 * RECENT_MAX:
+        if len(self.recent) > 2 * RECENT_MAX and len(self.held) < self.pages:  # what is held is in memory anyway
             del self.recent[:-RECENT_MAX]
+
+    def level(self, first: int, end: int) -> Durability:
+        """How safe the records of a page in ``[first, end)`` are; a page is held as a whole or not at all."""
+        if first in self.held:
+            return Durability.MEMORY
+        return Durability.DISK if end <= self.synced else Durability.PROCESS
+
+    def held_in(self, first: int, end: int) -> list[Entry]:
+        """The first entries that only memory holds and that lie in ``[first, end)``, in part perhaps."""
+        if not self.held:
+            return []
+        found = (entry for entry in self.held.values() if entry.base < end and entry.end > first)
+        return list(islice(found, RECENT_MAX))
 
     # -- the first entries
 
@@ -198,10 +229,11 @@ class PartitionLog:
         return [*(entry for entry in self.oldest if entry.base < self.recent[0].base), *self.recent]
 
     def recent_from(self, offset: int) -> list[Entry] | None:
-        """The entries that end above ``offset``, or None when ``recent`` does not reach down to it."""
+        """The first entries that end above ``offset``, or None when ``recent`` does not reach down to it."""
         if not self.whole and (not self.recent or self.recent[0].base > offset):
             return None
-        return self.recent[bisect_right(self.recent, offset, key=lambda entry: entry.end) :]
+        first = bisect_right(self.recent, offset, key=lambda entry: entry.end)
+        return self.recent[first : first + 2 * RECENT_MAX]  # of what memory holds there may be many more
 
     @property
     def loaded_to(self) -> int:
@@ -238,8 +270,12 @@ class PartitionLog:
         dropped = dict(self.head.dropped)
         if reason is not None:
             dropped[int(reason)] = dropped.get(int(reason), 0) + records
+        for base in gone & self.held.keys():
+            del self.held[base]
         self.oldest = deque(entry for entry in self.oldest if entry.base not in gone)
-        if self.recent and entries[-1].base >= self.recent[0].base:
+        if len(entries) <= len(self.recent) and self.recent[: len(entries)] == entries:
+            del self.recent[: len(entries)]
+        elif self.recent and entries[-1].base >= self.recent[0].base:
             self.recent = [entry for entry in self.recent if entry.base not in gone]
         self.head = replace(
             self.head,

@@ -48,8 +48,11 @@ class DropReason(IntEnum):
     OVERFLOW = 1
     CORRUPT = 2
     EXPIRED = 3
-    CLEANED_AT_STOP = 6
     PURGED = 4
+    MEMORY_PRESSURE = 5
+    CLEANED_AT_STOP = 6
+    WIPED_AT_START = 7
+    LOST_IN_CRASH = 8
     REJECTED_BY_TARGET = 9
 
 
@@ -194,6 +197,9 @@ class Gap:
     detail: str = ""
     """What the target said of the (last) record that it rejected."""
 
+    at_most: bool = False
+    """It is not known how many of the offsets had been given to records: perhaps none."""
+
     @property
     def first_at_us(self) -> int:
         """Wall clock of the first drop."""
@@ -235,4 +241,5 @@ class Gap:
             tuple(sorted(counts.items())),
             self.subscription,
             newest.detail,
+            self.at_most or later.at_most,
         )

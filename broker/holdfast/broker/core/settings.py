@@ -34,6 +34,19 @@ class Ordering(IntEnum):
     RELAXED = 2
 
 
+class BufferMode(IntEnum):
+    """Where pages stand; the numbers are those of the wire."""
+
+    DISK = 1
+    """All are written."""
+
+    SPILL = 2
+    """The first stand in memory, what does not fit there is written."""
+
+    MEMORY = 3
+    """None is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
     """What a user tunes. Bounds stand in ``_BOUNDS``."""
@@ -63,6 +76,10 @@ class SinkSettings:
     dlq: bool = True
     dlq_ratio_max: float = 0.5
     dlq_consecutive_max: int = 1_000
+    buffer_mode: int = BufferMode.DISK
+    fsync: bool = True
+    volatile: bool = False
+    memory_cache_threshold: int = 1_024
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -84,6 +101,8 @@ class SinkSettings:
             yield InvalidSetting("ordering", self.ordering, _ALLOWED["ordering"])
         if "max_age_us" not in strange and 0 < self.max_age_us < SECOND_US:
             yield InvalidSetting("max_age_us", self.max_age_us, _BOUNDS["max_age_us"][2])
+        if not strange & {"memory_cache_threshold", "buffer_page_size", "buffer_mode", "volatile"}:
+            yield from self._memory_problems()
         if strange & {"retry_backoff_min_us", "retry_backoff_max_us"}:
             return
         if self.retry_backoff_max_us < self.retry_backoff_min_us:
@@ -93,6 +112,29 @@ class SinkSettings:
                 f"at least retry_backoff_min_us = {self.retry_backoff_min_us}",
             )
 
+    def _memory_problems(self) -> Iterable[InvalidSetting]:
+        if self.buffer_mode not in set(BufferMode):
+            yield InvalidSetting("buffer_mode", self.buffer_mode, "DISK, SPILL or MEMORY")
+        if self.buffer_mode != BufferMode.DISK and 0 < self.memory_cache_threshold < self.buffer_page_size:
+            allowed = f"at least a page: buffer_page_size = {self.buffer_page_size}"
+            yield InvalidSetting("memory_cache_threshold", self.memory_cache_threshold, allowed)
+        if self.volatile and self.buffer_mode != BufferMode.SPILL:
+            yield InvalidSetting("volatile", self.volatile, "false unless buffer_mode is SPILL")
+
+    @property
+    def forgets(self) -> bool:
+        """A crash may take back what was accepted."""
+        return self.buffer_mode != BufferMode.DISK or not self.fsync
+
+    @property
+    def records_max(self) -> tuple[str, int]:
+        """Which setting bounds the number of records, and to how many; 0 is no bound."""
+        if self.buffer_mode == BufferMode.MEMORY:
+            return "memory_cache_threshold", self.memory_cache_threshold
+        if self.buffer_mode == BufferMode.SPILL and self.max_disk_cache:
+            return "memory_cache_threshold + max_disk_cache", self.memory_cache_threshold + self.max_disk_cache
+        return "max_disk_cache", self.max_disk_cache
+
     def corrected(self) -> tuple[SinkSettings, list[InvalidSetting]]:
         """Return settings in which every wrong value is the default, and what was wrong: for stored values."""
         wrong = list(self.problems())
@@ -100,14 +142,21 @@ class SinkSettings:
         if "retry_backoff_max_us" in mended or "retry_backoff_min_us" in mended:
             mended["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
             mended["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
-        return replace(self, **mended), wrong
+        corrected = replace(self, **mended)
+        if corrected.buffer_mode != BufferMode.DISK:  # a page has its place in memory
+            threshold = max(corrected.memory_cache_threshold, corrected.buffer_page_size)
+            corrected = replace(corrected, memory_cache_threshold=threshold)
+        return corrected, wrong
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
-        """Return the settings with ``values`` in them, checked. `partitions` can only grow."""
+        """Return the settings with ``values`` in them, checked. `partitions` can only grow, `buffer_mode` stays."""
         changed = replace(self, **values).checked()
         if changed.partitions < self.partitions:
             allowed = f"{self.partitions} to 1024: partitions can be added, never removed"
             raise InvalidSetting("partitions", changed.partitions, allowed)
+        if changed.buffer_mode != self.buffer_mode:
+            allowed = f"as at creation: {BufferMode(self.buffer_mode).name}"
+            raise InvalidSetting("buffer_mode", BufferMode(changed.buffer_mode).name, allowed)
         return changed
 
     def differences(self, other: SinkSettings) -> str:
@@ -132,6 +181,7 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "max_age_us": (0, 3_650 * 24 * _HOUR_US, "0 (for ever) or 1 s to 3,650 d"),
     "resend_priority": (-1, 1, "-1 (live records first), 0 (by age) or 1 (resends first)"),
     "relaxed_failures_max": (1, 1_000_000, "1 to 1,000,000"),
+    "memory_cache_threshold": (1, 10_000_000, "1 to 10,000,000 records"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
     "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
     "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),

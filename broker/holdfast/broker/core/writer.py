@@ -73,6 +73,10 @@ class WriterWindow:
             return Forgotten()
         raise SequenceGap(partition, sequence, expected)
 
+    def knows(self, slot: Slot) -> bool:
+        """Whether a sequence is still in the window, for this page."""
+        return self._slots.get(slot.sequence) == slot
+
     def accept(self, slot: Slot) -> None:
         """Take a new page in; its batch is on its way."""
         self._slots[slot.sequence] = slot

@@ -14,6 +14,7 @@ from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.position import Position
+from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writer import Slot
@@ -61,6 +62,32 @@ class PutHead:
     sink: int
     partition: int
     head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class PutReserve:
+    """Offsets that may be handed out from now on."""
+
+    sink: int
+    partition: int
+    reserve: Reserve
+
+
+@dataclass(frozen=True, slots=True)
+class DropReserve:
+    """The partition hands out no offset any more that a crash could take back."""
+
+    sink: int
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutHeld:
+    """Pages of the stored tail that no index entry names. Written together with that tail and head."""
+
+    sink: int
+    partition: int
+    held: tuple[Held, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +274,9 @@ Write = (
     | DropSink
     | PutTail
     | PutHead
+    | PutReserve
+    | DropReserve
+    | PutHeld
     | PutCursor
     | PutSubscription
     | DropSubscription

@@ -81,7 +81,9 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             ]
             for append in await buffer.append_all(pages):
                 await append.done
-                stored = Stored(append.first, append.page.record_count, duplicate=False)
+                count = append.page.record_count
+                level = buffer.tier.level(partition, append.first, append.first + count)
+                stored = Stored(append.first, count, duplicate=False, durability=level)
                 receipts.append(convert.receipt(request.sink, partition, stored))
         return pb.PublishBatchResponse(receipts=receipts)
 

@@ -101,6 +101,7 @@ def gap(partition: int, found: Gap) -> record_pb2.Gap:
         ],
         subscription=found.subscription,
         detail=found.detail,
+        at_most=found.at_most,
     )
 
 

@@ -141,6 +141,6 @@ def _delivery(event: Delivered) -> pb.Delivery:
         ranges=[record_pb2.OffsetRange(first_offset=r.first, last_offset=r.end - 1) for r in event.ranges],
         attempts=[pb.Attempt(offset=offset, attempt=tries) for offset, tries in event.attempts],
         resend=event.resend,
-        durability=record_pb2.DURABILITY_DISK,
+        durability=convert.durability(event.durability),
         ordering=convert.ordering(relaxed=event.relaxed),
     )

@@ -42,8 +42,11 @@ _PLAIN: Final = (
     "dlq",
     "dlq_ratio_max",
     "dlq_consecutive_max",
+    "fsync",
+    "volatile",
+    "memory_cache_threshold",
 )
-PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow", "ordering")
+PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow", "ordering", "buffer_mode")
 """Every setting that the wire names; the same as the core's, by a test."""
 
 
@@ -57,6 +60,8 @@ def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
         values["overflow"] = int(settings.overflow)
     if settings.ordering:
         values["ordering"] = int(settings.ordering)
+    if settings.buffer_mode:
+        values["buffer_mode"] = int(settings.buffer_mode)
     return values
 
 
@@ -80,7 +85,8 @@ def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
     durations: dict[str, Any] = {name: duration(getattr(settings, ours)) for name, ours in _DURATIONS.items()}
     overflow = cast("sink_pb2.Overflow", int(settings.overflow))
     ordering = cast("sink_pb2.Ordering", int(settings.ordering))
-    return sink_pb2.SinkSettings(**plain, **durations, overflow=overflow, ordering=ordering)
+    buffer_mode = cast("sink_pb2.BufferMode", int(settings.buffer_mode))
+    return sink_pb2.SinkSettings(**plain, **durations, overflow=overflow, ordering=ordering, buffer_mode=buffer_mode)
 
 
 def sink(record: SinkRecord) -> sink_pb2.Sink:
@@ -112,6 +118,9 @@ def stats(
                 pb.DropCount(reason=cast("record_pb2.DropReason", reason), records=records)
                 for reason, records in state.dropped
             ],
+            memory_records=state.memory_records,
+            memory_bytes=state.memory_bytes,
+            durability=cast("record_pb2.Durability", int(state.durability)),
         )
         for state in partitions
     ]

@@ -28,6 +28,7 @@ from holdfast.broker.core.errors import (
 from holdfast.broker.core.log import Head, PartitionLog, Tail
 from holdfast.broker.core.mending import Mended
 from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings, sink_name
 from holdfast.broker.core.writes import Due, PutAge, PutQuarantine, PutSink, SinkRecord, SubscriptionRecord
@@ -44,8 +45,11 @@ from holdfast.broker.runtime.publishing import Writers
 from holdfast.broker.runtime.quarantine import Quarantine
 from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
+from holdfast.broker.runtime.reserving import Accepted, AcceptedUnknown, Slots
+from holdfast.broker.runtime.restarting import Restarting
 from holdfast.broker.runtime.stats import lane_states
 from holdfast.broker.runtime.store import Journal
+from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION
 from holdfast.broker.runtime.tail import Tail as RecentPages
 
 _log: Final = logging.getLogger(__name__)
@@ -73,6 +77,10 @@ class StoredSink(Protocol):
     def totals(self) -> Mapping[tuple[str, int], Totals]: ...
     @property
     def marks(self) -> Mapping[int, Marks]: ...
+    @property
+    def reserves(self) -> Mapping[int, Reserve]: ...
+    @property
+    def held(self) -> Mapping[int, tuple[Held, ...]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,7 @@ class Broker:
         on_memory: Callable[[], None] = lambda: None,
         ballast: BallastKeeper | None = None,
         records: RecordCodec,
+        accepted: Accepted | None = None,
     ) -> None:
         """``on_memory`` is called when memory was given up, to give it back to the system."""
         self.bounds = bounds or Bounds()
@@ -164,6 +173,8 @@ class Broker:
         self.mended = found.mended
         """What the start had to mend."""
         self.quota = Quota(self.bounds.stored_bytes)
+        self._accepted: Accepted = accepted or AcceptedUnknown()
+        used = {reserve.slot for stored in found.sinks for reserve in stored.reserves.values()}
         self.services = Services(
             clock,
             age,
@@ -177,11 +188,14 @@ class Broker:
             records,
             self.dead_letter_sink,
             self.quarantine,
+            Slots(self._accepted, {slot for slot in used if slot is not None}),
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
+        restarting = Restarting(journal, self._accepted.found, at_us=clock.wall_us())
         for stored in found.sinks:
-            self._add_stored(stored)
+            self._add_stored(stored, restarting)
+        self._accepted.begin()
         self.expirer = Expirer(self.sinks.values, self.services.pages)
         self._sweeper: asyncio.Task[None] | None = None
         self._expiring: asyncio.Task[None] | None = None
@@ -194,7 +208,7 @@ class Broker:
 
         return fenced
 
-    def _add_stored(self, stored: StoredSink) -> None:
+    def _add_stored(self, stored: StoredSink, restarting: Restarting) -> None:
         settings, wrong = stored.record.settings.corrected()
         found = [*stored.tails, *stored.heads, *(partition for _, partition in stored.cursors)]
         if wrong and max(found, default=0) >= settings.partitions:  # no partition is lost by a correction
@@ -209,22 +223,25 @@ class Broker:
             stored.record.created_at_us,
             stored.record.paused,
         )
+        standing = restarting.go_on(stored, settings, {DEFAULT_SUBSCRIPTION, *stored.subscriptions})
+        self.reclaimer.add(standing.due)
         logs = [
-            PartitionLog(p, stored.tails.get(p), stored.heads.get(p), tuple(stored.gaps.get(p, ())))
+            PartitionLog(p, standing.tails.get(p), standing.heads.get(p), tuple(standing.gaps.get(p, ())))
             for p in range(settings.partitions)
         ]
-        for (name, partition), cursor in stored.cursors.items():
+        for (name, partition), cursor in standing.cursors.items():
             if partition < len(logs) and not cursor.balances(logs[partition].next_offset):
                 place = (record.name, name, partition)
                 _log.error("account does not balance sink=%s subscription=%s partition=%d", *place)
         buffer = Buffer(
             record,
             logs,
-            dict(stored.cursors),
+            standing.cursors,
             self.services,
             subscriptions=stored.subscriptions.values(),
             totals=stored.totals,
             marks=stored.marks,
+            reserves=standing.reserves,
         )
         self._add(buffer, dict(stored.writers))
 
@@ -254,6 +271,7 @@ class Broker:
                     writers.sweep()
                 for buffer in list(self.sinks.values()):
                     buffer.sweep()
+                    await buffer.tier.relieve()
                     if self.services.instruments.wants_lag:
                         await self._measure(buffer)
                 self.committer.look_at_disk()
@@ -408,9 +426,16 @@ class Broker:
                 await task
         if self.committer.fenced is None:
             await empty_at_stop(self.sinks.values(), self.services.pages)
+        await self._close_tiers()
         if self.committer.fenced is None:
             self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
         await self.reclaimer.close()
         await self.committer.close()
         self.services.pages.close()
+        self._accepted.close()
         self._journal.close()
+
+    async def _close_tiers(self) -> None:
+        """Memory goes: what it holds is written, or dropped and counted, sink by sink."""
+        for buffer in self.sinks.values():
+            await buffer.tier.close()

@@ -21,6 +21,7 @@ from holdfast.broker.core.limits import Wait, admit, excess
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry, Incoming
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.reserve import Reserve
 from holdfast.broker.core.retention import Marks, settled_front
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writes import (
@@ -50,9 +51,12 @@ from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.quarantine import Quarantine
 from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
+from holdfast.broker.runtime.reserving import Slots
 from holdfast.broker.runtime.retaining import Retaining
+from holdfast.broker.runtime.runs import due_runs
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
+from holdfast.broker.runtime.tier import MemoryTier
 
 _log: Final = logging.getLogger(__name__)
 
@@ -74,6 +78,7 @@ class Services:
     dead_letter_sink: Callable[[Buffer], Buffer]
     """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
     quarantine: Quarantine
+    slots: Slots
 
 
 class Buffer:
@@ -89,6 +94,7 @@ class Buffer:
         subscriptions: Iterable[SubscriptionRecord] = (),
         totals: Mapping[tuple[str, int], Totals] | None = None,
         marks: Mapping[int, Marks] | None = None,
+        reserves: Mapping[int, Reserve] | None = None,
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -104,7 +110,8 @@ class Buffer:
         """Fires when pages come or go."""
         self._admission = asyncio.Lock()
         """Held by the append that waits for room to be made; others wait behind it, so that nobody overtakes."""
-        self._lineups = [Lineup(record.id, log, self._committed) for log in self.logs]
+        self.tier = MemoryTier(self, services, reserves or {})
+        self._lineups = [self._lineup(log) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribing = Subscribing(self, services, subscriptions)
         self.retaining = Retaining(self, services, marks or {})
@@ -171,13 +178,15 @@ class Buffer:
 
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
         """Take new settings; they hold from now on. Partitions that they have more are added."""
+        forgets = self.settings.forgets
         self.record = replace(self.record, settings=settings)
         self._grow(settings.partitions)
+        ended = self.tier.offsets.forget() if forgets and not settings.forgets else []
         for subscription in self.subscriptions.values():
             subscription.change(settings)
         for log in self.logs:
             self.trim_now(log.number)
-        return self._services.committer.write([PutSink(self.record)])
+        return self._services.committer.write([PutSink(self.record), *ended])
 
     def _grow(self, partitions: int) -> None:
         """Add partitions. What comes in for them is written no earlier than the record that says that they exist."""
@@ -186,7 +195,7 @@ class Buffer:
             return
         for number in numbers:
             self.logs.append(PartitionLog(number))
-            self._lineups.append(Lineup(self.record.id, self.logs[number], self._committed))
+            self._lineups.append(self._lineup(self.logs[number]))
         for subscription in self.subscriptions.values():
             lanes = [Lane(Cursor(), self.settings) for _ in numbers]
             if self.record.paused is not None:
@@ -214,8 +223,10 @@ class Buffer:
         await self.settled_in()
         await self.close()
         self._services.quota.give(sum(log.size for log in self.logs))
+        self.tier.clear()
         self.changed.fire()
         await self._services.committer.write([DropSink(self.record.id)])
+        self.tier.offsets.give_slots()
         whole = [Due(self.record.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
         self._services.reclaimer.add(whole)
 
@@ -243,6 +254,7 @@ class Buffer:
         """
         self._refuse_dead_letters()
         async with self._admission:
+            await self.tier.offsets.reserve(page.partition, page.record_count)
             await self._make_room(page.record_count, len(page.body))
             check()
             return self._queue(page, slot_at)
@@ -258,6 +270,10 @@ class Buffer:
         """Admit checked pages together, all or none, and queue them in their order."""
         self._refuse_dead_letters()
         async with self._admission:
+            for partition in {page.partition for page in pages}:
+                await self.tier.offsets.reserve(
+                    partition, sum(p.record_count for p in pages if p.partition == partition)
+                )
             await self._make_room(sum(page.record_count for page in pages), sum(len(page.body) for page in pages))
             return [self._queue(page, None) for page in pages]
 
@@ -266,12 +282,11 @@ class Buffer:
             raise InvalidName(f"{self.name!r} holds dead letters: only the broker writes to it", field="sink")
 
     async def _make_room(self, records: int, size: int) -> None:
+        self.tier.yield_to(size)
         while True:
             if self.deleted:
                 raise SinkNotFound(self.name)
-            self._services.committer.admit(size)
-            if self.settings.memory_overload_protection:
-                self._services.memory.admit(self._services.committer.waiting_bytes, size)
+            self.tier.admit(size)
             if max(excess(self.settings, self.logs, records, size)) > 0:
                 for log in self.logs:
                     await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
@@ -308,6 +323,7 @@ class Buffer:
         self, page: Incoming, slot_at: Callable[[int], PutSlot] | None, companion: Companion | None = None
     ) -> Append:
         log = self.logs[page.partition]
+        to_memory = self.tier.takes(log, page.record_count)
         first = log.reserve(page.record_count, len(page.body))
         self._services.quota.take(len(page.body))
         append = Append(
@@ -319,9 +335,17 @@ class Buffer:
             page_records=self.settings.buffer_page_size,
             done=asyncio.get_running_loop().create_future(),
             companion=companion,
+            fsync=self.settings.fsync,
         )
+        if to_memory:
+            self._committed(page.partition, [self.tier.hold(log, append)])
+            return append
+        self.tier.sent_to_disk(log)
         self._services.committer.append(self._lineups[page.partition], append)
         return append
+
+    def _lineup(self, log: PartitionLog) -> Lineup:
+        return Lineup(self.record.id, log, self._committed, beside=lambda: self.tier.beside(log))
 
     def _committed(self, partition: int, entries: list[Entry]) -> None:
         self._services.instruments.ingested(self.name, partition, entries, self.age_now_us())
@@ -412,18 +436,26 @@ class Buffer:
         self, partition: int, entries: list[Entry], writes: list[Write], *, keep: bool = False
     ) -> asyncio.Future[None]:
         sink = self.record.id
+        stored = [entry for entry in entries if self.tier.is_stored(entry)]
+        self.tier.forget(entries)
+        self._services.quota.give(sum(entry.size for entry in entries))
+        if not stored and not writes:  # nothing of it was ever written
+            synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            synced.set_result(None)
+            return synced
+        entries = stored
         writes += [DropEntry(sink, partition, entry.base) for entry in entries]
         writes.append(PutHead(sink, partition, self.logs[partition].head))
+        writes += self.tier.beside_head(self.logs[partition])
         due: list[Due] = []
         if keep:
             kept, due = self._services.quarantine.keep(sink, partition, entries)
             writes += kept
         else:
-            due = list(_due(sink, partition, entries))
+            due = due_runs(sink, partition, entries)
             writes += [PutDue(item) for item in due]
         for entry in entries:
             self._services.pages.tail.drop(entry.number)
-        self._services.quota.give(sum(entry.size for entry in entries))
         synced = self._services.committer.write(writes)
         synced.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
         return synced
@@ -479,15 +511,3 @@ class Buffer:
         """Take settled pages from the front of a partition out."""
         log.remove(entries, reason=None, at_us=0)
         self._remove(log.number, entries, [])
-
-
-def _due(sink: int, partition: int, entries: Sequence[Entry]) -> list[Due]:
-    """Ledger entries for pages: a run only where every number in it is theirs."""
-    runs: list[Due] = []
-    for entry in sorted(entries, key=lambda e: (e.bulk, e.number)):
-        last = runs[-1] if runs else None
-        if last is not None and last.bulk == entry.bulk and last.last + 1 == entry.number:
-            runs[-1] = Due(sink, partition, last.bulk, last.first, entry.number, last.size + entry.size)
-        else:
-            runs.append(Due(sink, partition, entry.bulk, entry.number, entry.number, entry.size))
-    return runs

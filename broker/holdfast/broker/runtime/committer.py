@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
-from holdfast.broker.core.writes import NUMBER_BITS, PutCursor, Write
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
 from holdfast.broker.runtime.clock import Clock
 from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Lineup, cut
 from holdfast.broker.runtime.pulse import Pulse
@@ -33,6 +35,8 @@ GATHER_S: Final = 0.004
 """Writes without pages, acks above all, are committed no more often than this: a stream of them shares its syncs."""
 DISK_LOOK_S: Final = 0.1
 """How often the room on the disk is looked at while no pages are written."""
+UNSYNCED_S: Final = 0.1
+"""What was written without a sync, because nobody waits for one, has it after this long at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,11 @@ class Committer:
         self._on_synced = on_synced
         self._lineups: dict[tuple[int, int], Lineup] = {}
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
+        self._pages: list[PageWrite] = []
+        """Pages that are written with ``_writes``."""
+        self._unsynced: dict[int, PartitionLog] = {}
+        """Partitions, by identity, with confirmed pages that no sync has covered."""
+        self._sync_due = 0.0
         self._work = asyncio.Event()
         self._appended = asyncio.Event()
         """Set when a page comes."""
@@ -105,6 +114,8 @@ class Committer:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._unsynced and self.fenced is None:
+            await self._commit(Group([], [], [], 0), [], [])
         self._thread.shutdown()
 
     async def drained(self) -> None:
@@ -140,14 +151,18 @@ class Committer:
         self._appended.set()
         self._wake()
 
-    def write(self, writes: Sequence[Write]) -> asyncio.Future[None]:
-        """Queue writes; the future is done when they are durable. They go, whole, with the next batch."""
+    def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = ()) -> asyncio.Future[None]:
+        """Queue writes, and pages that they name, for the next batch; the future is done when they are durable.
+
+        The pages have their numbers already, so they cannot be bulk: the numbers of a file rise.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.fenced is not None:
             done.set_exception(self.fenced)
             done.exception()
             return done
         self._writes.append((writes, done))
+        self._pages += pages
         self._wake()
         return done
 
@@ -164,12 +179,13 @@ class Committer:
     async def _run(self) -> None:
         last_size = 0
         while True:
-            await self._work.wait()
+            await self._wait_for_work()
             if last_size >= BULK_BYTES:
                 await self._grow()
             await self._gather()
-            group = cut(list(self._lineups.values()), self._next_number)
+            group = cut(list(self._lineups.values()), self.next_number)
             controls, self._writes = self._writes, []
+            pages, self._pages = self._pages, []
             served = {id(share.lineup) for share in group.shares}
             waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
             self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # those left out go first
@@ -177,11 +193,19 @@ class Committer:
                 self._work.clear()
             last_size = group.size
             self._under_way = (group, controls)
-            await self._commit(group, controls)
+            await self._commit(group, controls, pages)
             if not self._work.is_set():
                 self._idle.set()
             if self.fenced is not None:
                 return
+
+    async def _wait_for_work(self) -> None:
+        """Return when something waits, or a sync is due."""
+        try:
+            async with asyncio.timeout(UNSYNCED_S if self._unsynced else None):
+                await self._work.wait()
+        except TimeoutError:
+            return
 
     async def _grow(self) -> None:
         """Let a group grow while the load is high; a lone small publish never waits."""
@@ -202,11 +226,15 @@ class Committer:
             async with asyncio.timeout(left):
                 await self._appended.wait()
 
-    async def _commit(self, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]) -> None:
+    async def _commit(
+        self, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]], pages: list[PageWrite]
+    ) -> None:
         writes = [*_latest([write for batch, _ in controls for write in batch]), *group.writes]
         began = self._clock.monotonic()
+        sync = bool(controls) or group.fsync or not group.shares or (bool(self._unsynced) and began >= self._sync_due)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.commit, group.pages, writes)
+            commit = partial(self._journal.commit, [*pages, *group.pages], writes, sync=sync)
+            await asyncio.get_running_loop().run_in_executor(self._thread, commit)
         except StoreFenced as failure:
             self._fence(failure, group, controls)
             return
@@ -223,6 +251,7 @@ class Committer:
             for append in share.appends:
                 if append.companion is not None:
                     append.companion.committed()
+        self._note_synced([share.lineup.log for share in group.shares], began, sync=sync)
         for _, done in controls:
             if not done.done():
                 done.set_result(None)
@@ -232,6 +261,16 @@ class Committer:
                     append.done.set_result(None)
             share.lineup.on_commit(share.lineup.log.number, share.entries)
         self.committed.fire()
+
+    def _note_synced(self, logs: list[PartitionLog], began: float, *, sync: bool) -> None:
+        """A batch was written with these partitions in it: with a sync, it covers all that was written before too."""
+        if not self._unsynced:
+            self._sync_due = began + UNSYNCED_S
+        self._unsynced |= {id(log): log for log in logs}
+        if sync:
+            for log in self._unsynced.values():
+                log.synced = log.tail.next_offset
+            self._unsynced = {}
 
     def _fence(
         self, failure: StoreFenced, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]
@@ -243,6 +282,7 @@ class Committer:
         waiting += [done for _, done in (*controls, *self._writes)]
         self._lineups.clear()
         self._writes.clear()
+        self._pages.clear()
         for done in waiting:
             if not done.done():
                 done.set_exception(failure)
@@ -252,7 +292,8 @@ class Committer:
         self.committed.fire()
         self._on_fenced(failure)
 
-    def _next_number(self) -> int:
+    def next_number(self) -> int:
+        """A page number: given once."""
         self._number += 1
         return self._number
 

@@ -276,6 +276,7 @@ class Consumer:
             attempts=lane.cursor.attempts_within(ranges),
             resend=kind is Kind.PARKED or ranges[0].first < sent_before,
             relaxed=lane.relaxed,
+            durability=min(self._subscription.log(partition).level(entry.base, entry.end) for entry, _ in pages),
         )
         self._subscription.delivered(event, lane.redelivered - redelivered_before)
         self.emit(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.broker.core.answers import Outcome
-from holdfast.broker.core.pages import Body, Entry, Gap
+from holdfast.broker.core.pages import Body, Durability, Entry, Gap
 from holdfast.broker.core.ranges import Range
 
 
@@ -22,6 +22,8 @@ class Delivered:
     resend: bool
     relaxed: bool = False
     """A failure of some of it leaves the rest as it is."""
+    durability: Durability = Durability.DISK
+    """Of the least safe of the pages."""
 
 
 @dataclass(frozen=True, slots=True)

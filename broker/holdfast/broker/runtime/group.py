@@ -57,6 +57,8 @@ class Append:
     done: asyncio.Future[None]
     companion: Companion | None = None
     """What else becomes durable with the page, and not before or without it."""
+    fsync: bool = True
+    """It is confirmed only when it survives a power loss."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,9 @@ class Lineup:
     log: PartitionLog
     on_commit: Callable[[int, list[Entry]], None]
     """Told, on the loop, which entries of the partition became durable."""
+
+    beside: Callable[[], list[Write]] = list
+    """What has to be written with the tail, as of the cut."""
 
     waiting: deque[Append] = field(default_factory=deque)
     size: int = 0
@@ -92,6 +97,11 @@ class Group:
     pages: list[PageWrite]
     writes: list[Write]
     size: int
+
+    @property
+    def fsync(self) -> bool:
+        """Somebody waits for more than the operating system."""
+        return any(append.fsync for share in self.shares for append in share.appends)
 
 
 def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
@@ -126,42 +136,49 @@ def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:
     lineup = share.lineup
     tail = lineup.log.tail
     for run in _runs(share.appends):
-        first = run[0]
-        if len(run) == 1:
-            body = Body(first.page.crc32, first.page.body)
-        else:
-            data = b"".join(append.page.body for append in run)
-            body = Body(zlib.crc32(data), data)
-        entry = Entry(
-            base=first.first,
-            count=sum(append.page.record_count for append in run),
-            number=next_number(),
-            bulk=share.bulk,
-            size=len(body.data),
-            encoding=first.page.encoding,
-            accepted_at_us=first.accepted_at_us,
-            age_us=first.age_us,
-            bytes_before=tail.appended_bytes,
-            pages_before=tail.appended_pages,
-            parts=_parts(run),
-        )
-        tail = replace(
-            tail,
-            next_offset=entry.end,
-            appended_bytes=tail.appended_bytes + entry.size,
-            appended_pages=tail.appended_pages + 1,
-            accepted_at_us=run[-1].accepted_at_us,
-            age_us=run[-1].age_us,
-        )
+        entry, body, tail = page_of(run, tail, number=next_number(), bulk=share.bulk)
         share.entries.append(entry)
         group.pages.append(PageWrite(lineup.sink, lineup.log.number, entry, body))
         group.writes.append(PutEntry(lineup.sink, lineup.log.number, entry))
-    share.tail = tail
+    share.tail = lineup.log.decided = tail
     group.writes.append(PutTail(lineup.sink, lineup.log.number, tail))
+    group.writes.extend(lineup.beside())
     group.writes.extend(append.slot for append in share.appends if append.slot is not None)
     for append in share.appends:
         if append.companion is not None:
             group.writes.extend(append.companion.cut(append.first))
+
+
+def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[Entry, Body, Tail]:
+    """The page that appends become together behind ``tail``, and the tail behind it."""
+    first = run[0]
+    if len(run) == 1:
+        body = Body(first.page.crc32, first.page.body)
+    else:
+        data = b"".join(append.page.body for append in run)
+        body = Body(zlib.crc32(data), data)
+    entry = Entry(
+        base=first.first,
+        count=sum(append.page.record_count for append in run),
+        number=number,
+        bulk=bulk,
+        size=len(body.data),
+        encoding=first.page.encoding,
+        accepted_at_us=first.accepted_at_us,
+        age_us=first.age_us,
+        bytes_before=tail.appended_bytes,
+        pages_before=tail.appended_pages,
+        parts=_parts(run),
+    )
+    after = replace(
+        tail,
+        next_offset=entry.end,
+        appended_bytes=tail.appended_bytes + entry.size,
+        appended_pages=tail.appended_pages + 1,
+        accepted_at_us=run[-1].accepted_at_us,
+        age_us=run[-1].age_us,
+    )
+    return entry, body, after
 
 
 def _parts(run: list[Append]) -> tuple[Part, ...]:

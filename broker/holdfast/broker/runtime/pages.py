@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
 from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.log import RECENT_MAX, PartitionLog, in_order
 from holdfast.broker.core.mending import IndexDamaged, Survey
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.runtime.store import Journal
@@ -42,6 +42,8 @@ class Pages:
         """Held while the index is written anew; who waits for it finds it done."""
         self.rewritten = 0
         """How often the index was written anew."""
+        self.held: dict[int, Body] = {}
+        """Bodies that only memory holds, by page number."""
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="holdfast-read")
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -74,8 +76,9 @@ class Pages:
         """Bring the first entries of a partition into memory, if they are needed."""
         first = log.head.earliest
         while log.needs_oldest:
-            found, end = await self._slice(sink, log, first)
-            log.offer_oldest(found, end)
+            held, end = _held(log, first, log.tail.next_offset)
+            found, end = await self._slice(sink, log, first, end)
+            log.offer_oldest(_with(held, found, first, end), end)
             first = end
 
     async def load_more(self, sink: int, log: PartitionLog) -> None:
@@ -84,12 +87,12 @@ class Pages:
             await self.load_oldest(sink, log)
         elif not log.complete:
             first = log.loaded_to
-            found, end = await self._slice(sink, log, first)
-            log.offer_more(found, first, end)
+            held, end = _held(log, first, log.tail.next_offset)
+            found, end = await self._slice(sink, log, first, end)
+            log.offer_more(_with(held, found, first, end), first, end)
 
-    async def _slice(self, sink: int, log: PartitionLog, first: int) -> tuple[list[Entry], int]:
-        """Entries from ``first`` on, and the offset below which none was left out."""
-        end = log.tail.next_offset
+    async def _slice(self, sink: int, log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
+        """Entries in ``[first, end)``, and the offset below which none was left out."""
         found = await self.index(self.journal.entries, sink, log.number, first, end, WINDOW)
         return found, found[-1].end if found else end
 
@@ -97,7 +100,9 @@ class Pages:
         self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
     ) -> tuple[list[Body | None], bool]:
         """Bodies in order, None where a page is missing or damaged; and whether all came from memory."""
-        found: list[Body | None] = [self.tail.get(entry.number) if realtime else None for entry in entries]
+        found: list[Body | None] = [
+            self.held.get(entry.number) or (self.tail.get(entry.number) if realtime else None) for entry in entries
+        ]
         missing = [index for index, body in enumerate(found) if body is None]
         if missing:
             wanted = [entries[index] for index in missing]
@@ -149,6 +154,8 @@ class EntryReader:
 
     async def _read(self, position: int, earliest: int, end: int) -> list[Entry]:
         log, journal = self._log, self._pages.journal
+        # As memory has them now: what is written while the index is read may be missed there.
+        held, end = _held(log, max(position, earliest), end)
         found: list[Entry] = []
         if position > earliest:
             before = await self._pages.index(
@@ -158,5 +165,19 @@ class EntryReader:
                 found.append(before)
         first = found[0].end if found else max(position, earliest)
         if first < end:
-            found += await self._pages.index(journal.entries, self._sink, log.number, first, end, WINDOW)
-        return found
+            more = await self._pages.index(journal.entries, self._sink, log.number, first, end, WINDOW)
+            if len(more) == WINDOW:
+                end = more[-1].end
+            found += more
+        return in_order(found, [entry for entry in held if entry.base < end])
+
+
+def _held(log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
+    """What memory holds in ``[first, end)``, and the offset below which nothing of that was left out."""
+    held = log.held_in(first, end)
+    return held, min(end, held[-1].end) if len(held) == RECENT_MAX else end
+
+
+def _with(held: list[Entry], found: list[Entry], first: int, end: int) -> list[Entry]:
+    """What the index has in ``[first, end)``, and what memory held when it was asked."""
+    return in_order(found, [entry for entry in held if first <= entry.base < end])

@@ -104,7 +104,8 @@ class Session:
             if failure is None:  # else it stays, so that a duplicate fails as its original did
                 writer.waiting.pop((page.partition, sequence), None)
                 window.confirm(sequence)
-            _pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False))
+            level = buffer.tier.level(page.partition, append.first, append.first + page.record_count)
+            _pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False, durability=level))
 
         append.done.add_done_callback(confirm)
         return result
@@ -112,12 +113,16 @@ class Session:
     def _joined(self, partition: int, slot: Slot) -> asyncio.Future[Stored]:
         """A duplicate: answered when its original is durable."""
         loop = asyncio.get_running_loop()
-        stored = Stored(slot.first, slot.count, duplicate=True)
         original = self._writer.waiting.get((partition, slot.sequence))
+
+        def stored() -> Stored:
+            level = self._writers.buffer.tier.level(partition, slot.first, slot.first + slot.count)
+            return Stored(slot.first, slot.count, duplicate=True, durability=level)
+
         if original is None:
-            return _done(loop, stored)
+            return _done(loop, stored())
         result: asyncio.Future[Stored] = loop.create_future()
-        original.add_done_callback(lambda done: _pass_on(result, done.exception(), stored))
+        original.add_done_callback(lambda done: _pass_on(result, done.exception(), stored()))
         return result
 
     def _check(self) -> None:
@@ -145,12 +150,21 @@ class Writers:
     def __init__(self, buffer: Buffer, services: Services, epochs: dict[str, int]) -> None:
         self.buffer = buffer
         self.draining = False
+        buffer.tier.slot_is_current = self.remembers
         self._services = services
         self._next_epoch = max(services.start_count << EPOCH_BITS, *epochs.values(), 0)
         self._writers = {name: _Writer(epoch, self.now()) for name, epoch in epochs.items()}
 
     def now(self) -> float:
         return self._services.clock.monotonic()
+
+    def remembers(self, put: PutSlot) -> bool:
+        """Whether a page is still known by its sequence: a later one has not taken its place."""
+        writer = self._writers.get(put.writer_id)
+        if writer is None or writer.epoch != put.epoch or writer.windows is None:
+            return False
+        window = writer.windows.get(put.partition)
+        return window is not None and window.knows(put.slot)
 
     async def open(self, writer_id: str, epoch: int | None) -> Session:
         """Begin a stream: with a new epoch, durably issued, or the one that is to be resumed.
@@ -209,7 +223,8 @@ class Writers:
         oldest = self.now() - self.buffer.settings.writer_ttl_us / 1_000_000
         for name, writer in list(self._writers.items()):
             if writer.session is None and not writer.waiting:
-                writer.windows = None
+                if not self.buffer.tier.active:  # else it may know of pages that only memory holds
+                    writer.windows = None
                 if writer.active < oldest:
                     self._drop(name)
 

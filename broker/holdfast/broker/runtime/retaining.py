@@ -130,7 +130,7 @@ class Retaining:
     async def make_room(self, records: int, size: int) -> bool:
         """Let settled pages go, the oldest first, until an append fits; False when that changed nothing."""
         settings = self._buffer.settings
-        if size > settings.max_total_bytes or 0 < settings.max_disk_cache < records:
+        if size > settings.max_total_bytes or 0 < settings.records_max[1] < records:
             return False  # it would not fit an empty sink
         records, size = excess(settings, self._buffer.logs, records, size)
         freed = False

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.pages import Entry
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import Durability, Entry
 from holdfast.broker.core.resend import State
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.subscription import Subscription
@@ -23,6 +24,10 @@ class PartitionState:
     size: int
     pages: int
     dropped: tuple[tuple[int, int], ...]
+    memory_records: int
+    memory_bytes: int
+    durability: Durability
+    """Of the least safe record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,22 @@ def partition_states(buffer: Buffer) -> list[PartitionState]:
     """The state of every partition."""
     return [
         PartitionState(
-            log.number, log.earliest, log.tail.next_offset, log.records, log.size, log.pages, log.head.dropped
+            log.number,
+            log.earliest,
+            log.tail.next_offset,
+            log.records,
+            log.size,
+            log.pages,
+            log.head.dropped,
+            sum(entry.count for entry in log.held.values()),
+            sum(entry.size for entry in log.held.values()),
+            _least(log),
         )
         for log in buffer.logs
     ]
+
+
+def _least(log: PartitionLog) -> Durability:
+    if log.held:
+        return Durability.MEMORY
+    return Durability.DISK if log.pages == 0 or log.synced >= log.tail.next_offset else Durability.PROCESS

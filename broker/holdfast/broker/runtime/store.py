@@ -17,8 +17,11 @@ from holdfast.broker.core.writes import Due, PageWrite, Write
 class Journal(Protocol):
     """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``."""
 
-    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> None:
-        """Store pages and apply writes: all or nothing, durable on return. The commit thread."""
+    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
+        """Store pages and apply writes: all or nothing, durable on return. The commit thread.
+
+        Without ``sync`` a power loss may take them back, until a later one with it has returned.
+        """
         ...
 
     def compact(self, dues: Sequence[Due]) -> None:

@@ -18,6 +18,7 @@ from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark, Marks
 from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
 from holdfast.broker.core.writer import Slot
@@ -34,6 +35,8 @@ _PAIR: Final = struct.Struct(">QQ")
 _TRY: Final = struct.Struct(">QI")
 _SLOT: Final = struct.Struct(">QQIQI")
 _GAP: Final = struct.Struct(">QBqQI")
+_AT_MOST: Final = 0x80
+"""Beside a gap's reason: its records were never counted."""
 _GAP_MORE: Final = struct.Struct(">qBH")
 _ENTRY: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
@@ -41,6 +44,8 @@ _DUE: Final = struct.Struct(">QQ")
 _TOTALS: Final = struct.Struct(">QQQQQ")
 _COUNT: Final = struct.Struct(">H")
 _MARK: Final = struct.Struct(">Qq")
+_RESERVE: Final = struct.Struct(">Qq")
+_HELD: Final = struct.Struct(">QQQI")
 
 
 class Undecodable(ValueError):
@@ -227,7 +232,8 @@ def decode_slot(value: bytes) -> tuple[int, Slot]:
 
 def encode_gap(gap: Gap) -> bytes:
     """What only merged and rejected gaps have stands behind the rest, and is left out where there is none of it."""
-    content = _GAP.pack(gap.end, gap.reason, gap.at_us, gap.size, gap.pages)
+    reason = int(gap.reason) | (_AT_MOST if gap.at_most else 0)
+    content = _GAP.pack(gap.end, reason, gap.at_us, gap.size, gap.pages)
     if gap.since_us is not None or gap.merged or gap.detail:
         detail = gap.detail.encode()
         content += _GAP_MORE.pack(gap.first_at_us, len(gap.merged), len(detail))
@@ -251,10 +257,29 @@ def decode_gap(first: int, value: bytes, subscription: str = "") -> Gap:
             raise Undecodable(f"{len(text)} characters of {length}")
     counts = tuple((why, records) for why, records in merged)
     try:
-        detail = text.decode()
-        return Gap(first, end, DropReason(reason), at_us, size, pages, since_us, counts, subscription, detail)
+        why, detail = DropReason(reason & ~_AT_MOST), text.decode()
+        at_most = bool(reason & _AT_MOST)
+        return Gap(first, end, why, at_us, size, pages, since_us, counts, subscription, detail, at_most)
     except ValueError as error:
         raise Undecodable(f"a gap of an unknown kind: {error}") from error
+
+
+def encode_reserve(reserve: Reserve) -> bytes:
+    return _seal(_RESERVE.pack(reserve.end, -1 if reserve.slot is None else reserve.slot))
+
+
+def decode_reserve(value: bytes) -> Reserve:
+    end, slot = _unpack(_RESERVE, _open(value))
+    return Reserve(end, slot if slot >= 0 else None)
+
+
+def encode_held(held: tuple[Held, ...]) -> bytes:
+    return _seal(b"".join(_HELD.pack(run.first, run.end, run.size, run.pages) for run in held))
+
+
+def decode_held(value: bytes) -> tuple[Held, ...]:
+    content = _open(value)
+    return tuple(Held(*_unpack(_HELD, content, at)) for at in range(0, len(content), _HELD.size))
 
 
 def encode_due(last: int, size: int) -> bytes:

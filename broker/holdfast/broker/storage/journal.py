@@ -21,6 +21,7 @@ from holdfast.broker.core.writes import (
     DropEntry,
     DropGap,
     DropQuarantine,
+    DropReserve,
     DropSink,
     DropSubscription,
     DropWriter,
@@ -32,8 +33,10 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutHeld,
     PutMarks,
     PutQuarantine,
+    PutReserve,
     PutSink,
     PutSlot,
     PutSubscription,
@@ -63,11 +66,13 @@ class Journal:
         self.records = 0
         """Records ever stored: noted beside the log, so that a start knows how many are missing when it is damaged."""
         self.start_count = 0
+        self._highest = 0
+        """Of the pages written by this start: one that was held in memory has a number from then."""
 
     # -- writing: the commit thread
 
-    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> None:
-        """Store pages and apply writes, atomically and durably.
+    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
+        """Store pages and apply writes, atomically and, with ``sync``, durably.
 
         Raises:
             StoreFenced: it failed; nothing may be acknowledged and nothing is tried again.
@@ -87,13 +92,15 @@ class Journal:
         for write in writes:
             operations.extend(_operations(write))
         if highest:
+            self._highest = max(self._highest, highest)
             self.records += sum(page.entry.count for page in pages)
-            operations.append(Put(Family.META, keys.HIGHEST, codec.encode_highest(highest, self.records)))
+            operations.append(Put(Family.META, keys.HIGHEST, codec.encode_highest(self._highest, self.records)))
             self.store.mark((self.records, self.start_count))
         try:
             self.store.ingest(bulk)
             self.store.write(operations)
-            self.store.sync()
+            if sync:
+                self.store.sync()
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -276,6 +283,13 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.partition(keys.TAIL, sink, partition), codec.encode_tail(tail))
         case PutHead(sink, partition, head):
             return put(keys.partition(keys.HEAD, sink, partition), codec.encode_head(head))
+        case PutReserve(sink, partition, reserve):
+            return put(keys.partition(keys.RESERVE, sink, partition), codec.encode_reserve(reserve))
+        case DropReserve(sink, partition):
+            return [Delete(meta, keys.partition(keys.RESERVE, sink, partition))]
+        case PutHeld(sink, partition, held):
+            place = keys.partition(keys.HELD, sink, partition)
+            return put(place, codec.encode_held(held)) if held else [Delete(meta, place)]
         case PutCursor(sink, subscription, partition, cursor):
             return put(keys.cursor(sink, subscription, partition), codec.encode_cursor(cursor))
         case PutSubscription(sink, subscribed):

@@ -23,6 +23,8 @@
 | subscription | meta 19 | sink u32, name | until it is deleted |
 | totals | meta 1b | sink u32, partition u32, subscription | the subscription's life |
 | marks | meta 20 | sink u32, partition u32 | while acked pages are retained |
+| reserve | meta 1f | sink u32, partition u32 | while the sink may forget what it has accepted |
+| held | meta 21 | sink u32, partition u32 | while the stored tail counts pages that only memory holds |
 """
 
 from __future__ import annotations
@@ -55,8 +57,10 @@ DUE: Final = b"\x17"
 QUARANTINE: Final = b"\x18"
 SUBSCRIPTION: Final = b"\x19"
 TOTALS: Final = b"\x1b"
+RESERVE: Final = b"\x1f"
 MARKS: Final = b"\x20"
-OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, MARKS)
+HELD: Final = b"\x21"
+OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD)
 """Kinds that go with their sink at once."""
 
 Span = tuple[bytes, bytes]
@@ -123,7 +127,7 @@ def sink_of(key: bytes) -> int:
 
 
 def partition(kind: bytes, sink_id: int, number: int) -> bytes:
-    """Key of a partition's tail, head or marks."""
+    """Key of a partition's tail, head, marks, reserve or held runs."""
     return kind + _PAIR.pack(sink_id, number)
 
 

@@ -171,6 +171,10 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
             sink.totals[subscription, partition] = codec.decode_totals(value)
         elif kind == keys.MARKS:
             sink.marks[partition] = codec.decode_marks(value)
+        elif kind == keys.HELD:
+            sink.held[partition] = codec.decode_held(value)
+        elif kind == keys.RESERVE:
+            sink.reserves[partition] = codec.decode_reserve(value)
         else:
             first, subscription = keys.gap_of(key)
             sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))

@@ -16,6 +16,7 @@ from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec, keys
@@ -47,6 +48,8 @@ class StoredSink:
     subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
     totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
     marks: dict[int, Marks] = field(default_factory=dict)
+    reserves: dict[int, Reserve] = field(default_factory=dict)
+    held: dict[int, tuple[Held, ...]] = field(default_factory=dict)
 
 
 class State:

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Ordering, Overflow, SinkSettings
+from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
 from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.rpc import sinks
 from holdfast.v1 import sink_pb2
@@ -39,6 +39,10 @@ OTHER = SinkSettings(
     dlq=False,
     dlq_ratio_max=0.25,
     dlq_consecutive_max=7,
+    buffer_mode=BufferMode.SPILL,
+    fsync=False,
+    volatile=True,
+    memory_cache_threshold=1_000,
 )
 
 

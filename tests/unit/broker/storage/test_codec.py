@@ -17,6 +17,7 @@ from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark
 from holdfast.broker.core.settings import DEFAULTS, SinkSettings
 from holdfast.broker.core.writer import Slot
@@ -44,7 +45,9 @@ CURSORS = st.builds(
     sent=U64,
 )
 SLOTS = st.builds(Slot, U64, U32, U64, U32)
-GAPS = st.builds(Gap, U64, U64, st.sampled_from(DropReason), I64, U64, U32)
+GAPS = st.builds(Gap, U64, U64, st.sampled_from(DropReason), I64, U64, U32, at_most=st.booleans())
+HELD = st.lists(st.builds(Held, U64, U64, U64, U32), max_size=5).map(tuple)
+RESERVES = st.builds(Reserve, U64, st.none() | st.integers(0, 2**63 - 1))
 MERGED_GAPS = st.builds(
     Gap,
     *(U64, U64, st.sampled_from(DropReason), I64, U64, U32, I64),
@@ -171,6 +174,12 @@ def test_slots_gaps_and_what_is_due_come_back(epoch: int, slot: Slot, gap: Gap, 
     assert codec.decode_slot(codec.encode_slot(epoch, slot)) == (epoch, slot)
     assert codec.decode_gap(gap.first, codec.encode_gap(gap)) == gap
     assert codec.decode_due(codec.encode_due(last, size)) == (last, size)
+
+
+@given(reserve=RESERVES, held=HELD)
+def test_what_is_reserved_and_what_only_memory_holds_come_back(reserve: Reserve, held: tuple[Held, ...]) -> None:
+    assert codec.decode_reserve(codec.encode_reserve(reserve)) == reserve
+    assert codec.decode_held(codec.encode_held(held)) == held
 
 
 @given(subscription=SUBSCRIPTIONS, totals=TOTALS, marks=MARKS)

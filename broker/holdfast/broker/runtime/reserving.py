@@ -1,0 +1,150 @@
+"""Offsets reserved before they are handed out, and the counts that tell afterwards how many of them were.
+
+A partition whose sink may forget what it has accepted never hands out an offset that is not reserved, durably. What
+memory accepts is counted besides, in a place that survives a kill of the process: see ``storage.accepted``. Used on
+the loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.broker.core.reserve import BLOCK, Reserve
+from holdfast.broker.core.settings import BufferMode
+from holdfast.broker.core.writes import DropReserve, PutReserve, Write
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer, Services
+
+
+class Accepted(Protocol):
+    """How far partitions have accepted what only memory holds: survives a kill, not a power loss."""
+
+    found: tuple[int, ...] | None
+    """What the last process left by slot, if it was killed."""
+
+    def begin(self) -> None:
+        """Start with no counts, now that what was found is stored."""
+
+    def has_room(self, slot: int) -> bool:
+        """Whether a slot can be used."""
+
+    def note(self, slot: int, count: int) -> None:
+        """Remember a count: before anybody hears of it."""
+
+    def close(self) -> None:
+        """The end, in order or not."""
+
+
+class AcceptedUnknown:
+    """No counts: after a crash a partition goes on at its reservation."""
+
+    found: tuple[int, ...] | None = None
+
+    def begin(self) -> None:
+        """Nothing to begin."""
+
+    def has_room(self, slot: int) -> bool:
+        return False
+
+    def note(self, slot: int, count: int) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+class Slots:
+    """Which places of the accepted counts are used, over all sinks."""
+
+    def __init__(self, accepted: Accepted, used: set[int]) -> None:
+        self.accepted = accepted
+        self._used = used
+        self._lowest = 0
+
+    def take(self) -> int | None:
+        """A free slot, or None when there is no room for one."""
+        while self._lowest in self._used:
+            self._lowest += 1
+        if not self.accepted.has_room(self._lowest):
+            return None
+        self._used.add(self._lowest)
+        self.accepted.note(self._lowest, 0)
+        return self._lowest
+
+    def give(self, slot: int) -> None:
+        """The slot's partition is gone."""
+        self._used.discard(slot)
+        self._lowest = min(self._lowest, slot)
+
+
+class Reserving:
+    """The reserved offsets of one sink."""
+
+    def __init__(self, buffer: Buffer, services: Services, reserves: Mapping[int, Reserve]) -> None:
+        self._buffer = buffer
+        self._services = services
+        self._reserves = dict(reserves)
+        self._under_way: dict[int, asyncio.Future[None]] = {}
+
+    async def reserve(self, partition: int, records: int) -> None:
+        """Return when so many offsets more may be handed out; raises ``StoreFenced``."""
+        if not self._buffer.settings.forgets:
+            return
+        needed = self._buffer.logs[partition].next_offset + records
+        while (found := self._reserves.get(partition)) is None or found.end < needed:
+            await asyncio.shield(self._extend(partition, needed))
+        if found.end - needed < BLOCK // 2:
+            self._extend(partition, needed)
+
+    def _extend(self, partition: int, needed: int) -> asyncio.Future[None]:
+        """Reserve more, once at a time."""
+        waiting = self._under_way.get(partition)
+        if waiting is not None:
+            return waiting
+        found = self._reserves.get(partition)
+        slot = found.slot if found is not None else None
+        if slot is None and self._buffer.settings.buffer_mode != BufferMode.DISK:
+            slot = self._services.slots.take()
+            if slot is not None:
+                self._services.slots.accepted.note(slot, self._buffer.logs[partition].tail.next_offset)
+        reserve = Reserve(needed + BLOCK, slot)
+        written = self._services.committer.write([PutReserve(self._buffer.record.id, partition, reserve)])
+        self._under_way[partition] = written
+
+        def done(over: asyncio.Future[None]) -> None:
+            del self._under_way[partition]
+            if over.exception() is None and self._buffer.settings.forgets:
+                self._reserves[partition] = reserve
+
+        written.add_done_callback(done)
+        return written
+
+    def note(self, partition: int, end: int) -> None:
+        """Memory has accepted all below ``end``: called before anybody hears of it."""
+        slot = self._reserves[partition].slot
+        if slot is not None:
+            self._services.slots.accepted.note(slot, end)
+
+    def forget(self) -> list[Write]:
+        """The sink promises the disk from now on: what is to be written with that."""
+        gone, self._reserves = self._reserves, {}
+        self._give(gone)
+        return [DropReserve(self._buffer.record.id, partition) for partition in gone]
+
+    def ended(self) -> Iterator[tuple[int, Write]]:
+        """What to write, by partition, when nothing more is handed out in the life of this process."""
+        for partition, reserve in self._reserves.items():
+            end = self._buffer.logs[partition].tail.next_offset
+            yield partition, PutReserve(self._buffer.record.id, partition, Reserve(end, reserve.slot))
+
+    def give_slots(self) -> None:
+        """The sink is deleted, durably."""
+        self._give(self._reserves)
+
+    def _give(self, reserves: Mapping[int, Reserve]) -> None:
+        for reserve in reserves.values():
+            if reserve.slot is not None:
+                self._services.slots.give(reserve.slot)

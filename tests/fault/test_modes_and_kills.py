@@ -1,0 +1,218 @@
+"""Sinks whose newest records only memory holds: a real broker is killed, and what the next one says is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.client import BufferMode, Client, DropReason, Durability, PartitionStats, Record, SinkStats
+from tests.fault.publishers import SETTINGS
+from tests.fault.stopping import StoppingLauncher
+from tests.integration.cases.wire import DeliverCall, PublishCall, offsets
+
+SINK = "orders"
+
+
+def lost(stats: SinkStats) -> int:
+    return sum(part.dropped.get(DropReason.LOST_IN_CRASH, 0) for part in stats.partitions)
+
+
+def only(stats: SinkStats) -> PartitionStats:
+    [part] = stats.partitions
+    assert stats.identity_ok
+    return part
+
+
+def append(client: Client, first: int, end: int) -> list[tuple[int | None, Durability]]:
+    found: list[tuple[int | None, Durability]] = []
+    for number in range(first, end):
+        [receipt] = client.publish(SINK, [Record(b"%d" % number)])
+        found.append((receipt.first_offset, receipt.durability))
+    return found
+
+
+@pytest.mark.slow
+def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_comes_again(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    """R6, R8, R15: four in memory, four on the disk; one acked of each stays acked."""
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=4, buffer_page_size=1)
+            receipts = append(client, 0, 8)
+            with DeliverCall(listen, SINK) as call:
+                first = call.delivered(8)[0]
+                call.ack(first.owner_epoch, first.revision, 0, 0)
+                call.ack(first.owner_epoch, first.revision, 5, 5)
+            stats = client.sinks.stats(SINK)
+        broker.kill()
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = only(client.sinks.stats(SINK))
+            with DeliverCall(listen, SINK) as call:
+                gap = call.next("gap").gap
+                seen = [offset for one in call.delivered(3) for offset in offsets(one)]
+            [more] = append(client, 8, 9)
+
+    assert [level for _, level in receipts] == [Durability.MEMORY] * 4 + [Durability.DISK] * 4
+    assert (only(stats).memory_records, only(stats).records) == (3, 7)  # one was settled and trimmed
+    assert found.dropped == {DropReason.LOST_IN_CRASH: 3}
+    assert (gap.first_offset, gap.last_offset, gap.at_most) == (1, 3, False)
+    assert seen == [4, 6, 7]
+    assert more[0] == 8
+
+
+@pytest.mark.slow
+def test_w3_ten_on_the_disk_come_before_a_new_one_after_a_kill(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=1, buffer_page_size=1)
+            append(client, 0, 11)  # the first in memory
+        broker.kill()
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            append(client, 11, 12)
+            with DeliverCall(listen, SINK) as call:
+                seen = [offset for one in call.delivered(11) for offset in offsets(one)]
+
+    assert seen == list(range(1, 12))
+
+
+@pytest.mark.slow
+def test_x3_a_publisher_that_has_outrun_the_broker_is_told_and_goes_on(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    with launcher.start(tmp_path / "store", listen) as broker, Client(listen, settings=SETTINGS) as client:
+        broker.ready()
+        client.sinks.create(SINK, buffer_mode=BufferMode.MEMORY, memory_cache_threshold=1_000)
+        with client.publisher(SINK, linger_ms=0.0) as publisher:
+            before = [publisher.send(b"%d" % number).result(30) for number in range(5)]
+            broker.kill()
+            with launcher.start(tmp_path / "store", listen) as again:
+                again.ready()
+                after = [publisher.send(b"%d" % number).result(30) for number in range(5, 8)]
+                stats = client.sinks.stats(SINK)
+                publisher.flush(30)
+                assert again.terminate() == 0
+
+    assert [receipt.first_offset for receipt in before] == [0, 1, 2, 3, 4]
+    assert [receipt.first_offset for receipt in after] == [5, 6, 7]
+    assert not any(receipt.duplicate for receipt in after)
+    assert (lost(stats), only(stats).records) == (5, 3)
+
+
+@pytest.mark.slow
+def test_x3_on_the_wire_the_broker_shows_that_it_is_behind(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=300)
+        with PublishCall(listen, SINK, "writer") as call:
+            epoch = call.opened.writer_epoch
+            call.publish(0, [b"a"])
+            call.publish(1, [b"b"])
+        broker.kill()
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with PublishCall(listen, SINK, "writer", epoch=epoch) as call:
+            behind = dict(call.opened.next_sequences)
+        with PublishCall(listen, SINK, "writer") as call:
+            receipt = call.publish(2, [b"c"])
+
+    assert behind == {}
+    assert receipt.first_offset == 2
+
+
+@pytest.mark.slow
+def test_without_fsync_a_kill_loses_nothing(launcher: StoppingLauncher, listen: str, tmp_path: Path) -> None:
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, fsync=False)
+            levels = {level for _, level in append(client, 0, 20)}
+        broker.kill()
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = only(client.sinks.stats(SINK))
+            [more] = append(client, 20, 21)
+
+    assert levels <= {Durability.PROCESS, Durability.DISK}
+    assert Durability.PROCESS in levels
+    assert (found.records, found.next_offset, dict(found.dropped)) == (20, 20, {})
+    assert more[0] == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["SPILL", "volatile", "MEMORY"])
+def test_e6_e7_r2_r4_r7_a_stop_of_every_mode(
+    mode: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    chosen = BufferMode.MEMORY if mode == "MEMORY" else BufferMode.SPILL
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(
+                SINK,
+                buffer_mode=chosen,
+                memory_cache_threshold=100,
+                buffer_page_size=1,
+                volatile=mode == "volatile",
+            )
+            with PublishCall(listen, SINK, "writer") as call:
+                epoch = call.opened.writer_epoch
+                call.publish(0, [b"a"])
+                call.publish(1, [b"b"])
+        assert broker.terminate() == 0
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = only(client.sinks.stats(SINK))
+            with PublishCall(listen, SINK, "writer", epoch=epoch) as call:
+                expected = dict(call.opened.next_sequences)
+                repeated = call.publish(1, [b"b"]) if expected else None
+
+    if mode == "SPILL":
+        assert (found.records, found.memory_records, dict(found.dropped)) == (2, 0, {})
+        assert expected == {0: 2}  # what was stored is known by its number too
+        assert repeated is not None
+        assert (repeated.duplicate, repeated.first_offset) == (True, 1)
+    else:
+        reason = DropReason.WIPED_AT_START if mode == "volatile" else DropReason.CLEANED_AT_STOP
+        assert (found.records, found.next_offset, dict(found.dropped)) == (0, 2, {reason: 2})
+
+
+@pytest.mark.slow
+def test_ten_kills_in_a_row_use_no_offset_twice_and_count_each_loss(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    """R26, with kills for restarts."""
+    given: list[int | None] = []
+    for round_ in range(10):
+        with launcher.start(tmp_path / "store", listen) as broker:
+            broker.ready()
+            with Client(listen, settings=SETTINGS) as client:
+                if round_ == 0:
+                    client.sinks.create(
+                        SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=3, buffer_page_size=1
+                    )
+                given += [offset for offset, _ in append(client, 0, 1 + round_ % 5)]
+                stats = client.sinks.stats(SINK)
+            broker.kill()
+        assert stats.identity_ok
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = only(client.sinks.stats(SINK))
+
+    assert given == list(range(len(given)))
+    assert found.records + found.dropped.get(DropReason.LOST_IN_CRASH, 0) == len(given) == found.next_offset

@@ -1,0 +1,84 @@
+"""What a sink of any buffer mode should be, in a few lines: what was answered and settled, what a crash takes.
+
+The history in ``test_tier_model`` does things to a broker and tells the model; the model says what is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import Durability, Entry
+
+
+@dataclass(slots=True)
+class Record:
+    """One record that was answered with a receipt."""
+
+    value: bytes
+    acked: bool = False
+    gone: bool = False
+    """A gap stands in its place."""
+
+    level: Durability = Durability.DISK
+    """What it has reached, as of the last look."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition as its publishers and its only subscription should see it."""
+
+    records: dict[int, Record] = field(default_factory=dict)
+    """By offset."""
+
+    lost: int = 0
+    """Records that crashes took from memory."""
+
+    def append(self, first: int, values: list[bytes]) -> None:
+        """A receipt: no offset is given out twice, and they rise."""
+        assert first > max(self.records, default=-1), f"offset {first} was given out before"
+        self.records.update({first + index: Record(value) for index, value in enumerate(values)})
+
+    def live(self) -> list[int]:
+        """Offsets that have to come."""
+        return [offset for offset, record in self.records.items() if not record.acked and not record.gone]
+
+    def look(self, log: PartitionLog) -> None:
+        """Learn of drops, and how safe the others are."""
+        for offset, record in self.records.items():
+            if not record.acked:
+                record.gone = log.gap_at(offset) is not None
+        for entry in log.held.values():
+            for offset in range(entry.base, entry.end):
+                if offset in self.records:
+                    self.records[offset].level = Durability.MEMORY
+        for offset, record in self.records.items():
+            if not any(entry.base <= offset < entry.end for entry in log.held.values()):
+                record.level = Durability.DISK if offset < log.synced else Durability.PROCESS
+
+    def crashed(self, log: PartitionLog, *, survives: Durability, exact: bool) -> None:
+        """What had reached ``survives`` is there; what had not is a gap, counted."""
+        for offset in self.live():
+            record = self.records[offset]
+            record.gone = log.gap_at(offset) is not None
+            assert not record.gone or record.level < survives, f"{offset} was {record.level.name} and is lost"
+            if record.gone and record.level is Durability.MEMORY:
+                self.lost += 1
+            assert record.gone or record.level is not Durability.MEMORY, f"{offset} came back from memory"
+        if exact:
+            assert dict(log.head.dropped).get(8, 0) == self.lost, "the loss is not counted exactly"
+            assert not any(gap.at_most for gap in log.gaps)
+
+    def check(self, log: PartitionLog, cursor: Cursor, entries: list[Entry]) -> None:
+        """The account balances and is this one; the counters are those of what is stored."""
+        end = log.tail.next_offset
+        assert cursor.balances(end)
+        live = self.live()
+        assert cursor.pending(end) == len(live), f"{cursor.pending(end)} pending, {live} should be"
+        assert cursor.acked == sum(record.acked for record in self.records.values())
+        assert all(not cursor.is_settled(offset) for offset in live)
+        assert log.records == sum(entry.count for entry in entries)
+        assert (log.size, log.pages) == (sum(entry.size for entry in entries), len(entries))
+        stored = {offset for entry in entries for offset in range(entry.base, entry.end)}
+        assert set(live) <= stored, f"{set(live) - stored} cannot be read"
