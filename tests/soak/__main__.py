@@ -26,6 +26,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+import grpc._common
+
 from holdfast.client import Client
 from tests.bench.processes import Child, child
 from tests.fault import operators
@@ -40,6 +42,7 @@ from tests.soak.outages import Target
 from tests.soak.report import DISK_MAX, Report
 from tests.soak.samples import MIB, Sample
 
+WAIT_S: Final = 2.0
 SAMPLE_S: Final = 5.0
 CLIENTS: Final = 6
 OWN: Final = 0.05
@@ -408,6 +411,9 @@ def _mib(size: int) -> float:
 
 def run(options: Options) -> Report:
     """Run a soak."""
+    # Every thread of gRPC that waits looks up ten times a second, so that signals are heard: hundreds of streams of one
+    # process would take most of a processor for it, and leave the broker little.
+    grpc._common.MAXIMUM_WAIT_TIMEOUT = WAIT_S
     return Soak(options).run()
 
 

@@ -46,14 +46,17 @@ REASONS: Final[Mapping[str, Mapping[Any, frozenset[str]]]] = {
 }
 """Why records may be dropped, by the setting and the value that allow it. An age allows ``EXPIRED``."""
 
+GIVE_UP_S: Final = 45.0
+"""A sink that rejects may be full for longer than that."""
+
 HABITS: Final = (
-    Habit("single", (100, 600), (1, 3), (0.2, 2.0), "keyed"),
-    Habit("keyed", (50, 400), (5, 40), (0.5, 4.0), "keyed"),
-    Habit("spread", (50, 1_000), (5, 60), (1.0, 6.0), "spread"),
-    Habit("many", (50, 1_000), (50, 400), (2.0, 12.0), "many"),
-    Habit("batch", (50, 500), (1, 30), (0.5, 4.0), "batch"),
+    Habit("single", (100, 600), (1, 3), (0.2, 2.0), "keyed", delivery_timeout_s=GIVE_UP_S),
+    Habit("keyed", (50, 400), (5, 40), (0.5, 4.0), "keyed", delivery_timeout_s=GIVE_UP_S),
+    Habit("spread", (50, 1_000), (5, 60), (1.0, 6.0), "spread", delivery_timeout_s=GIVE_UP_S),
+    Habit("many", (50, 1_000), (50, 400), (2.0, 12.0), "many", delivery_timeout_s=GIVE_UP_S),
+    Habit("batch", (50, 500), (1, 30), (0.5, 4.0), "batch", delivery_timeout_s=GIVE_UP_S),
 )
-BULK: Final = Habit("bulk", (20_000, 40_000), (90, 150), (10.0, 40.0), "together")
+BULK: Final = Habit("bulk", (20_000, 40_000), (90, 150), (10.0, 40.0), "together", delivery_timeout_s=GIVE_UP_S)
 BULK_EVERY: Final = 25
 """One sink in so many gets what makes files of their own."""
 
