@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
-from enum import IntFlag
 from typing import Final
 
 from tests.fault.records import number_of, source_of
@@ -19,18 +18,18 @@ Tell = Callable[[str, str], None]
 """Takes a violation: its kind, and what happened."""
 
 
-class Seen(IntFlag):
-    """What was seen of an offset."""
+class Seen:
+    """What was seen of an offset, as bits. Plain numbers: an enumeration's are thirty times slower."""
 
-    RECEIPT = 1
+    RECEIPT: Final = 1
     """A publisher holds a receipt for it."""
-    DELIVERED = 2
+    DELIVERED: Final = 2
     """A consumer was given it."""
-    ACKING = 4
+    ACKING: Final = 4
     """A consumer has sent an ack for it."""
-    ACKED = 8
+    ACKED: Final = 8
     """The broker has answered OK to an ack for it."""
-    GAP = 16
+    GAP: Final = 16
     """A consumer was told that it is gone."""
 
 
