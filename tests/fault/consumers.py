@@ -110,7 +110,6 @@ class ConsumerThread(threading.Thread):
             return True
         refused = None if self._outage is None else self._outage.refuse(delivery)
         if refused is not None:
-            self._late.clear()
             return refused
         chance, temper = self._chance.random(), self._temper
         for likely, answer in (
@@ -180,7 +179,8 @@ class ConsumerThread(threading.Thread):
         if delivery.ordering is Ordering.RELAXED:  # it would settle what has stepped aside, unseen perhaps
             return self._ack_seen(delivery)
         self._settle_late()
-        self._acking(delivery, None, None)
+        # What was given to a target that hangs was not answered; all of it up to here is settled now.
+        self._oracle.acking(delivery.partition, [(0, delivery.last_offset)], self._subscription)
         results = delivery.ack_until(delivery.last_offset, wait=True)
         self._oracle.acked(delivery.owner_epoch, results, self._subscription)
         return True

@@ -142,7 +142,9 @@ class Ledger:
 
     def acking(self, first: int, last: int) -> None:
         """A consumer is about to ack ``first`` to ``last``: of this, what was delivered counts."""
-        for offset in range(first, min(last + 1, self.end)):
+        if self.is_sought:
+            return
+        for offset in range(max(first, self.settled), min(last + 1, self.end)):
             if self._seen[offset] & Seen.DELIVERED:
                 self._seen[offset] |= Seen.ACKING
 

@@ -28,7 +28,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[Any]]] = {
     "buffer_mode": ("DISK", "DISK", "SPILL", "MEMORY"),
     "fsync": (True, True, True, False),
     "memory_cache_threshold": (256, 1_024),
-    "max_disk_cache": (500, 3_000, 20_000),
+    "max_disk_cache": (500, 2_000, 5_000),
     "max_age_s": (0.0, 0.0, 0.0, 0.0, 0.0, 20.0, 60.0),
     "retain_acked_bytes": (0, 0, 0, 64 * KIB, 1_024 * KIB),
     "retain_acked_time_s": (0.0, 0.0, 0.0, 0.0, 30.0),
@@ -57,6 +57,9 @@ HABITS: Final = (
     Habit("batch", (50, 500), (1, 30), (0.5, 4.0), "batch", delivery_timeout_s=GIVE_UP_S),
 )
 BULK: Final = Habit("bulk", (20_000, 40_000), (90, 150), (10.0, 40.0), "together", delivery_timeout_s=GIVE_UP_S)
+BULK_RECORDS_MAX: Final = 400
+"""What such a sink may keep: about 12 MB."""
+
 BULK_EVERY: Final = 25
 """One sink in so many gets what makes files of their own."""
 
@@ -91,7 +94,9 @@ def plan(number: int, chance: random.Random) -> Plan:
     )
     if options.get("max_age_s"):
         reasons |= {"EXPIRED"}
+    is_bulk = number % BULK_EVERY == BULK_EVERY - 1
     options |= {
+        "max_disk_cache": BULK_RECORDS_MAX if is_bulk else options["max_disk_cache"],
         "ack_deadline_s": chance.choice([1.0, 3.0]),
         "retry_backoff_min_s": 0.1,
         "retry_backoff_max_s": 3.0,
@@ -101,7 +106,7 @@ def plan(number: int, chance: random.Random) -> Plan:
         name=f"soak-{number:03d}",
         options=options,
         reasons=reasons,
-        habit=BULK if number % BULK_EVERY == BULK_EVERY - 1 else chance.choice(HABITS),
+        habit=BULK if is_bulk else chance.choice(HABITS),
         temper=Temper(
             credit_records=chance.choice([50, 1_000, 20_000]),
             nack=chance.choice([0.0, 0.01, 0.05]),
