@@ -105,6 +105,7 @@ class Soak:
         self._samples: list[Sample] = []
         self._answers_ms: list[float] = []
         """What the probe told since the last sample."""
+        self._spent = (time.monotonic(), time.process_time())
         self._told = 0
         """Stories of violations that were told already."""
         self._purges = self._purged = self._seeks = 0
@@ -233,12 +234,17 @@ class Soak:
         self._samples.append(samples.take(broker.pid, store, self._now_s(), taken))
 
     def _govern(self) -> None:
-        """Slow publishers down when the broker takes more than its part of the machine, and let them come back."""
-        used = samples.load_of(self._samples[-3:])
+        """Slow publishers down when broker or soak take more than their part of the machine; let them come back."""
+        used = max(samples.load_of(self._samples[-3:]), self._own_load())
         if used > PROCESSORS_MAX:
             self._pace = min(PACE_MAX, self._pace * 1.15)
         elif used < PROCESSORS_MAX * 0.85:
             self._pace = max(1.0, self._pace / 1.05)
+
+    def _own_load(self) -> float:
+        """Parts of a processor that this process used since this was asked last: too slow consumers are no outage."""
+        before, self._spent = self._spent, (time.monotonic(), time.process_time())
+        return (self._spent[1] - before[1]) / max(0.001, self._spent[0] - before[0])
 
     def _operate(self, client: Client) -> None:
         one = self._chance.choice(self._plans)
