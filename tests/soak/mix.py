@@ -51,12 +51,12 @@ GIVE_UP_S: Final = 45.0
 
 HABITS: Final = (
     Habit("single", (100, 600), (1, 3), (0.2, 2.0), "keyed", delivery_timeout_s=GIVE_UP_S),
-    Habit("keyed", (50, 400), (5, 40), (0.5, 4.0), "keyed", delivery_timeout_s=GIVE_UP_S),
-    Habit("spread", (50, 1_000), (5, 60), (1.0, 6.0), "spread", delivery_timeout_s=GIVE_UP_S),
-    Habit("many", (50, 1_000), (50, 400), (2.0, 12.0), "many", delivery_timeout_s=GIVE_UP_S),
+    Habit("keyed", (50, 400), (5, 30), (1.0, 6.0), "keyed", delivery_timeout_s=GIVE_UP_S),
+    Habit("spread", (50, 1_000), (5, 40), (2.0, 10.0), "spread", delivery_timeout_s=GIVE_UP_S),
+    Habit("many", (50, 1_000), (50, 200), (5.0, 20.0), "many", delivery_timeout_s=GIVE_UP_S),
     Habit("batch", (50, 500), (1, 30), (0.5, 4.0), "batch", delivery_timeout_s=GIVE_UP_S),
 )
-BULK: Final = Habit("bulk", (20_000, 40_000), (90, 150), (10.0, 40.0), "together", delivery_timeout_s=GIVE_UP_S)
+BULK: Final = Habit("bulk", (20_000, 40_000), (90, 150), (20.0, 60.0), "together", delivery_timeout_s=GIVE_UP_S)
 BULK_RECORDS_MAX: Final = 400
 """What such a sink may keep: about 12 MB."""
 
@@ -97,7 +97,7 @@ def plan(number: int, chance: random.Random) -> Plan:
     is_bulk = number % BULK_EVERY == BULK_EVERY - 1
     options |= {
         "max_disk_cache": BULK_RECORDS_MAX if is_bulk else options["max_disk_cache"],
-        "ack_deadline_s": chance.choice([1.0, 3.0]),
+        "ack_deadline_s": chance.choice([5.0, 15.0]),
         "retry_backoff_min_s": 0.1,
         "retry_backoff_max_s": 3.0,
         "writer_ttl_s": 60.0,
@@ -108,7 +108,7 @@ def plan(number: int, chance: random.Random) -> Plan:
         reasons=reasons,
         habit=BULK if is_bulk else chance.choice(HABITS),
         temper=Temper(
-            credit_records=chance.choice([50, 1_000, 20_000]),
+            credit_records=chance.choice([50, 500, 2_000]),
             nack=chance.choice([0.0, 0.01, 0.05]),
             hold=0.002,
             die=0.002,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.__main__ import Options, run
 from tests.soak.mix import DIMENSIONS, KNOWN, plan
 from tests.soak.report import JUDGED_S
+from tests.soak.running import Options, run
 from tests.soak.samples import Sample, growth
 
 
