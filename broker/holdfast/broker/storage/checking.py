@@ -56,7 +56,7 @@ class Checked:
 def check(recovered: Recovered) -> Iterator[Checked]:
     """Look at each partition of each sink. Blocks while it reads."""
     for sink in recovered.sinks:
-        for partition in range(sink.record.settings.partitions):
+        for partition in range(sink.partitions):
             try:
                 yield _check(recovered, sink, partition)
             except IndexDamaged as damage:

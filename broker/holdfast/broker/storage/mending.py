@@ -261,7 +261,7 @@ class Mending:
                     self._restore(sink_id, None, records)
                     sinks[sink_id] = StoredSink(records[sink_id])
                 known = sinks[sink_id]
-                if partition >= known.record.settings.partitions:
+                if partition >= known.partitions:
                     settings = replace(known.record.settings, partitions=partition + 1)
                     known.record = replace(known.record, settings=settings)
                     self.journal.commit([], [PutSink(known.record)])
@@ -272,7 +272,7 @@ class Mending:
         kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.GAP)
         places = {keys.partition_of(key) for kind in kinds for key in self._damaged.get(kind, ())}
         for number, sink in sinks.items():
-            for partition in range(sink.record.settings.partitions):
+            for partition in range(sink.partitions):
                 cursors = [cursor for (_, at), cursor in sink.cursors.items() if at == partition]
                 tail = sink.tails.get(partition)
                 ahead = any(cursor.watermark > (tail or Tail()).next_offset for cursor in cursors)

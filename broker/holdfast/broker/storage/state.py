@@ -51,6 +51,13 @@ class StoredSink:
     reserves: dict[int, Reserve] = field(default_factory=dict)
     held: dict[int, tuple[Held, ...]] = field(default_factory=dict)
 
+    @property
+    def partitions(self) -> int:
+        """How many it has, also where the stored number is wrong."""
+        seen = max([-1, *self.tails, *self.heads, *(partition for _, partition in self.cursors)]) + 1
+        settings, wrong = self.record.settings.corrected()
+        return max(settings.partitions, seen) if wrong else settings.partitions
+
 
 class State:
     """All state but slots, in memory."""
@@ -77,7 +84,7 @@ class State:
         yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE)
         for number, sink in self.copies().items():
             yield keys.sink(number)
-            for partition in range(sink.settings.partitions):
+            for partition in range(sink.settings.corrected()[0].partitions):
                 yield keys.partition(keys.TAIL, number, partition)
                 yield keys.partition(keys.HEAD, number, partition)
                 yield keys.cursor(number, "default", partition)
