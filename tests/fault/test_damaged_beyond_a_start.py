@@ -13,8 +13,7 @@ from holdfast.client import Client, Record
 from tests.fault.process import BrokerEnded, serve_command
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
-from tests.fault.test_damage import flip
-from tests.integration.cases.eventually import values_of
+from tests.fault.test_damage import delivered, flip
 
 
 def refusal(store: Path) -> tuple[int, list[str]]:
@@ -105,7 +104,7 @@ def test_state_that_cannot_be_read_is_mended(store: Path, launcher: StoppingLaun
     with launcher.start(store, listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
-            found = values_of(client, "orders")
+            found = delivered(client)
             mended = client.info().mended
             identity_ok = client.sinks.stats("orders").identity_ok
         assert broker.terminate() == 0

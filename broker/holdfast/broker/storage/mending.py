@@ -103,9 +103,9 @@ class Mending:
         text, damaged = self._state.one(keys.STORE, codec.decode_text)
         if text is not None:
             return bytes.fromhex(text)
-        if self._state.empty and not damaged:
-            return b""
         found = self._id_of_pages()
+        if self._state.empty and not damaged and found is None:
+            return b""
         store_id = found or secrets.token_bytes(16)
         self._write(keys.STORE, codec.encode_text(store_id.hex()))
         self.tell("store id", None, None, "taken from a page" if found else "made anew: there is no page")
@@ -313,8 +313,9 @@ class Mending:
         made = gaps_for(found.lost, now.accepted_at_us)
         bad_gaps = self._bad_gaps(number, partition)
         made += _below([first for first, name in bad_gaps if not name], gaps, earliest, now.accepted_at_us)
+        counted = head or (head_of(found, gaps) if head_lost else Head())
+        head_now = recounted(counted, now, found)
         gaps = sorted([*gaps, *made], key=lambda gap: gap.first)
-        head_now = recounted(head or head_of(found, gaps), now, found)
         writes: list[Write] = [DropGap(number, partition, *each) for each in bad_gaps]
         writes += [PutEntry(number, partition, entry) for entry in found.rebuilt]
         writes += [DropEntry(number, partition, base) for base in found.broken]

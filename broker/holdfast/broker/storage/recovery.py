@@ -74,7 +74,7 @@ def _told_as_at_a_start() -> Iterator[None]:
 def _recover(store: Store) -> Recovered:
     state = State(store)
     mending = Mending(state)
-    if state.empty:
+    if not mending.journal.store_id:
         mending.journal.store_id = secrets.token_bytes(16)
         store.write([Put(Family.META, keys.STORE, codec.encode_text(mending.journal.store_id.hex()))])
     journal = mending.journal
