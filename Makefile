@@ -14,7 +14,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
 KILLS ?= 200
-TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/integration tests/spark)
+MINUTES ?= 60
+TRIALS ?= 200
+TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 GRPCURL_VERSION := v1.9.3
@@ -22,7 +24,8 @@ GRPCURL_VERSION := v1.9.3
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench fault compose-test grpcurl clean clean-all java
+.PHONY: help venv demo test check format proto proto-baseline lock bench fault fault-disk soak compose-test grpcurl clean \
+	clean-all java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +96,12 @@ bench: java venv ## measure; BENCH_ARGS are passed on
 
 fault: venv ## kill the broker KILLS times while it works and compare what is left with what was promised
 	@$(BIN)/python -m tests.fault.campaign --kills $(KILLS)
+
+soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat, disk back, nothing lost
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
+	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)
 
 compose-test: ## start compose/compose.yaml with a container engine and test it
 	@compose/test.sh

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from holdfast.client import Client
-from tests.bench import bulk, disk, echo, latency, report, restart, spark
+from tests.bench import bulk, disk, echo, latency, report, restart, spark, trickle
 from tests.bench.processes import ROOT, broker
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
 
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one round of less each: for a look, not for figures")
     parser.add_argument("--no-spark", action="store_true", help="leave the row that needs Java out")
     parser.add_argument("--restart", action="store_true", help="measure restarts with a backlog, and nothing else")
+    parser.add_argument("--trickle", action="store_true", help="compare one sink with a thousand, and nothing else")
     parser.add_argument("--rounds", type=int, default=0, help="rounds per case: 3, with --quick 1")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES")
     parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS, metavar="N")
@@ -50,9 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disks: list[Sample] = []
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
-    if chosen.restart:
+    if chosen.restart or chosen.trickle:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
-            restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
+            if chosen.restart:
+                restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
+            else:
+                trickle.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     with (
         tempfile.TemporaryDirectory(prefix="data-", dir=results) as name,

@@ -77,6 +77,12 @@ RULES: Final[dict[str, Rule]] = {
     "holdfast.broker.storage.rocks": Rule(
         frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
+    "holdfast.broker.storage.inspecting": Rule(
+        frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    ),
+    "holdfast.broker.storage.rocks_families": Rule(
+        frozenset({"holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    ),
     "holdfast.broker.storage.rocks_options": Rule(
         frozenset({"holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),

@@ -3,10 +3,10 @@
     python -m tests.fault.campaign --kills 200 [--seed N] [--directory D]
 
 A real broker process on a RocksDB directory is killed with -9 at random moments and started again on the same directory
-and port. Publishers and consumers work through it all; an oracle outside of the broker knows what was acknowledged
-and what was delivered. There are two sinks: one without a bound, in which nothing may be missing, and a small one that
-drops its oldest, in which everything that is missing was told. The last line is a JSON object; exit code 1 says
-that something was lost, skipped, doubled, out of order, forgotten or out of balance.
+and port. Publishers and consumers work through it all, operators purge, and move second subscriptions; an oracle
+outside of the broker knows what was acknowledged and what was delivered. There is a sink for each cell of a ``matrix``
+of settings, and each cell's own guarantee is held against it. The last line is a JSON object; exit code 1 says that
+something was lost, skipped, doubled, out of order, forgotten or out of balance.
 """
 
 from __future__ import annotations
@@ -19,28 +19,33 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client, Gap, OffsetTrimmed, Overflow, SinkStats
+from holdfast.client import Client, Gap, OffsetTrimmed, RetryPolicy, SinkStats
+from tests.fault import operators
 from tests.fault.consumers import ConsumerThread, Temper
-from tests.fault.oracle import Oracle
+from tests.fault.matrix import SOUGHT, Cell, cells
+from tests.fault.oracle import DEFAULT, Oracle
 from tests.fault.process import BrokerEnded, BrokerProcess, Launcher, free_port
 from tests.fault.publishers import HABITS, SETTINGS, PublisherThread
 from tests.fault.records import identity_of
 from tests.fault.report import Report, total
 from tests.fault.rounds import Round, next_round
 
-KEEPS: Final = "keeps"
-DROPS: Final = "drops"
-PARTITIONS: Final = {KEEPS: 4, DROPS: 2}
-DROPS_RECORDS_MAX: Final = 2_000
-ACK_DEADLINE_S: Final = 0.5
-BACKOFF_S: Final = (0.01, 0.1)
+OTHERS_PACE: Final = 3.0
+"""How much slower than those of the first cell the publishers of the others are: they share the machine."""
+
+PURGE: Final = 0.1
+SEEK: Final = 0.5
+"""Per life that is looked at, and cell."""
 REPLAY_RECORDS_MAX: Final = 3_000
 DRAIN_S: Final = 120.0
+BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
+"""For what is not to wait until a broker that was killed is back."""
+
 PROGRESS_S: Final = 10.0
 
 
@@ -62,8 +67,13 @@ class Campaign:
         self._launcher = launcher
         self._chance = random.Random(options.seed)
         self._endpoint = f"127.0.0.1:{free_port()}"
+        self._cells = {cell.name: cell for cell in cells()}
+        self._first = next(iter(self._cells))
         self._oracles = {
-            name: Oracle(name, partitions, may_drop=name == DROPS) for name, partitions in PARTITIONS.items()
+            cell.name: Oracle(
+                cell.name, cell.partitions, may_drop=cell.reasons, in_order=cell.in_order, sought=(SOUGHT,)
+            )
+            for cell in self._cells.values()
         }
         self._stop_publishing = threading.Event()
         self._stop_consuming = threading.Event()
@@ -73,31 +83,25 @@ class Campaign:
             PublisherThread(
                 habit,
                 self._endpoint,
-                oracle,
-                partitions=PARTITIONS[name],
+                self._oracles[cell.name],
+                partitions=cell.partitions,
                 sources=sources,
                 chance=random.Random(self._chance.random()),
                 stop=self._stop_publishing,
+                pace=lambda pace=1.0 if cell.name == self._first else OTHERS_PACE: pace,  # type: ignore[misc]
             )
-            for name, oracle in self._oracles.items()
-            for habit in (HABITS if name == KEEPS else HABITS[:3])
+            for cell in self._cells.values()
+            for habit in (HABITS if cell.name == self._first else self._chance.sample(HABITS[:3], k=2))
         ]
-        tempers = [(KEEPS, Temper()), (KEEPS, Temper()), (DROPS, Temper(credit_records=300, pause_s=0.05))]
         self._consumers = [
-            ConsumerThread(
-                str(number),
-                self._endpoint,
-                self._oracles[name],
-                temper,
-                hold_s=ACK_DEADLINE_S * 1.5,
-                chance=random.Random(self._chance.random()),
-                stop=self._stop_consuming,
-                calm=self._calm,
-            )
-            for number, (name, temper) in enumerate(tempers)
+            self._consumer(cell, number, subscription)
+            for cell in self._cells.values()
+            for number, subscription in enumerate((DEFAULT, *([DEFAULT] if cell.name == self._first else []), SOUGHT))
         ]
         self._kills = 0
         self._kills_while_starting = 0
+        self._purges = self._seeks = 0
+        self._dropped: dict[str, int] = {}
         self._began = time.monotonic()
         self._said = self._began
 
@@ -116,7 +120,7 @@ class Campaign:
             broker.ready()
             self._finish()
             if (code := broker.terminate()) != 0:
-                self._oracles[KEEPS].fault("faults", f"the broker ended with {code} when it was asked to stop")
+                self._oracles[self._first].fault("faults", f"the broker ended with {code} when it was asked to stop")
             self._look_again()
         finally:
             self._stop_publishing.set()
@@ -127,24 +131,25 @@ class Campaign:
     def _start(self) -> BrokerProcess:
         return self._launcher.start(self._options.directory / "store", self._endpoint)
 
+    def _consumer(self, cell: Cell, number: int, subscription: str) -> ConsumerThread:
+        """Where the oldest may be dropped, consumers are slow, so that some of it is."""
+        return ConsumerThread(
+            f"{number}",
+            self._endpoint,
+            self._oracles[cell.name],
+            Temper(credit_records=300, pause_s=0.05) if "OVERFLOW" in cell.reasons else Temper(),
+            hold_s=cell.hold_s,
+            chance=random.Random(self._chance.random()),
+            stop=self._stop_consuming,
+            calm=self._calm,
+            subscription=subscription,
+        )
+
     def _make_sinks(self) -> None:
         with Client(self._endpoint, settings=SETTINGS) as client:
-            client.sinks.create(
-                KEEPS,
-                partitions=PARTITIONS[KEEPS],
-                retry_backoff_min_s=BACKOFF_S[0],
-                retry_backoff_max_s=BACKOFF_S[1],
-                ack_deadline_s=ACK_DEADLINE_S,
-            )
-            client.sinks.create(
-                DROPS,
-                partitions=PARTITIONS[DROPS],
-                retry_backoff_min_s=BACKOFF_S[0],
-                retry_backoff_max_s=BACKOFF_S[1],
-                ack_deadline_s=ACK_DEADLINE_S,
-                overflow=Overflow.DROP_OLDEST,
-                max_disk_cache=DROPS_RECORDS_MAX,
-            )
+            for cell in self._cells.values():
+                client.sinks.create(cell.name, **cell.settings)
+                client.subscriptions.create(cell.name, SOUGHT)
 
     def _round(self, broker: BrokerProcess, plan: Round) -> None:
         """Let a broker live and kill it."""
@@ -152,15 +157,16 @@ class Campaign:
             is_ready = broker.wait_ready(plan.life_s if plan.while_starting else 30.0) is not None
             if not plan.while_starting:
                 if not is_ready:
-                    self._oracles[KEEPS].fault("faults", "the broker was not ready within 30 s")
+                    self._oracles[self._first].fault("faults", "the broker was not ready within 30 s")
                 until = time.monotonic() + plan.life_s
                 if plan.life_s > 0.05:
                     self._check(replays=plan.replays)
+                    self._operate()
                 self._stop_consuming.wait(max(0.0, until - time.monotonic()))
             if is_ready and broker.has_ended():
                 raise BrokerEnded(f"the broker ended with {broker.wait()} by itself")
         except BrokerEnded as error:
-            self._oracles[KEEPS].fault("faults", str(error))
+            self._oracles[self._first].fault("faults", str(error))
             return
         broker.kill()
         self._kills += 1
@@ -174,6 +180,16 @@ class Campaign:
                 f"{now - self._began:5.0f} s  {self._kills} kills  {sent} records sent  {found} violations"
             )
 
+    def _operate(self) -> None:
+        """Purge and seek here and there; a kill may come at any moment."""
+        with Client(self._endpoint, settings=BRIEF) as client:
+            for name, cell in self._cells.items():
+                partition = self._chance.randrange(cell.partitions)
+                if self._chance.random() < PURGE:
+                    self._purges += operators.purge(client, self._oracles[name], partition, self._chance) > 0
+                if self._chance.random() < SEEK:
+                    self._seeks += operators.seek(client, self._oracles[name], partition, SOUGHT, self._chance)
+
     # -- looking at the broker
 
     def _check(self, *, replays: bool, all_told: bool = False) -> dict[str, SinkStats]:
@@ -185,8 +201,8 @@ class Campaign:
                 found[name] = stats = client.sinks.stats(name)
                 oracle.check(stats, promised, all_told=all_told)
                 if replays:
-                    partition = self._chance.randrange(PARTITIONS[name])
-                    self._replay(client, oracle, partition, promised[partition][0])
+                    partition = self._chance.randrange(self._cells[name].partitions)
+                    self._replay(client, oracle, partition, promised[partition].end)
         return found
 
     def _replay(self, client: Client, oracle: Oracle, partition: int, promised_end: int) -> None:
@@ -198,7 +214,7 @@ class Campaign:
             with client.replay(oracle.sink, partition=partition, start=start, on_gap="yield") as records:
                 for record in records:
                     if isinstance(record, Gap):
-                        if not oracle.may_drop:
+                        if not oracle.may_miss(record):
                             oracle.fault("lost", f"a replay of {partition} met {record}")
                         oracle.replayed(partition, first, batch)
                         batch, position = [], record.last_offset + 1
@@ -225,49 +241,55 @@ class Campaign:
         for publisher in self._publishers:
             publisher.join(DRAIN_S)
             if publisher.is_alive():
-                self._oracles[KEEPS].fault("faults", f"{publisher.name} did not finish within {DRAIN_S:g} s")
+                self._oracles[self._first].fault("faults", f"{publisher.name} did not finish within {DRAIN_S:g} s")
         self._calm.set()
         self._drain()
         self._stop_consuming.set()
         for consumer in self._consumers:
             consumer.join(DRAIN_S)
             if consumer.is_alive():
-                self._oracles[KEEPS].fault("faults", f"{consumer.name} did not end within {DRAIN_S:g} s")
+                self._oracles[self._first].fault("faults", f"{consumer.name} did not end within {DRAIN_S:g} s")
 
     def _drain(self) -> None:
         """Wait until everything is settled, and told."""
         with Client(self._endpoint, settings=SETTINGS) as client:
             for name, oracle in self._oracles.items():
                 until = time.monotonic() + DRAIN_S
-                for stats in client.sinks.watch(name, interval_s=0.1):
-                    if stats.pending() == 0 and oracle.untold(stats) == 0:
+                while True:
+                    stats = client.sinks.stats(name)
+                    pending = sum(stats.pending(found.name) for found in stats.subscriptions)
+                    if pending == 0 and oracle.untold(stats) == 0:
                         break
                     if time.monotonic() > until:
-                        left = f"{stats.pending()} records are pending, {oracle.untold(stats)} untold"
+                        left = f"{pending} records are pending, {oracle.untold(stats)} untold"
                         oracle.fault("faults", f"{left} after {DRAIN_S:g} s without a kill: {stats}")
                         break
+                    self._stop_consuming.wait(0.1)
 
     def _look_again(self) -> None:
         """After a clean stop everything is as it was."""
         with self._start() as broker:
             broker.ready()
             found = self._check(replays=True, all_told=True)
-            self._dropped = self._oracles[DROPS].check_drops(found[DROPS])
-            if (left := found[KEEPS].pending()) != 0:
-                self._oracles[KEEPS].fault("acks_forgotten", f"{left} records are pending again after a clean stop")
+            for name, stats in found.items():
+                self._dropped[name] = self._oracles[name].check_drops(stats)
+                if left := sum(stats.pending(one.name) for one in stats.subscriptions):
+                    again = f"{left} records are pending again after a clean stop"
+                    self._oracles[name].fault("acks_forgotten", again)
             if (code := broker.terminate()) != 0:
-                self._oracles[KEEPS].fault("faults", f"the broker ended with {code} when it was asked to stop")
+                self._oracles[self._first].fault("faults", f"the broker ended with {code} when it was asked to stop")
 
     def _read_log(self, log: Path) -> None:
         """What a broker logged as an error is a fault: nothing here may surprise it."""
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         for line in lines:
             if any(level in line for level in (" ERROR ", " CRITICAL ")):
-                self._oracles[KEEPS].fault("faults", f"the broker logged {line}")
+                self._oracles[self._first].fault("faults", f"the broker logged {line}")
 
     def _report(self) -> Report:
         self._read_log(self._options.directory / "store.log")
-        totals = [oracle.close() for oracle in self._oracles.values()]
+        by_cell = {name: oracle.close() for name, oracle in self._oracles.items()}
+        totals = list(by_cell.values())
         for oracle in self._oracles.values():
             for story in oracle.stories:
                 self._options.say(story)
@@ -278,9 +300,19 @@ class Campaign:
             acknowledged=sum(found["acknowledged"] for found in totals),
             delivered=sum(found["delivered"] for found in totals),
             redelivered=sum(found["redelivered"] for found in totals),
-            dropped=self._dropped,
+            dropped=sum(self._dropped.values()),
             gaps=sum(found["gaps"] for found in totals),
             given_up=sum(publisher.given_up for publisher in self._publishers),
+            purges=self._purges,
+            seeks=self._seeks,
+            cells={
+                name: {
+                    **found,
+                    "dropped": self._dropped.get(name, 0),
+                    "violations": sum(self._oracles[name].violations.values()),
+                }
+                for name, found in by_cell.items()
+            },
             elapsed_s=round(time.monotonic() - self._began, 1),
             seed=self._options.seed,
         )

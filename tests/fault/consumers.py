@@ -8,14 +8,21 @@ from __future__ import annotations
 import random
 import threading
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from holdfast.client import Client, Delivery
-from tests.fault.oracle import Oracle
-from tests.fault.publishers import SETTINGS
+from holdfast.client import Client, Delivery, Ordering
+from tests.fault.oracle import DEFAULT, Oracle
+from tests.fault.publishers import SETTINGS, Connect
 from tests.fault.records import identity_of
 
 TAKE_S: Final = 0.1
+
+
+class Outage(Protocol):
+    """What is the matter with the target now. Asked from the consumer's thread."""
+
+    def refuse(self, delivery: Delivery) -> bool | None:
+        """Return ``None`` when the target works; else have done what comes of it, and whether this life goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class Temper:
     """Goes away without an answer."""
     pause_s: float = 0.0
     """Longest pause after a delivery: a slow one lets the buffer fill."""
+    take_s: float = TAKE_S
+    """How long it waits for a delivery until it looks whether it is to stop."""
 
 
 class ConsumerThread(threading.Thread):
@@ -46,9 +55,14 @@ class ConsumerThread(threading.Thread):
         chance: random.Random,
         stop: threading.Event,
         calm: threading.Event,
+        subscription: str = DEFAULT,
+        outage: Outage | None = None,
+        connect: Connect | None = None,
     ) -> None:
-        super().__init__(name=f"consumer-{name}-{oracle.sink}", daemon=True)
-        self._endpoint = endpoint
+        super().__init__(name=f"consumer-{name}-{oracle.sink}-{subscription}", daemon=True)
+        self._subscription = subscription
+        self._outage = outage
+        self._connect: Connect = connect or (lambda: Client(endpoint, settings=SETTINGS))
         self._oracle = oracle
         self._temper = temper
         self._hold_s = hold_s
@@ -62,20 +76,21 @@ class ConsumerThread(threading.Thread):
         """Consume until stopped."""
         try:
             while not self._stop_event.is_set():
-                with Client(self._endpoint, settings=SETTINGS) as client:
+                with self._connect() as client:
                     self._live(client)
         except Exception as error:  # noqa: BLE001 - whatever ends a witness spoils the evidence
             self._oracle.fault("faults", f"{self.name} ended with {error!r}")
 
     def _live(self, client: Client) -> None:
         self._late.clear()
-        with client.subscriber(self._oracle.sink, credit_records=self._temper.credit_records) as subscriber:
+        credit = self._temper.credit_records
+        with client.subscriber(self._oracle.sink, subscription=self._subscription, credit_records=credit) as subscriber:
             while not self._stop_event.is_set():
-                delivery = subscriber.take(TAKE_S)
+                delivery = subscriber.take(self._temper.take_s)
                 if delivery is None:
                     self._settle_late()
                 elif delivery.gap is not None:
-                    self._oracle.gap(delivery.gap)
+                    self._oracle.gap(delivery.gap, self._subscription)
                 elif not self._handle(delivery):
                     return
 
@@ -88,11 +103,14 @@ class ConsumerThread(threading.Thread):
         known = [(offset, record) for offset, record in given if record is not None]
         if not known:
             return True  # all of it was void before it was looked at
-        self._oracle.delivered(delivery.partition, delivery.owner_epoch, known)
+        self._oracle.delivered(delivery.partition, delivery.owner_epoch, known, self._subscription)
         if self._calm.is_set():
             self._settle_late()
             self._ack(delivery, wait=True)
             return True
+        refused = None if self._outage is None else self._outage.refuse(delivery)
+        if refused is not None:
+            return refused
         chance, temper = self._chance.random(), self._temper
         for likely, answer in (
             (temper.die, self._leave),
@@ -119,14 +137,15 @@ class ConsumerThread(threading.Thread):
         self._acking(delivery, first, last)
         results = delivery.ack(first, last, wait=wait)
         if wait:
-            self._oracle.acked(delivery.owner_epoch, results)
+            self._oracle.acked(delivery.owner_epoch, results, self._subscription)
 
     def _acking(self, delivery: Delivery, first: int | None, last: int | None) -> None:
         """Report what is about to be acked; what was void before it was read is not sent by the client."""
         low = delivery.first_offset if first is None else first
         high = delivery.last_offset if last is None else last
         ranges = [(max(low, start), min(high, end)) for start, end in delivery.ranges]
-        self._oracle.acking(delivery.partition, [(start, end) for start, end in ranges if start <= end])
+        acking = [(start, end) for start, end in ranges if start <= end]
+        self._oracle.acking(delivery.partition, acking, self._subscription)
 
     def _ack_seen(self, delivery: Delivery) -> bool:
         self._ack(delivery, wait=True)
@@ -157,10 +176,13 @@ class ConsumerThread(threading.Thread):
             self._ack(delivery, wait=self._chance.random() < 0.5)
 
     def _ack_until(self, delivery: Delivery) -> bool:
+        if delivery.ordering is Ordering.RELAXED:  # it would settle what has stepped aside, unseen perhaps
+            return self._ack_seen(delivery)
         self._settle_late()
-        self._acking(delivery, None, None)
+        # What was given to a target that hangs was not answered; all of it up to here is settled now.
+        self._oracle.acking(delivery.partition, [(0, delivery.last_offset)], self._subscription)
         results = delivery.ack_until(delivery.last_offset, wait=True)
-        self._oracle.acked(delivery.owner_epoch, results)
+        self._oracle.acked(delivery.owner_epoch, results, self._subscription)
         return True
 
     def _give_back(self, delivery: Delivery) -> bool:

@@ -11,6 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -36,6 +37,9 @@ SETTINGS: Final = ClientSettings(
 """Back within a moment: what is tested is what happens around a kill, not how long a client may wait after one."""
 
 FLUSH_S: Final = 60.0
+
+Connect = Callable[[], AbstractContextManager[Client]]
+"""Gives a client for a life; many lives may share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +85,14 @@ class PublisherThread(threading.Thread):
         sources: count[int],
         chance: random.Random,
         stop: threading.Event,
+        pace: Callable[[], float] = lambda: 1.0,
+        connect: Connect | None = None,
     ) -> None:
+        """``pace`` stretches every pause: somebody may slow all publishers down."""
         super().__init__(name=f"publisher-{habit.name}-{oracle.sink}", daemon=True)
+        self._pace = pace
+        self._connect: Connect = connect or (lambda: Client(endpoint, settings=SETTINGS))
         self._habit = habit
-        self._endpoint = endpoint
         self._oracle = oracle
         self._partitions = partitions
         self._sources = sources
@@ -100,7 +108,7 @@ class PublisherThread(threading.Thread):
     def run(self) -> None:
         """Publish until stopped, then see to it that what was sent is durable."""
         try:
-            with Client(self._endpoint, settings=SETTINGS) as client:
+            with self._connect() as client:
                 if self._habit.how == "batch":
                     self._call_batches(client)
                 else:
@@ -126,7 +134,7 @@ class PublisherThread(threading.Thread):
             if self._stop_event.is_set():
                 break
             self._burst(publisher)
-            self._stop_event.wait(chance.uniform(*self._habit.pause_s))
+            self._stop_event.wait(chance.uniform(*self._habit.pause_s) * self._pace())
         if chance.random() < 0.5 or self._stop_event.is_set():
             self._part(publisher)
         else:
@@ -204,4 +212,4 @@ class PublisherThread(threading.Thread):
                 self.given_up += len(records)
             else:
                 self._promised(records, receipts)
-            self._stop_event.wait(self._chance.uniform(*self._habit.pause_s))
+            self._stop_event.wait(self._chance.uniform(*self._habit.pause_s) * self._pace())

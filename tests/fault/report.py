@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -52,13 +52,22 @@ class Report:
     """Deliveries beyond the first: allowed for what was not acked, counted here."""
 
     dropped: int
-    """Records dropped by the sink that drops its oldest."""
+    """Records dropped unsettled, by all sinks."""
 
     gaps: int
     """Offsets that consumers were told are gone."""
 
     given_up: int
     """Records whose publisher does not know what became of them."""
+
+    purges: int
+    """Purges that took something."""
+
+    seeks: int
+    """Seeks that are known to have been done."""
+
+    cells: Mapping[str, Mapping[str, int]]
+    """What came of each cell of the matrix, by its sink's name."""
 
     elapsed_s: float
     seed: int

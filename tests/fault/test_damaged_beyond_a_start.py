@@ -14,6 +14,7 @@ from tests.fault.process import BrokerEnded, serve_command
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
 from tests.fault.test_damage import flip
+from tests.integration.cases.eventually import values_of
 
 
 def refusal(store: Path) -> tuple[int, list[str]]:
@@ -69,11 +70,6 @@ def empty_manifest(store: Path) -> None:
     the_only(store, "MANIFEST-*").write_bytes(b"")
 
 
-def damaged_state(store: Path) -> None:
-    """The table of the newest flush is that of the broker's own state."""
-    flip(max((store / "db").glob("*.sst")), 10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
@@ -84,7 +80,6 @@ def damaged_state(store: Path) -> None:
         damaged_manifest,
         damaged_end_of_the_manifest,
         empty_manifest,
-        damaged_state,
     ],
     ids=lambda damage: damage.__name__.replace("_", " "),
 )
@@ -98,8 +93,27 @@ def test_a_database_that_cannot_be_opened_is_named_with_what_to_do(damage: Calla
     [line] = lines
     assert line.startswith("holdfast: ")
     assert str(store) in line
-    assert "put back a copy of the directory, or start with another one" in line
+    assert "save what can be saved with `holdfast repair --data-dir DIR --into NEW`" in line
     assert again == (code, lines)
+
+
+@pytest.mark.slow
+def test_state_that_cannot_be_read_is_mended(store: Path, launcher: StoppingLauncher, listen: str) -> None:
+    """The table of the newest flush is that of the broker's own state."""
+    flip(max((store / "db").glob("*.sst")), 10)
+
+    with launcher.start(store, listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = values_of(client, "orders")
+            mended = client.info().mended
+            identity_ok = client.sinks.stats("orders").identity_ok
+        assert broker.terminate() == 0
+
+    assert found == [b"value"]
+    assert mended
+    assert identity_ok
+    assert "damage was mended" in broker.log.read_text()
 
 
 @pytest.mark.slow

@@ -36,12 +36,16 @@ class Site:
     def kill(self) -> None:
         """End the broker as kill -9 does, and start it again."""
         self.process.kill()
-        self.process = self._started()
+        self._again()
 
     def restart(self) -> None:
         """Ask the broker to stop, and start it again."""
         assert self.process.terminate() == 0
+        self._again()
+
+    def _again(self) -> None:
         self.process = self._started()
+        self.client.info()  # tried again until the client is connected; a pull is tried once
 
     def fill(self, records: int, *, first: int = 0, page: int = 1) -> None:
         """Publish numbered records, so many in a page."""

@@ -287,5 +287,5 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
 TestSubscriptions = SubscriptionMachine.TestCase
 TestSubscriptions.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

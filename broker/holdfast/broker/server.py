@@ -56,12 +56,12 @@ MESSAGE_BYTES_MAX: Final = 32 << 20
 READINESS: Final = "readiness"
 # A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
 TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
-_OPTIONS: Final = [
+OPTIONS: Final = [
     *TRANSPORT,
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
     ("grpc.so_reuseport", 0),
 ]
 
@@ -76,7 +76,15 @@ class Serving:
         self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
         self.broker = Broker(
             recovered.journal,
-            Found(recovered.start_count, recovered.next_sink, recovered.age_us, recovered.sinks, recovered.due),
+            Found(
+                recovered.start_count,
+                recovered.next_sink,
+                recovered.age_us,
+                recovered.sinks,
+                recovered.due,
+                recovered.quarantined,
+                recovered.mended,
+            ),
             clock,
             bounds=Bounds(
                 sinks=settings.sinks_max,
@@ -113,7 +121,7 @@ class Serving:
         )
         self._watcher: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(interceptors=[StatusInterceptor()], options=_OPTIONS)
+        self._server = grpc.aio.server(interceptors=[StatusInterceptor()], options=OPTIONS)
         self.port = 0
 
     async def start(self) -> None:

@@ -11,6 +11,7 @@ from holdfast.cli.bench import bench
 from holdfast.cli.dead_letters import dlq_app
 from holdfast.cli.deliver import deliver
 from holdfast.cli.demo_command import demo
+from holdfast.cli.directories import quarantine_app, repair, verify
 from holdfast.cli.explain import explain
 from holdfast.cli.gaps import gaps
 from holdfast.cli.info import info
@@ -53,6 +54,7 @@ def _root(
 
 
 RUN, DATA, LOOK = "Run", "Records", "Look"
+STORED = "Data directory"
 app.command(rich_help_panel=RUN)(serve)
 app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(demo)
@@ -69,3 +71,6 @@ app.command(rich_help_panel=DATA)(publish)
 app.command(rich_help_panel=DATA)(peek)
 app.command(rich_help_panel=DATA)(tail)
 app.command(rich_help_panel=DATA)(replay)
+app.command(rich_help_panel=STORED)(verify)
+app.command(rich_help_panel=STORED)(repair)
+app.add_typer(quarantine_app, name="quarantine", rich_help_panel=STORED)

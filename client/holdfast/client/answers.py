@@ -134,11 +134,19 @@ class Answers:
         """Add a message that gets no results."""
         self.waiting.append(message)
 
-    def take(self) -> pb.DeliverRequest | None:
-        """Return the next message to send."""
+    def take(self, *, gather: bool = False) -> pb.DeliverRequest | None:
+        """Return the next message to send.
+
+        ``gather``: there is no hurry, so an ack that nobody waits for stays while an earlier one has no results yet:
+        those that follow become part of it.
+        """
         if not self.waiting:
             return None
-        head = self.waiting.popleft()
+        head = self.waiting[0]
+        lone_ack = len(self.waiting) == 1 and isinstance(head, Answer) and head.verb is Verb.ACK and not head.is_awaited
+        if gather and lone_ack and self.sent:
+            return None
+        self.waiting.popleft()
         if isinstance(head, Answer):
             self.sent.append(head)
             return head.message()

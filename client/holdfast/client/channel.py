@@ -59,7 +59,7 @@ class Channels:
                 raise ClientClosed("the client was closed")
             channel = process.channels.get(endpoint)
             if channel is None:
-                channel = grpc.insecure_channel(endpoint, options=self._options())
+                channel = grpc.insecure_channel(endpoint, options=self.options())
                 process.channels[endpoint] = channel
             return channel
 
@@ -73,7 +73,8 @@ class Channels:
         for channel in channels:
             channel.close()
 
-    def _options(self) -> list[tuple[str, int]]:
+    def options(self) -> list[tuple[str, int]]:
+        """What gRPC is told of each connection."""
         return [
             ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),

@@ -229,6 +229,9 @@ def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
         waiting_bytes=message.waiting_bytes,
         data_dir=message.data_dir,
         groups=message.groups,
+        quarantined_pages=message.quarantined_pages,
+        quarantined_bytes=message.quarantined_bytes,
+        mended=tuple(message.mended),
     )
 
 

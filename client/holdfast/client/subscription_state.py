@@ -73,6 +73,8 @@ class SubscriptionState:
             delivery = self._inbox.take()
             if delivery is not None:
                 delivery.taken_at = now
+                if not self._inbox:
+                    self._to_send.notify()  # an ack that was gathering goes now
                 return delivery
             if self._fatal is not None:
                 raise copy.copy(self._fatal)
@@ -157,6 +159,7 @@ class SubscriptionState:
         with self._lock:
             self._closed = True
             self._news.notify_all()
+            self._to_send.notify()
             while self._session is not None and not self._answers.is_idle():
                 left_s = until - self._clock()
                 if left_s <= 0:
@@ -190,7 +193,8 @@ class SubscriptionState:
         with self._lock:
             while not session.is_over:
                 if session.is_open:
-                    message = self._answers.take()
+                    # With deliveries at hand nothing stands still for want of this ack.
+                    message = self._answers.take(gather=bool(self._inbox) and not self._closed)
                     if message is not None:
                         return message
                 self._to_send.wait()
@@ -236,6 +240,7 @@ class SubscriptionState:
             if answer is not None and answer.verb in NACKS and not is_taken:
                 self._inbox.not_given_back(answer.partition, answer.owner_epoch, answer.ranges[0][0])
             self._news.notify_all()
+            self._to_send.notify()
         if answer is not None and answer.span is not None:
             bad = [one.outcome for one in results if one.outcome in {SettleOutcome.STALE, SettleOutcome.UNKNOWN}]
             self._telemetry.settled(answer.span, now - answer.asked_at, bad[0].value if bad else "")

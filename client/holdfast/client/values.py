@@ -266,3 +266,9 @@ class BrokerInfo:
 
     groups: int
     """Groups committed by this process."""
+    quarantined_pages: int = 0
+    """Damaged pages whose bytes are kept aside; see ``holdfast quarantine``."""
+    quarantined_bytes: int = 0
+    """Bytes of them."""
+    mended: tuple[str, ...] = ()
+    """What was damaged when the broker started, and what was done about it."""

@@ -1,10 +1,11 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -25,7 +26,7 @@ class GetBrokerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetBrokerInfoResponse(_message.Message):
-    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups")
+    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups", "quarantined_pages", "quarantined_bytes", "mended")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +43,9 @@ class GetBrokerInfoResponse(_message.Message):
     WAITING_BYTES_FIELD_NUMBER: _ClassVar[int]
     DATA_DIR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_PAGES_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MENDED_FIELD_NUMBER: _ClassVar[int]
     version: str
     store_id: str
     format: int
@@ -58,4 +62,7 @@ class GetBrokerInfoResponse(_message.Message):
     waiting_bytes: int
     data_dir: str
     groups: int
-    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ...) -> None: ...
+    quarantined_pages: int
+    quarantined_bytes: int
+    mended: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ..., quarantined_pages: _Optional[int] = ..., quarantined_bytes: _Optional[int] = ..., mended: _Optional[_Iterable[str]] = ...) -> None: ...

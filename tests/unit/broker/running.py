@@ -14,7 +14,7 @@ from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Delivered, Event
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.subscription import Subscription
-from holdfast.broker.storage.contract import Family, Operation, Store, Value
+from holdfast.broker.storage.contract import Family, Marks, Operation, Store, Value
 from holdfast.broker.storage.errors import StoreFailed
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.recovery import recover
@@ -131,6 +131,17 @@ class Mortal:
         with self._lock:
             self._alive("sync")
             self.store.sync()
+
+    def mark(self, marks: Marks) -> None:
+        self.store.mark(marks)
+
+    def marked(self) -> Marks:
+        return self.store.marked()
+
+    def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            self._alive("write")
+            return self.store.rewrite(family, wanted)
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
         with self._lock:

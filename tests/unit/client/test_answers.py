@@ -30,6 +30,33 @@ def test_acks_one_after_the_other_become_one_message() -> None:
     assert sent(answers) == [[(0, 4), (10, 11)]]
 
 
+def test_acks_gather_behind_one_without_results_where_there_is_no_hurry() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    first = answers.take(gather=True)
+    answers.put(ack((1, 1)))
+    answers.put(ack((2, 2)))
+    held = answers.take(gather=True)
+    answers.resolved(OK)
+    then = answers.take(gather=True)
+
+    assert first is not None
+    assert held is None
+    assert then is not None
+    assert [(one.first_offset, one.last_offset) for one in then.ack.ranges] == [(1, 2)]
+
+
+def test_nothing_gathers_behind_an_answer_that_somebody_waits_for_or_a_nack() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    answers.take()
+    answers.put(ack((1, 1), is_awaited=True))
+    answers.put(Answer(Verb.NACK, 0, 7, 1, [(2, 2)]))
+
+    assert answers.take(gather=True) is not None
+    assert answers.take(gather=True) is not None
+
+
 def test_an_ack_that_somebody_waits_for_travels_alone() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
@@ -103,3 +130,14 @@ def test_messages_say_what_was_meant() -> None:
     assert never.dead_letter.reason == "no"
     assert gone.WhichOneof("action") == "drop"
     assert gone.drop.reason == "y" * 1024
+
+
+def test_nacks_that_give_back_only_what_they_name_become_one_message_when_they_say_the_same() -> None:
+    answers = Answers()
+    for offset, reason, is_alone in ((1, "503", True), (3, "503", True), (5, "504", True), (7, "504", False)):
+        answers.put(Answer(Verb.NACK, 0, 7, 1, [(offset, offset)], reason=reason, is_alone=is_alone))
+
+    found = []
+    while (message := answers.take()) is not None:
+        found.append([one.first_offset for one in message.nack.ranges])
+    assert found == [[1, 3], [5], [7]]

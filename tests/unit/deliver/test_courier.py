@@ -239,3 +239,40 @@ def test_nothing_is_sent_once_the_deliverer_stops() -> None:
 
     assert target.asked == []
     assert delivery.given_back == []
+
+
+def test_in_relaxed_order_only_the_batch_that_failed_goes_back_and_the_next_one_is_sent() -> None:
+    target = RecordingTarget(failing_at(2, Retry("HTTP 503", delay_s=7.0)))
+    delivery = MemoryDelivery(records(6), relaxed=True)
+
+    courier(target, records_max=2).deliver(delivery)
+
+    assert delivery.acked == [(0, 1), (4, 5)]
+    assert (delivery.given_back, delivery.given_back_last) == ([(2, 7.0, "HTTP 503")], [3])
+
+
+def test_in_relaxed_order_a_rejected_record_does_not_keep_the_others() -> None:
+    delivery = MemoryDelivery(records(6), relaxed=True)
+
+    courier(RecordingTarget(rejecting(2))).deliver(delivery)
+
+    assert delivery.dead == [(2, "HTTP 422")]
+    assert sorted(offset for first, last in delivery.acked for offset in range(first, last + 1)) == [0, 1, 3, 4, 5]
+
+
+def test_what_was_delivered_before_goes_to_the_second_target_in_batches_of_its_own_size() -> None:
+    first, second = RecordingTarget(), RecordingTarget()
+    both = Courier(
+        "orders",
+        first,
+        BatchLimits(records_max=4),
+        resend_to=(second, BatchLimits(records_max=2)),
+        retry_delay_max_s=60.0,
+        instruments=Instruments("orders", "default"),
+        stopping=lambda: False,
+    )
+
+    both.deliver(MemoryDelivery(records(4)))
+    both.deliver(MemoryDelivery(records(4, first=4), resend=True))
+
+    assert (first.asked, second.asked) == ([(0, 3)], [(4, 5), (6, 7)])

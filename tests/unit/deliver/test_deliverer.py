@@ -273,3 +273,14 @@ def test_a_signal_handler_may_stop_it() -> None:
 def test_a_setting_that_could_not_work_is_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} is "):
         DelivererSettings(**{name: value})  # type: ignore[arg-type]  # the name is a parameter
+
+
+def test_a_second_target_is_opened_and_closed_too() -> None:
+    first, second = RecordingTarget(), RecordingTarget()
+    source = MemorySource([records(2)], per_delivery=2)
+
+    with running(Deliverer(source, "orders", first, resend_to=second, settings=SETTINGS)):
+        source.all_settled.get(timeout=WAIT_S)
+
+    assert second.context == first.context
+    assert (first.closed, second.closed) == (1, 1)

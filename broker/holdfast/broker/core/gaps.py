@@ -64,6 +64,10 @@ class Rejections:
         """All of them, by offset."""
         return sorted((gap for gaps in self._gaps.values() for gap in gaps), key=lambda gap: (gap.first, gap.end))
 
+    def forget(self, subscription: str) -> tuple[Gap, ...]:
+        """Leave out, and return, those of a subscription that is deleted."""
+        return tuple(self._gaps.pop(subscription, ()))
+
     def add(self, subscription: str, gaps: list[Gap], *, settled_to: int) -> tuple[list[Gap], list[Gap]]:
         """Add gaps that overlap no other one; returns those that vanish and those to be written, in this order."""
         known = sorted([*self._gaps.get(subscription, ()), *gaps], key=lambda gap: gap.first)

@@ -44,12 +44,14 @@ class Lane(Outbound):
         end = min(asked.end, max(stale, self.cursor.watermark))
         results: Results = []
         if end > self.cursor.watermark:
-            whole = Range(self.cursor.watermark, end)
+            whole, told = Range(self.cursor.watermark, end), Range(min(asked.first, end - 1), end)
+            fresh = tuple(self.cursor.unsettled(told))
             self._told.settled_by_number(end)
             for part in list(self.view.unsettled(whole)) if self.moving else [whole]:
                 self._apply(part, Settlement.ACKED, now, next_offset)
             self.position = max(self.position, end)
-            results.append((Range(min(asked.first, end - 1), end), Outcome.OK))
+            before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, told)]
+            results += sorted([(part, Outcome.OK) for part in fresh] + before)
         elif end >= asked.end:
             results.append((asked, Outcome.ALREADY_SETTLED))
         if asked.end > end:

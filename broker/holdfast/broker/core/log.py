@@ -71,6 +71,7 @@ class PartitionLog:
         "_gaps",
         "_loaded_to",
         "head",
+        "mended",
         "next_offset",
         "number",
         "oldest",
@@ -94,6 +95,8 @@ class PartitionLog:
         """The last entries: everything from ``recent[0].base`` on."""
         self.oldest: deque[Entry] = deque()
         """The first entries, as far as they were loaded; used when ``recent`` does not reach down to them."""
+        self.mended = 0
+        """How often the index was mended under its readers: what they have loaded is to be loaded again."""
         self._loaded_to = 0
         """Offset below which ``oldest`` leaves nothing out."""
         self._gaps = [gap for gap in gaps if not gap.subscription]
@@ -270,6 +273,20 @@ class PartitionLog:
             made[0] = replace(before, end=made[0].end, size=size, pages=pages)
         self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
         return made
+
+    def hole_at(self, position: int, entries: list[Entry]) -> bool:
+        """Neither a page nor a gap stands for ``position``, which was not trimmed; ``entries`` are those from it on."""
+        at = max(position, self.head.earliest)
+        gap = self.next_gap(at)
+        begins = min(entries[0].base if entries else self.tail.next_offset, self.tail.next_offset)
+        return at < min(begins, gap.first if gap is not None else begins)
+
+    def take_mended(self, head: Head, made: list[Gap]) -> None:
+        """The stored entries were counted again, and gaps were made where none stands."""
+        self.head = head
+        self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
+        self.oldest.clear()
+        self._loaded_to = 0
 
     # -- gaps
 

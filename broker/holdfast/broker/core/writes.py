@@ -233,6 +233,15 @@ class PutQuarantine:
     entry: Entry
 
 
+@dataclass(frozen=True, slots=True)
+class DropQuarantine:
+    """A damaged page is not kept aside any longer."""
+
+    sink: int
+    partition: int
+    number: int
+
+
 Write = (
     PutSink
     | DropSink
@@ -254,6 +263,7 @@ Write = (
     | Reclaim
     | Reclaimed
     | PutQuarantine
+    | DropQuarantine
     | PutAge
 )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from holdfast.broker.core.pages import PAGE_BYTES_MAX
 from holdfast.broker.rpc.convert import timestamp
 from holdfast.broker.runtime.broker import Broker
 from holdfast.v1 import admin_service_pb2 as pb
 from holdfast.v1 import admin_service_pb2_grpc as pb_grpc
+
+MENDED_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +57,7 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             waiting_bytes=broker.committer.waiting_bytes,
             data_dir=identity.data_dir,
             groups=broker.committer.groups,
+            quarantined_pages=broker.quarantine.pages,
+            quarantined_bytes=broker.quarantine.size,
+            mended=[str(one) for one in broker.mended[:MENDED_MAX]],
         )

@@ -26,10 +26,11 @@ from holdfast.broker.core.errors import (
     TooManyStreams,
 )
 from holdfast.broker.core.log import Head, PartitionLog, Tail
+from holdfast.broker.core.mending import Mended
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings, sink_name
-from holdfast.broker.core.writes import Due, PutAge, PutSink, SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import Due, PutAge, PutQuarantine, PutSink, SinkRecord, SubscriptionRecord
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
@@ -40,6 +41,7 @@ from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard, Reading
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.publishing import Writers
+from holdfast.broker.runtime.quarantine import Quarantine
 from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.stats import lane_states
@@ -82,6 +84,8 @@ class Found:
     age_us: tuple[int, int]
     sinks: Sequence[StoredSink]
     due: Sequence[Due]
+    quarantined: Sequence[PutQuarantine] = ()
+    mended: Sequence[Mended] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +160,23 @@ class Broker:
             waiting_bytes_max=self.bounds.waiting_bytes,
             on_change=self._memory_changed,
         )
+        self.quarantine = Quarantine(found.quarantined)
+        self.mended = found.mended
+        """What the start had to mend."""
         self.quota = Quota(self.bounds.stored_bytes)
         self.services = Services(
             clock,
             age,
             self.committer,
             self.reclaimer,
-            Pages(journal, self.tail),
+            Pages(journal, self.tail, self.committer.call),
             meter,
             found.start_count,
             self.quota,
             self.memory,
             records,
             self.dead_letter_sink,
+            self.quarantine,
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
@@ -347,6 +355,7 @@ class Broker:
 
     async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()
+        self.quarantine.forget(buffer.record.id)
         self.services.instruments.forgotten(buffer.name)
         _log.info("sink was deleted sink=%s", buffer.name)
 

@@ -32,7 +32,6 @@ from holdfast.broker.core.writes import (
     PutDue,
     PutGap,
     PutHead,
-    PutQuarantine,
     PutSink,
     PutSlot,
     SinkRecord,
@@ -45,8 +44,10 @@ from holdfast.broker.runtime.drop_log import DropLog
 from holdfast.broker.runtime.group import Append, Companion, Lineup
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard
+from holdfast.broker.runtime.mending import mend
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
+from holdfast.broker.runtime.quarantine import Quarantine
 from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.retaining import Retaining
@@ -72,6 +73,7 @@ class Services:
     records: RecordCodec
     dead_letter_sink: Callable[[Buffer], Buffer]
     """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
+    quarantine: Quarantine
 
 
 class Buffer:
@@ -384,6 +386,23 @@ class Buffer:
             for done in waiting:
                 done.result()
 
+    async def mend(self, log: PartitionLog) -> None:
+        """Neither a page nor a gap stands for an offset: find out what is there, and let the rest be a gap."""
+        seen = log.mended
+        async with self._admission:
+            if seen == log.mended and not self.deleted:
+                await mend(self, log, self._services)
+
+    def mended(self, partition: int, written: asyncio.Future[None], records: int) -> None:
+        """A partition was mended, with so many records lost: its gaps are told when that is ``written``."""
+        self._drops[partition] = written
+        if records:
+            self._services.instruments.dropped(self.name, partition, DropReason.CORRUPT, records)
+        for subscription in self.subscriptions.values():
+            subscription.wake(partition)
+        self.trim_soon(partition)
+        self.changed.fire()
+
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
         """What to wait for, without cancelling it, before a gap is told: a crash could undo it until then."""
         last = self._drops.get(partition)
@@ -397,7 +416,8 @@ class Buffer:
         writes.append(PutHead(sink, partition, self.logs[partition].head))
         due: list[Due] = []
         if keep:
-            writes += [PutQuarantine(sink, partition, entry) for entry in entries]
+            kept, due = self._services.quarantine.keep(sink, partition, entries)
+            writes += kept
         else:
             due = list(_due(sink, partition, entries))
             writes += [PutDue(item) for item in due]
@@ -444,6 +464,11 @@ class Buffer:
         """Remove the first pages, as far as all subscriptions have settled them."""
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
+            if log.hole_at(log.head.earliest, log.first_entries()):
+                await self.mend(log)
+                if log.hole_at(log.head.earliest, log.first_entries()):
+                    return
+                continue
             entries = settled_front(log.first_entries(), self.retaining.released(log, self.settled(log)))
             if not entries:
                 return

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
 from holdfast.broker.core.writes import NUMBER_BITS, PutCursor, Write
@@ -23,6 +23,7 @@ from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.tail import Tail
 
+_T = TypeVar("_T")
 _log: Final = logging.getLogger(__name__)
 GROW_BYTES: Final = 16 << 20
 """Under load a group waits until this much has come ..."""
@@ -149,6 +150,10 @@ class Committer:
         self._writes.append((writes, done))
         self._wake()
         return done
+
+    async def call(self, function: Callable[[], _T]) -> _T:
+        """Run something in the commit thread, between two batches."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def _wake(self) -> None:
         self._idle.clear()

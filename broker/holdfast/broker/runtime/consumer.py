@@ -166,6 +166,10 @@ class Consumer:
             if place != lane.place:
                 self.wakeup.set()
                 return None
+            if subscription.log(partition).hole_at(lane.position, entries):
+                await subscription.mend(partition)
+                self.wakeup.set()
+                return None
             gap = subscription.log(partition).next_gap(lane.position)
             if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
                 drop = subscription.unsynced_drop(partition)
@@ -211,9 +215,11 @@ class Consumer:
         chosen: list[Entry] = []
         size = records = 0
         size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
+        at = max(lane.position, *(entry.base for entry in entries[:1]), 0)
         for entry in entries:
-            if stop is not None and entry.base >= stop:
-                break
+            if entry.base > at or (stop is not None and entry.base >= stop):
+                break  # what is missing is looked for when its turn comes
+            at = max(at, entry.end)
             first = max(entry.base, lane.position)
             if next(lane.wanted(Range(first, entry.end)), None) is None:
                 if not chosen:

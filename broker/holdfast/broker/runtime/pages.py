@@ -7,16 +7,20 @@ and is told the next thing there: a page, a gap, or nothing yet.
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
+from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import Body, Entry
+from holdfast.broker.core.mending import IndexDamaged, Survey
+from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.tail import Tail
 
+_log: Final = logging.getLogger(__name__)
 READ_THREADS: Final = 4
 WINDOW: Final = 256
 """Entries that a reader loads at once."""
@@ -28,14 +32,43 @@ _T = TypeVar("_T")
 class Pages:
     """Reads of one store."""
 
-    def __init__(self, journal: Journal, tail: Tail) -> None:
+    def __init__(
+        self, journal: Journal, tail: Tail, in_commit_thread: Callable[[Callable[[], object]], Awaitable[object]]
+    ) -> None:
         self.journal = journal
         self.tail = tail
+        self._in_commit_thread = in_commit_thread
+        self._rewriting = asyncio.Lock()
+        """Held while the index is written anew; who waits for it finds it done."""
+        self.rewritten = 0
+        """How often the index was written anew."""
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="holdfast-read")
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a blocking read in a read thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+
+    async def index(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """The same for a read of the index, which is written anew where a part of it cannot be read."""
+        seen = self.rewritten
+        try:
+            return await self.call(function, *args, **kwargs)
+        except IndexDamaged as damage:
+            async with self._rewriting:
+                if seen == self.rewritten:
+                    _log.error("index cannot be read, it is written anew cause=%s", damage)
+                    await self._in_commit_thread(self.journal.rewrite_index)
+                    self.rewritten += 1
+        try:
+            return await self.call(function, *args, **kwargs)
+        except IndexDamaged as damage:
+            raise StoreFenced(str(damage)) from damage
+
+    async def survey(
+        self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
+    ) -> Survey:
+        """See what stands in a partition."""
+        return await self.index(self.journal.survey, sink, partition, earliest, end, gaps, known)
 
     async def load_oldest(self, sink: int, log: PartitionLog) -> None:
         """Bring the first entries of a partition into memory, if they are needed."""
@@ -57,7 +90,7 @@ class Pages:
     async def _slice(self, sink: int, log: PartitionLog, first: int) -> tuple[list[Entry], int]:
         """Entries from ``first`` on, and the offset below which none was left out."""
         end = log.tail.next_offset
-        found = await self.call(self.journal.entries, sink, log.number, first, end, WINDOW)
+        found = await self.index(self.journal.entries, sink, log.number, first, end, WINDOW)
         return found, found[-1].end if found else end
 
     async def bodies(
@@ -86,6 +119,7 @@ class EntryReader:
         self._sink = sink
         self._log = log
         self._ahead: list[Entry] = []
+        self._mended = log.mended
 
     async def upcoming(self, position: int) -> list[Entry]:
         """Confirmed entries that end above ``position``, by offset; removed ones may be among them."""
@@ -93,6 +127,8 @@ class EntryReader:
         if recent is not None:
             self._ahead = []
             return recent
+        if self._mended != self._log.mended:
+            self._ahead, self._mended = [], self._log.mended
         ahead = self._ahead[bisect_right(self._ahead, position, key=lambda entry: entry.end) :]
         if not ahead or (ahead[0].base > position and not self._follows(position)):
             ahead = await self._load(position)
@@ -115,12 +151,12 @@ class EntryReader:
         log, journal = self._log, self._pages.journal
         found: list[Entry] = []
         if position > earliest:
-            before = await self._pages.call(
+            before = await self._pages.index(
                 journal.entry_before, self._sink, log.number, earliest, min(position + 1, end)
             )
             if before is not None and before.end > position:
                 found.append(before)
         first = found[0].end if found else max(position, earliest)
         if first < end:
-            found += await self._pages.call(journal.entries, self._sink, log.number, first, end, WINDOW)
+            found += await self._pages.index(journal.entries, self._sink, log.number, first, end, WINDOW)
         return found

@@ -100,6 +100,9 @@ class Replay:
     async def _next(self, position: int, stop: int | None) -> Batch | Gap | None:
         log = self._log
         entries = await self._reader.upcoming(position)
+        if position >= log.head.earliest and log.hole_at(position, entries):
+            await self._buffer.mend(log)
+            entries = await self._reader.upcoming(position)
         gap = log.next_gap(position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
             return await self._told(gap, position)
@@ -111,6 +114,8 @@ class Replay:
         size = 0
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
+            if chosen and entry.base != chosen[-1].end:
+                break  # what is missing is looked for when its turn comes
             if beyond or (chosen and size + entry.size > PAGE_BYTES_MAX) or len(chosen) >= PAGES_MAX:
                 break
             chosen.append(entry)

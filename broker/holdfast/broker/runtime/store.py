@@ -1,11 +1,15 @@
-"""What the runtime needs of a store. Calls block: each says which thread makes it."""
+"""What the runtime needs of a store. Calls block: each says which thread makes it.
+
+Those that read the index raise ``IndexDamaged`` where a part of it cannot be read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.broker.core.pages import Body, Entry
+from holdfast.broker.core.mending import Survey
+from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import Due, PageWrite, Write
 
@@ -39,6 +43,16 @@ class Journal(Protocol):
 
     def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
         """The window of a writer's epoch, per partition. A read thread."""
+        ...
+
+    def survey(
+        self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
+    ) -> Survey:
+        """Read all of a partition's index, and find the pages that it lacks. A read thread; takes long."""
+        ...
+
+    def rewrite_index(self) -> list[tuple[bytes, bytes]]:
+        """Leave behind what cannot be read of the index; returns the ranges of keys that went. The commit thread."""
         ...
 
     def live_bytes(self) -> int:

@@ -27,7 +27,7 @@ from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.position import EARLIEST, At, Place, Position, place
 from holdfast.broker.core.settings import is_id
-from holdfast.broker.core.writes import DropSubscription, PutSubscription, SubscriptionRecord, Write
+from holdfast.broker.core.writes import DropGap, DropSubscription, PutSubscription, SubscriptionRecord, Write
 from holdfast.broker.runtime.replay import Replay
 from holdfast.broker.runtime.subscription import Subscription
 
@@ -117,7 +117,13 @@ class Subscribing:
         del buffer.subscriptions[name]
         del self._records[name]
         subscription.end(SubscriptionNotFound(buffer.name, name))
-        deleted = self._services.committer.write([DropSubscription(buffer.record.id, name, len(buffer.logs))])
+        own_gaps: list[Write] = [
+            DropGap(buffer.record.id, log.number, gap.first, name)
+            for log in buffer.logs
+            for gap in log.rejections.forget(name)
+        ]
+        dropped = DropSubscription(buffer.record.id, name, len(buffer.logs))
+        deleted = self._services.committer.write([dropped, *own_gaps])
         for log in buffer.logs:  # their batches come behind this one
             buffer.trim_soon(log.number)
         self._services.instruments.forgotten(buffer.name, name)
@@ -147,6 +153,7 @@ class Subscribing:
         writes = [write for where in places for write in subscription.move(where.partition, where.start)]
         moved = self._services.committer.write(writes)
         for where in places:
+            subscription.saving(where.partition, moved)
             buffer.trim_soon(where.partition)
         await asyncio.shield(moved)
         _log.info("subscription was moved sink=%s subscription=%s to=%s", buffer.name, subscription.name, to.at.name)

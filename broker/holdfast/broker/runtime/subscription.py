@@ -115,13 +115,17 @@ class Subscription:
         now_us = self._services.clock.wall_us()
         self._services.instruments.delivered(self._buffer.name, self.name, event, redelivered, now_us)
 
+    async def mend(self, partition: int) -> None:
+        """See ``Buffer.mend``."""
+        await self._buffer.mend(self.log(partition))
+
     def damaged(self, partition: int, entry: Entry) -> None:
         """A page could not be read. If it still stands in the log it is damaged: its bytes are kept aside."""
         log = self.log(partition)
         live = entry.base >= log.head.earliest and log.gap_at(entry.base) is None
         if live:
             _log.error(
-                "page was quarantined sink=%s partition=%d first=%d end=%d; look at it with `holdfast peek`",
+                "page was quarantined sink=%s partition=%d first=%d end=%d; look at it with `holdfast quarantine list`",
                 *(self._buffer.name, partition, entry.base, entry.end),
             )
             self._buffer.drop(partition, [entry], DropReason.CORRUPT)
@@ -390,7 +394,9 @@ class Subscription:
 
     def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
         """Move one partition to ``offset``; done when it is durable."""
-        return self._services.committer.write(self.move(partition, offset))
+        moved = self._services.committer.write(self.move(partition, offset))
+        self.saving(partition, moved)
+        return moved
 
     def move(self, partition: int, offset: int) -> list[Write]:
         """Close the account and open a new one at ``offset``: what is to be written, together.
@@ -504,8 +510,12 @@ class Subscription:
             nothing.set_result(None)
             return nothing
         saved = self._services.committer.write([self.cursor_write(partition), *writes])
-        self._saves[partition] = saved
+        self.saving(partition, saved)
         return saved
+
+    def saving(self, partition: int, saved: asyncio.Future[None]) -> None:
+        """The cursor of a partition is on its way to the store."""
+        self._saves[partition] = saved
 
     def unsaved(self) -> list[asyncio.Future[None]]:
         """The last write of each partition that is not durable yet: all before it become so with it."""

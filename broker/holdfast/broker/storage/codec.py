@@ -71,6 +71,19 @@ def decode_number(value: bytes) -> int:
     return int(_unpack(_U64, _open(value))[0])
 
 
+def encode_highest(number: int, records: int) -> bytes:
+    return _seal(_PAIR.pack(number, records))
+
+
+def decode_highest(value: bytes) -> tuple[int, int]:
+    """Highest page number, and records ever stored."""
+    content = _open(value)
+    if len(content) == _U64.size:
+        return int(_unpack(_U64, content)[0]), 0
+    number, records = _unpack(_PAIR, content)
+    return number, records
+
+
 def _unpack(layout: struct.Struct, content: bytes, at: int = 0) -> tuple[Any, ...]:
     try:
         return layout.unpack_from(content, at)
@@ -83,7 +96,10 @@ def encode_text(text: str) -> bytes:
 
 
 def decode_text(value: bytes) -> str:
-    return _open(value).decode()
+    try:
+        return _open(value).decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(str(error)) from error
 
 
 def encode_sink(sink: SinkRecord) -> bytes:
@@ -294,3 +310,14 @@ def decode_entry(base: int, value: bytes) -> Entry:
         pages_before,
         tuple(found),
     )
+
+
+def encode_quarantined(entry: Entry) -> bytes:
+    """The entry of a page that is kept aside, with its base offset, which no key has then."""
+    return _seal(_U64.pack(entry.base) + encode_entry(entry))
+
+
+def decode_quarantined(value: bytes) -> Entry:
+    content = _open(value)
+    [base] = _unpack(_U64, content)
+    return decode_entry(base, content[_U64.size :])

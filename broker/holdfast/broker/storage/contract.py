@@ -84,6 +84,10 @@ Value: TypeAlias = bytes | tuple[bytes | memoryview, ...]
 """A value to be ingested: whole, or in pieces that stand one behind the other."""
 
 
+Marks: TypeAlias = tuple[int, int]
+"""Two numbers that a store keeps beside its log."""
+
+
 class Store(Protocol):
     """Sorted bytes, durable when it says so."""
 
@@ -112,6 +116,28 @@ class Store(Protocol):
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store: what was written since the
         last sync may or may not be there after a restart.
+        """
+        ...
+
+    def mark(self, marks: Marks) -> None:
+        """Keep two numbers, from the next ``sync`` on, in a place that damage of the log does not reach."""
+        ...
+
+    def marked(self) -> Marks:
+        """Return the numbers that the process before kept, zeros where there are none.
+
+        After a power loss they may be older than the last ``sync``, never newer.
+        """
+        ...
+
+    def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        """Write all of a family that can be read anew, and leave behind what cannot: then every key can be read.
+
+        Returns the ranges ``[first, end)`` in which keys may have been left out, in order; none, where nothing was
+        damaged. A key of ``wanted`` that stands in one of them is kept if it can be read by itself. Not for ``BULK``.
+        Takes as long as reading the family; a crash leaves all as it was. Called where ``write`` is.
+
+        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
         ...
 

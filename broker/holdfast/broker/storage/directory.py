@@ -159,6 +159,11 @@ def _sign(handle: int) -> None:
     os.pwrite(handle, json.dumps(owner).encode() + b"\n", 0)
 
 
+def read_owner(handle: int) -> int | None:
+    """The process that has a directory open, as its file says."""
+    return _owner_pid(os.pread(handle, 4096, 0))
+
+
 def _owner_pid(content: bytes) -> int | None:
     try:
         pid = json.loads(content)["pid"]

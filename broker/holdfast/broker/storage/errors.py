@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from holdfast.broker.storage.contract import Family
 
 
-REMEDY: Final = "put back a copy of the directory, or start with another one"
+REMEDY: Final = (
+    "save what can be saved with `holdfast repair --data-dir DIR --into NEW`, "
+    "put back a copy of the directory, or start with another one"
+)
 """What is left to do with a store that does not start."""
 
 

@@ -13,12 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Body, Entry
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
     WHOLE_SINK,
     DropEntry,
     DropGap,
+    DropQuarantine,
     DropSink,
     DropSubscription,
     DropWriter,
@@ -58,6 +60,9 @@ class Journal:
     def __init__(self, store: Store, store_id: bytes) -> None:
         self.store = store
         self.store_id = store_id
+        self.records = 0
+        """Records ever stored: noted beside the log, so that a start knows how many are missing when it is damaged."""
+        self.start_count = 0
 
     # -- writing: the commit thread
 
@@ -82,7 +87,9 @@ class Journal:
         for write in writes:
             operations.extend(_operations(write))
         if highest:
-            operations.append(Put(Family.META, keys.HIGHEST, codec.encode_number(highest)))
+            self.records += sum(page.entry.count for page in pages)
+            operations.append(Put(Family.META, keys.HIGHEST, codec.encode_highest(highest, self.records)))
+            self.store.mark((self.records, self.start_count))
         try:
             self.store.ingest(bulk)
             self.store.write(operations)
@@ -95,6 +102,13 @@ class Journal:
         try:
             self.store.write([Put(Family.META, key, codec.encode_number(number))])
             self.store.sync()
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    def rewrite_index(self) -> list[tuple[bytes, bytes]]:
+        """Write the index anew without what cannot be read; returns the ranges of keys that were left out."""
+        try:
+            return self.store.rewrite(Family.INDEX)
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -123,19 +137,20 @@ class Journal:
             if not wanted:
                 continue
             key = keys.bulk if family is Family.BULK else keys.small
-            values = self._get(family, [key(entries[i].number, sink, partition) for i in wanted])
+            values = self.get(family, [key(entries[i].number, sink, partition) for i in wanted])
             for i, value in zip(wanted, values, strict=True):
                 found[i] = None if value is None else self._body(value, sink, partition, entries[i])
         return found
 
-    def _get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
+    def get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
+        """Values in order; None where there is none, or where it cannot be read, which is logged."""
         try:
             return self.store.get_many(family, wanted)
         except StoreCorrupt as error:
             if len(wanted) == 1:
                 _log.error("page could not be read cause=%s", error)
                 return [None]
-            return [value for key in wanted for value in self._get(family, [key])]
+            return [value for key in wanted for value in self.get(family, [key])]
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -171,12 +186,12 @@ class Journal:
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
         """Up to ``limit`` entries with bases in ``[first, end)``, by offset."""
         low, high = keys.places(sink, partition, first, end)
-        return self._entries(self._scan(Family.INDEX, low, high, min(limit, SLICE)))
+        return self._entries(self.scan(Family.INDEX, low, high, min(limit, SLICE)))
 
     def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
         """The entry with the highest base in ``[first, end)``."""
         low, high = keys.places(sink, partition, first, end)
-        found = self._entries(self._scan(Family.INDEX, low, high, 1, reverse=True))
+        found = self._entries(self.scan(Family.INDEX, low, high, 1, reverse=True))
         return found[0] if found else None
 
     def _entries(self, found: list[tuple[bytes, bytes]]) -> list[Entry]:
@@ -192,8 +207,14 @@ class Journal:
     def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
         """The window of a writer's epoch, per partition."""
         found: dict[int, list[Slot]] = {}
-        first, end = keys.slots(sink, writer_id)
-        for key, value in self.scan_all(Family.META, first, end):
+        try:
+            stored = list(self.scan_all(Family.META, *keys.slots(sink, writer_id)))
+        except StoreFenced as failure:
+            if not isinstance(failure.__cause__, StoreCorrupt):
+                raise
+            _log.error("writer's window could not be read, it is forgotten writer=%s cause=%s", writer_id, failure)
+            return {}
+        for key, value in stored:
             try:
                 stored_epoch, slot = codec.decode_slot(value)
             except codec.Undecodable as damage:
@@ -206,17 +227,20 @@ class Journal:
     def scan_all(self, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All keys of a range, in slices."""
         while True:
-            found = self._scan(family, first, end, SLICE)
+            found = self.scan(family, first, end, SLICE)
             yield from found
             if len(found) < SLICE:
                 return
             first = found[-1][0] + b"\0"
 
-    def _scan(
+    def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
+        """A bounded slice of a family; see ``Store.scan``."""
         try:
             return self.store.scan(family, first, end, limit, reverse=reverse)
+        except StoreCorrupt as error:
+            raise (IndexDamaged if family is Family.INDEX else StoreFenced)(str(error)) from error
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -290,13 +314,17 @@ def _operations(write: Write) -> list[Operation]:
         case PutAge(age_us, wall_us):
             return put(keys.AGE, codec.encode_due(age_us, wall_us))
         case PutQuarantine(sink, partition, entry):
-            return put(keys.quarantine(sink, partition, entry.number), codec.encode_entry(entry))
+            return put(keys.quarantine(sink, partition, entry.number), codec.encode_quarantined(entry))
+        case DropQuarantine(sink, partition, number):
+            return [Delete(meta, keys.quarantine(sink, partition, number))]
         case PutSink(record, fresh):
             counted = put(keys.NEXT_SINK, codec.encode_number(record.id + 1)) if fresh else []
-            return [*counted, *put(keys.sink(record.id), codec.encode_sink(record))]
+            value = codec.encode_sink(record)
+            return [*counted, *put(keys.sink(record.id), value), Put(Family.INDEX, keys.sink_copy(record.id), value)]
         case DropSink(sink):
             return [
                 DeleteRange(Family.INDEX, *keys.of_sink(sink)),
+                Delete(Family.INDEX, keys.sink_copy(sink)),
                 *(DeleteRange(meta, *keys.of_sink(sink, kind)) for kind in (*keys.OF_SINKS, keys.DUE, keys.QUARANTINE)),
                 *_operations(PutDue(Due(sink, WHOLE_SINK, bulk=True, first=0, last=0, size=0))),
                 *_operations(PutDue(Due(sink, WHOLE_SINK, bulk=False, first=0, last=0, size=0))),

@@ -5,6 +5,7 @@
 | bulk page | bulk | page number u64, sink u32, partition u32 | until reclaimed |
 | small page | small | sink u32, partition u32, page number u64 | until reclaimed |
 | entry | index | sink u32, partition u32, base offset u64 | until its page is trimmed or dropped |
+| copy of a sink | index | 0 u32, sink u32, 0 u64 | the sink's life |
 | store | meta 01 | | the store's life |
 | start count | meta 02 | | the store's life; rises with every start |
 | highest page number | meta 03 | | written with every batch that names pages |
@@ -105,6 +106,16 @@ def of_kind(kind: bytes) -> Span:
 
 def sink(number: int) -> bytes:
     return SINK + _U32.pack(number)
+
+
+def sink_copy(number: int) -> bytes:
+    """Key of a sink's record in the index family: a second place for what nothing else tells again."""
+    return place(0, number, 0)
+
+
+def sink_copies() -> Span:
+    """All of these."""
+    return place(0, 0, 0), place(1, 0, 0)
 
 
 def sink_of(key: bytes) -> int:

@@ -16,6 +16,7 @@ from holdfast.broker.storage.contract import (
     Delete,
     DeleteRange,
     Family,
+    Marks,
     Operation,
     Put,
     Value,
@@ -149,6 +150,9 @@ class MemoryStore:
         self._damaged: set[tuple[Family, bytes]] = set()
         self._fenced_by: StoreFailed | None = None
         self._closed = False
+        self._next_marks: Marks = (0, 0)
+        self._marks: Marks = (0, 0)
+        self._marked: Marks = (0, 0)
         self.room = 1 << 62
         """What ``free_bytes`` says: a test may make it small."""
         self._lock = threading.Lock()  # all of the above; whoever waits, waits for a copy of a slice
@@ -176,6 +180,24 @@ class MemoryStore:
             for step in self._journal:
                 self._durable.apply(step)
             self._journal.clear()
+            self._marks = self._next_marks
+
+    def mark(self, marks: Marks) -> None:
+        """Keep two numbers; see ``Store.mark``."""
+        self._next_marks = marks
+
+    def marked(self) -> Marks:
+        """Return those that were kept before the last ``reopen`` or ``crash``."""
+        return self._marked
+
+    def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        """Forget the damaged values of a family; see ``Store.rewrite``."""
+        with self._lock:
+            self._begin_change("write")
+            gone = sorted(key for other, key in self._damaged if other is family)
+            self._do(_Batch(tuple(Delete(family, key) for key in gone)))
+            self._damaged -= {(family, key) for key in gone}
+            return [(key, key + b"\0") for key in gone]
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return values in the order of ``keys``; see ``Store.get_many``."""
@@ -245,6 +267,7 @@ class MemoryStore:
             successor._durable = self._durable.copy()
             successor._journal = list(self._journal)
             successor._damaged = set(self._damaged)
+            successor._next_marks = successor._marks = successor._marked = self._marks
             return successor
 
     def crash(self, *, kept_batches: int = 0) -> MemoryStore:
@@ -257,6 +280,7 @@ class MemoryStore:
             self._closed = True
             successor = MemoryStore()
             successor._damaged = set(self._damaged)
+            successor._next_marks = successor._marks = successor._marked = self._marks
             image = self._durable.copy()
             kept = 0
             for step in self._journal:

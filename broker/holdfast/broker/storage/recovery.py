@@ -3,6 +3,8 @@
 A start count is written and synced before anything else, so page numbers and owner epochs of two starts never meet.
 It is above that of every page in a file too: a damaged log takes the count back, but not the files.
 Pages that no key names (a crash came between their ingest and their batch) go into the reclaim ledger.
+
+What is damaged is mended, by the rules in ``mending``, before anything is served, and told. Only then is more read.
 """
 
 from __future__ import annotations
@@ -11,44 +13,27 @@ import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from holdfast.broker.core.account import Totals
-from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import Gap
-from holdfast.broker.core.retention import Marks
-from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, SinkRecord, SubscriptionRecord
+from holdfast.broker.core.mending import IndexDamaged, Mended
+from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, PutQuarantine, Write
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put, Store
 from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError
-from holdfast.broker.storage.journal import Journal
+from holdfast.broker.storage.mending import Mending
+from holdfast.broker.storage.state import OF_SINKS, State, StoredSink, decoded
+from holdfast.broker.storage.survey import SurveyingJournal
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class StoredSink:
-    """A sink as it was found."""
-
-    record: SinkRecord
-    tails: dict[int, Tail] = field(default_factory=dict)
-    heads: dict[int, Head] = field(default_factory=dict)
-    gaps: dict[int, list[Gap]] = field(default_factory=dict)
-    cursors: dict[tuple[str, int], Cursor] = field(default_factory=dict)
-    writers: dict[str, int] = field(default_factory=dict)
-    subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
-    totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
-    marks: dict[int, Marks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The state of a store at its start."""
 
-    journal: Journal
+    journal: SurveyingJournal
     start_count: int
     next_sink: int
     age_us: tuple[int, int]
@@ -56,10 +41,15 @@ class Recovered:
 
     sinks: tuple[StoredSink, ...]
     due: tuple[Due, ...]
+    quarantined: tuple[PutQuarantine, ...] = ()
+    """Damaged pages whose bytes are kept aside."""
+
+    mended: tuple[Mended, ...] = ()
+    """What was damaged, and what was done about it."""
 
 
 def recover(store: Store) -> Recovered:
-    """Begin a start on ``store``: count it, read its state, note orphans in the ledger.
+    """Begin a start on ``store``: count it, read its state, mend what is damaged, note orphans in the ledger.
 
     Raises ``StoreError``: ``StoreCorrupt`` where the state cannot be read.
     """
@@ -73,91 +63,117 @@ def _told_as_at_a_start() -> Iterator[None]:
     try:
         try:
             yield
-        except StoreFenced as failure:
+        except (StoreFenced, IndexDamaged) as failure:
             if isinstance(failure.__cause__, StoreError):
                 raise failure.__cause__ from None
             raise
     except StoreCorrupt as damage:
         raise StoreCorrupt(damage.family, f"{damage.reason}; {REMEDY}", key=damage.key) from damage
-    except codec.Undecodable as damage:
-        raise StoreCorrupt(Family.META, f"{damage}; {REMEDY}") from damage
 
 
 def _recover(store: Store) -> Recovered:
-    [found] = store.get_many(Family.META, [keys.STORE])
-    if found is None:
-        store_id = secrets.token_hex(16)
-        store.write([Put(Family.META, keys.STORE, codec.encode_text(store_id))])
-    else:
-        store_id = codec.decode_text(found)
-    journal = Journal(store, bytes.fromhex(store_id))
-    last = max((keys.bulk_of(key)[0] for key in store.highest_keys()), default=0)
-    start_count = max(_number(store, keys.START), last >> NUMBER_BITS) + 1
+    state = State(store)
+    mending = Mending(state)
+    if state.empty:
+        mending.journal.store_id = secrets.token_bytes(16)
+        store.write([Put(Family.META, keys.STORE, codec.encode_text(mending.journal.store_id.hex()))])
+    journal = mending.journal
+    in_files = max((keys.bulk_of(key)[0] for key in store.highest_keys()), default=0)
+    highest, stored_records = mending.highest(in_files)
+    counted_records, counted_starts = store.marked()
+    start_count = max(mending.start(), in_files >> NUMBER_BITS, highest >> NUMBER_BITS, counted_starts) + 1
+    missing = max(0, counted_records - stored_records)
+    journal.start_count, journal.records = start_count, max(counted_records, stored_records)
+    store.mark((journal.records, start_count))
     journal.put_number(keys.START, start_count)
-    highest = _number(store, keys.HIGHEST)
-    if last > highest:
+    sinks = {sink.record.id: sink for sink in _sinks(state, mending)}
+    writes: list[Write] = mending.mend(sinks, missing=missing, numbers_max=in_files if missing else highest)
+    due = _due(state, mending, writes)
+    if in_files > highest and not missing:
         _log.warning("pages were found that a crash has left without a name")
-        journal.commit([], [PutDue(Due(0, 0, bulk=True, first=highest + 1, last=last, size=0))])
-    [clock] = store.get_many(Family.META, [keys.AGE])
+        orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
+        writes.append(PutDue(orphans))
+        due = [orphans, *(one for one in due if keys_of(one) != keys_of(orphans))]
+    next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
+    age_us = mending.age(sinks.values())
+    mending.finish(writes, highest=max(highest, in_files) if missing else None)
+    for mended in mending.told:
+        _log.warning("damage was mended %s", mended)
     return Recovered(
         journal=journal,
         start_count=start_count,
-        next_sink=max(1, _number(store, keys.NEXT_SINK)),
-        age_us=codec.decode_due(clock) if clock is not None else (0, 0),
-        sinks=tuple(_sinks(journal)),
-        due=tuple(_due(journal)),
+        next_sink=next_sink,
+        age_us=age_us,
+        sinks=tuple(sinks[number] for number in sorted(sinks)),
+        due=tuple(due),
+        quarantined=tuple(_quarantined(state)),
+        mended=tuple(mending.told),
     )
 
 
-def _number(store: Store, key: bytes) -> int:
-    [value] = store.get_many(Family.META, [key])
-    return codec.decode_number(value) if value is not None else 0
+def keys_of(due: Due) -> tuple[int, int, bool, int]:
+    """What tells ledger entries apart."""
+    return due.sink, due.partition, due.bulk, due.first
 
 
-def _due(journal: Journal) -> list[Due]:
+def _due(state: State, mending: Mending, writes: list[Write]) -> list[Due]:
     due: list[Due] = []
-    for key, value in journal.scan_all(Family.META, *keys.of_kind(keys.DUE)):
+    for key, value in state.all(keys.DUE):
         sink, partition, bulk, first = keys.due_of(key)
-        last, size = codec.decode_due(value)
-        due.append(Due(sink, partition, bulk, first, last, size))
+        found = decoded(value, codec.decode_due)
+        if found is None:
+            mending.tell("ledger entry", sink, partition, f"only page {first} of it is reclaimed")
+            found = (first, 0)
+            writes.append(PutDue(Due(sink, partition, bulk, first, *found)))
+        due.append(Due(sink, partition, bulk, first, *found))
     return due
 
 
-def _sinks(journal: Journal) -> list[StoredSink]:
-    sinks: dict[int, StoredSink] = {}
-    for key, value in journal.scan_all(Family.META, *keys.of_kind(keys.SINK)):
-        sinks[keys.sink_of(key)] = StoredSink(codec.decode_sink(value))
-    kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.WRITER, keys.GAP, keys.SUBSCRIPTION, keys.TOTALS, keys.MARKS)
-    for kind in kinds:
-        for key, value in journal.scan_all(Family.META, *keys.of_kind(kind)):
+def _quarantined(state: State) -> Iterator[PutQuarantine]:
+    for key, value in state.all(keys.QUARANTINE):
+        sink, partition, _ = keys.place_of(key[1:])
+        entry = decoded(value, codec.decode_quarantined)
+        if entry is not None:
+            yield PutQuarantine(sink, partition, entry)
+
+
+def _sinks(state: State, mending: Mending) -> list[StoredSink]:
+    sinks = {number: StoredSink(record) for number, record in mending.sinks().items()}
+    for kind in OF_SINKS:
+        for key, value in state.all(kind):
             sink = sinks.get(keys.sink_of(key))
             if sink is None:
                 _log.warning("state without a sink was left alone kind=%d sink=%d", kind[0], keys.sink_of(key))
-                continue
-            _take(sink, kind, key, value)
-    return [sinks[number] for number in sorted(sinks)]
+            elif not _take(sink, kind, key, value):
+                mending.damaged(kind, key)
+    return list(sinks.values())
 
 
-def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> None:
+def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
+    """Note a value; False where it does not check out."""
     _, partition = keys.partition_of(key) if kind not in {keys.WRITER, keys.SUBSCRIPTION} else (0, 0)
-    if kind == keys.TAIL:
-        sink.tails[partition] = codec.decode_tail(value)
-    elif kind == keys.HEAD:
-        sink.heads[partition] = codec.decode_head(value)
-    elif kind == keys.CURSOR:
-        _, subscription, partition = keys.cursor_of(key)
-        sink.cursors[subscription, partition] = codec.decode_cursor(value)
-    elif kind == keys.WRITER:
-        _, writer_id = keys.writer_of(key)
-        sink.writers[writer_id] = codec.decode_number(value)
-    elif kind == keys.SUBSCRIPTION:
-        found = codec.decode_subscription(value)
-        sink.subscriptions[found.name] = found
-    elif kind == keys.TOTALS:
-        _, subscription, partition = keys.cursor_of(key)
-        sink.totals[subscription, partition] = codec.decode_totals(value)
-    elif kind == keys.MARKS:
-        sink.marks[partition] = codec.decode_marks(value)
-    else:
-        first, subscription = keys.gap_of(key)
-        sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))
+    try:
+        if kind == keys.TAIL:
+            sink.tails[partition] = codec.decode_tail(value)
+        elif kind == keys.HEAD:
+            sink.heads[partition] = codec.decode_head(value)
+        elif kind == keys.CURSOR:
+            _, subscription, partition = keys.cursor_of(key)
+            sink.cursors[subscription, partition] = codec.decode_cursor(value)
+        elif kind == keys.WRITER:
+            _, writer_id = keys.writer_of(key)
+            sink.writers[writer_id] = codec.decode_number(value)
+        elif kind == keys.SUBSCRIPTION:
+            found = codec.decode_subscription(value)
+            sink.subscriptions[found.name] = found
+        elif kind == keys.TOTALS:
+            _, subscription, partition = keys.cursor_of(key)
+            sink.totals[subscription, partition] = codec.decode_totals(value)
+        elif kind == keys.MARKS:
+            sink.marks[partition] = codec.decode_marks(value)
+        else:
+            first, subscription = keys.gap_of(key)
+            sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))
+    except codec.Undecodable:
+        return False
+    return True

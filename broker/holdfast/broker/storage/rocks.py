@@ -1,4 +1,4 @@
-"""The store on disk: RocksDB, and files of its own for bulk. Only this file and ``rocks_options`` know of RocksDB.
+"""The store on disk: RocksDB, and files of its own for bulk. Only this file and ``rocks_…`` beside it know of RocksDB.
 
 What is deleted of the bulk stands in RocksDB, in the family of that name: ranges of keys, from the first to the end.
 So it is decided in the same batch as everything else, and the files need no change for it.
@@ -39,6 +39,7 @@ from holdfast.broker.storage.contract import (
     Delete,
     DeleteRange,
     Family,
+    Marks,
     Operation,
     Put,
     Value,
@@ -51,6 +52,7 @@ from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
 from holdfast.broker.storage.failures import Action, classified
 from holdfast.broker.storage.key_ranges import KeyRanges
 from holdfast.broker.storage.open_files import ensure_open_files
+from holdfast.broker.storage.rocks_families import copied, generations, make_families, next_generation
 from holdfast.broker.storage.rocks_options import database_options, family_options
 from holdfast.broker.storage.settings import RocksSettings
 from holdfast.broker.storage.synced import SyncMark
@@ -89,7 +91,8 @@ class RocksStore:
             gc.collect()
             self._directory.release()
             raise
-        missing = self._synced.found - self._database.latest_sequence_number()
+        missing = self._synced.found.sequence - self._database.latest_sequence_number()
+        self._marks = self._synced.found.marks
         if missing > 0:
             _log.error("synced writes were lost, the log is damaged directory=%s writes=%d", directory, missing)
 
@@ -118,14 +121,22 @@ class RocksStore:
             _log.error("table could not be read, its pages are gone cause=%s", damage)
 
     def _open_database(self, settings: RocksSettings, *, strict: bool) -> None:
+        path = self._directory.database
         with classified("open", directory=self._directory.path):
-            cache = Cache(settings.block_cache_bytes)
+            self._cache = Cache(settings.block_cache_bytes)
             options = database_options(settings)
             options.set_paranoid_checks(strict)
-            families = {str(family): family_options(family, cache) for family in Family}
-            self._database = Rdict(str(self._directory.database), options, families)
-            self._families = {family: self._database.get_column_family(family) for family in Family}
-            self._handles = {family: self._database.get_column_family_handle(family) for family in Family}
+            if not (path / "CURRENT").exists():
+                make_families(path, options, self._cache)
+            self._names, unfinished = generations(Rdict.list_cf(str(path), options))
+            names = {name: family for family, name in self._names.items()}
+            names.update({name: Family(name.partition(".")[0]) for name in unfinished})
+            families = {name: family_options(family, self._cache) for name, family in names.items()}
+            self._database = Rdict(str(path), options, families)
+            for name in unfinished:
+                self._database.drop_column_family(name)
+            self._families = {family: self._database.get_column_family(self._names[family]) for family in Family}
+            self._handles = {family: self._database.get_column_family_handle(self._names[family]) for family in Family}
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``."""
@@ -182,7 +193,43 @@ class RocksStore:
         """Make every batch durable; see ``Store.sync``."""
         with self._changing("sync"):
             self._database.flush_wal(True)
-            self._synced.note(self._database.latest_sequence_number())
+            self._synced.note(self._database.latest_sequence_number(), self._marks)
+
+    def mark(self, marks: Marks) -> None:
+        """Keep two numbers beside the log; see ``Store.mark``."""
+        self._marks = marks
+
+    def marked(self) -> Marks:
+        """Return what was kept before this start; see ``Store.marked``."""
+        return self._synced.found.marks
+
+    def marked_now(self) -> Marks:
+        """Return what this process keeps."""
+        return self._marks
+
+    def deleted_bulk(self) -> list[tuple[bytes, bytes]]:
+        """Return the ranges of keys that are deleted in files that are still there."""
+        return list(self._deleted)
+
+    def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        """Write a family anew without what cannot be read; see ``Store.rewrite``."""
+        if family is Family.BULK:
+            raise ValueError("the files of the bulk family are never written again")
+        with self._changing("write"):
+            old, name = self._families[family], self._names[family]
+
+            def alone(key: bytes) -> bytes | None:
+                try:
+                    return self.get_many(family, [key])[0]
+                except StoreCorrupt:
+                    return None
+
+            later = next_generation(name)
+            made, lost = copied(self._database, old, later, family, self._cache, wanted, alone)
+            self._families[family], self._names[family] = made, later
+            self._handles[family] = self._database.get_column_family_handle(later)
+            self._database.drop_column_family(name)
+            return lost
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return values in the order of ``keys``; see ``Store.get_many``.

@@ -4,7 +4,9 @@ A database takes a damaged log for one that ended where the damage begins: that 
 and then nothing behind that point was promised to anybody. The number noted here tells the two apart. It is written
 after each sync and needs none of its own: after a kill it is exact, and after a power loss it is too low at worst.
 
-    sequence of the last synced write u64, CRC-32 of it u32
+The broker's own marks stand beside it: what it had counted by then.
+
+    sequence of the last synced write u64, two marks u64, CRC-32 of them u32
 """
 
 from __future__ import annotations
@@ -12,13 +14,24 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SEQUENCE: Final = struct.Struct(">Q")
+    from holdfast.broker.storage.contract import Marks
+
+_NOTE: Final = struct.Struct(">QQQ")
 _CRC: Final = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was noted last."""
+
+    sequence: int = 0
+    marks: Marks = (0, 0)
 
 
 class SyncMark:
@@ -27,20 +40,28 @@ class SyncMark:
     def __init__(self, path: Path) -> None:
         """Open the file; one that is new, or not whole, says that nothing was synced. Raises ``OSError``."""
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        content = os.pread(self._handle, _SEQUENCE.size + _CRC.size, 0)
-        whole = len(content) == _SEQUENCE.size + _CRC.size
-        fixed = content[: _SEQUENCE.size]
-        known = whole and _CRC.unpack_from(content, _SEQUENCE.size)[0] == zlib.crc32(fixed)
-        self.found: Final[int] = _SEQUENCE.unpack(fixed)[0] if known else 0
-        """The sequence that was noted last, before this one was opened."""
-        if not known:
-            self.note(0)  # takes its room on the disk now, so that a later note needs none
+        found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
+        self.found: Final = found or Note()
+        """What was noted before this one was opened."""
+        if found is None:
+            self.note(0, (0, 0))  # takes its room on the disk now, so that a later note needs none
 
-    def note(self, sequence: int) -> None:
+    def note(self, sequence: int, marks: Marks) -> None:
         """Remember that everything up to ``sequence`` was synced."""
-        fixed = _SEQUENCE.pack(sequence)
+        fixed = _NOTE.pack(sequence, *marks)
         os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._handle)
+
+
+def decode_note(content: bytes) -> Note | None:
+    """What a file says; None where it is not whole."""
+    if len(content) != _NOTE.size + _CRC.size:
+        return None
+    fixed = content[: _NOTE.size]
+    if _CRC.unpack_from(content, _NOTE.size)[0] != zlib.crc32(fixed):
+        return None
+    sequence, first, second = _NOTE.unpack(fixed)
+    return Note(sequence, (first, second))

@@ -6,6 +6,7 @@ blocks go the usual way.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from errno import EINVAL
@@ -68,5 +69,15 @@ class Writing:
             at = 0
             while at < self._filled:
                 with whole[at : self._filled] as rest:
-                    at += os.write(self._handle, rest)
+                    at += self._write(rest)
         self._filled = 0
+
+    def _write(self, rest: memoryview) -> int:
+        try:
+            return os.write(self._handle, rest)
+        except OSError as error:
+            flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
+            if error.errno != EINVAL or not flags & _DIRECT:
+                raise
+            fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~_DIRECT)  # some only say so when it is tried
+            return os.write(self._handle, rest)

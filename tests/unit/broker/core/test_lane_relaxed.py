@@ -161,6 +161,18 @@ def test_ack_until_settles_what_is_parked_too() -> None:
     assert held.state() is State.FLOWING
 
 
+def test_ack_until_says_ok_only_of_what_it_settles_itself() -> None:
+    held = Held()
+    held.send(10, 20)
+    held.nack((3, 5))
+    held.lane.drop(Range(0, 10), NOW, NEXT)
+
+    assert held.lane.settle_until(held.answer(), Range(0, 20), NOW, NEXT) == [
+        (Range(0, 10), ALREADY),
+        (Range(10, 20), OK),
+    ]
+
+
 # -- when, and which first
 
 

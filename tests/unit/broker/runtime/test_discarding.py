@@ -142,3 +142,22 @@ async def test_what_the_target_said_is_kept_in_part() -> None:
 
         [gap] = buffer.logs[0].rejections.of("default")
         assert gap.detail == "ü" * DETAIL_MAX
+
+
+async def test_a_subscription_that_is_deleted_takes_its_own_gaps_along() -> None:
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 2)
+        await buffer.subscribing.create("audit", Position(At.EARLIEST), or_earliest=False)
+        taker = Taker(buffer.subscription("audit"))
+        await taker.all_offsets()
+        await drop(taker, (0, 2))
+        before = buffer.logs[0].rejections.all()
+
+        await buffer.subscribing.delete("audit")
+        after = buffer.logs[0].rejections.all()
+    async with running(store.reopen()) as broker:
+        stored = broker.sink("orders").logs[0].rejections.all()
+
+    assert (len(before), after, stored) == (2, [], [])

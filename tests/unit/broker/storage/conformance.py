@@ -325,6 +325,31 @@ class StoreConformance:
         host.store.write([Put(Family.INDEX, b"b", b"rebuilt")])
         assert host.store.get_many(Family.INDEX, [b"b"]) == [b"rebuilt"]
 
+    def test_a_family_that_is_written_anew_lacks_what_could_not_be_read_and_nothing_else(self, host: Host) -> None:
+        names = [b"%05d" % number for number in range(300)]
+        host.store.write([Put(Family.INDEX, key, noise(500 + index)) for index, key in enumerate(names)])
+        host.store.compact(Family.INDEX, *EVERYTHING)
+        host.damage(Family.INDEX, names[150])
+
+        lost = host.store.rewrite(Family.INDEX)
+
+        gone = {key for key in names if any(first <= key < end for first, end in lost)}
+        assert {key for key, _ in entries(host.store, Family.INDEX)} == set(names) - gone
+        assert names[150] in gone
+        assert len(gone) < 60
+        host.store.write([Put(Family.INDEX, names[150], b"again")])
+        host.store.sync()
+        assert host.reopen().get_many(Family.INDEX, [names[150]]) == [b"again"]
+        assert host.store.rewrite(Family.INDEX) == []
+
+    def test_numbers_kept_beside_the_log_are_those_of_the_last_sync(self, host: Host) -> None:
+        assert host.store.marked() == (0, 0)
+        host.store.mark((3, 4))
+        host.store.sync()
+        host.store.mark((5, 6))
+
+        assert host.reopen().marked() == (3, 4)
+
     @pytest.mark.parametrize("reverse", [False, True])
     def test_a_scan_that_meets_damage_does_not_end_in_silence(self, host: Host, reverse: bool) -> None:
         host.store.write([Put(Family.INDEX, b"%03d" % number, noise(20_000 + number)) for number in range(9)])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.writes import (
     PutGap,
@@ -128,7 +129,7 @@ def test_a_block_that_cannot_be_read_is_not_taken_for_an_empty_one(journal: Jour
     put(journal, [entry(1)])
     store.damage(Family.INDEX, keys.place(1, 0, 1))
 
-    with pytest.raises(StoreFenced):
+    with pytest.raises(IndexDamaged):
         journal.entries(1, 0, 0, 10, 10)
 
 

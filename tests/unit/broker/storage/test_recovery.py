@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -24,8 +23,8 @@ from holdfast.broker.core.writes import (
     SinkRecord,
 )
 from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.errors import StoreCorrupt, StoreFailed
+from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.errors import StoreFailed
 from holdfast.broker.storage.journal import Journal
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.recovery import recover
@@ -136,25 +135,6 @@ def test_state_without_a_sink_is_left_alone_and_told(caplog: pytest.LogCaptureFi
 
     assert [sink.record.name for sink in found.sinks] == ["orders"]
     assert "sink=9" in caplog.text
-
-
-def unreadable(store: MemoryStore) -> None:
-    store.damage(Family.META, keys.sink(1))
-
-
-def undecodable(store: MemoryStore) -> None:
-    store.write([Put(Family.META, keys.sink(1), b"nothing of ours")])
-
-
-@pytest.mark.parametrize("damage", [unreadable, undecodable])
-def test_state_that_cannot_be_read_is_named_and_nothing_is_guessed(damage: Callable[[MemoryStore], None]) -> None:
-    store = MemoryStore()
-    recover(store).journal.commit([], [PutSink(RECORD)])
-    store = store.reopen()
-    damage(store)
-
-    with pytest.raises(StoreCorrupt):
-        recover(store)
 
 
 def test_a_store_that_fails_at_the_start_says_so() -> None:

@@ -41,6 +41,15 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"kept"
 
 
+def test_a_write_that_cannot_go_past_the_page_cache_goes_the_usual_way(tmp_path: Path) -> None:
+    buffer = new_buffer()
+    with Writing(tmp_path / "file", buffer) as writing:
+        writing.add(b"x" * 100)  # no whole block: refused where direct writes are known
+        writing.finish()
+
+    assert (tmp_path / "file").read_bytes() == b"x" * 100
+
+
 def test_a_file_system_without_direct_writes_takes_the_same_bytes() -> None:
     shared = Path("/dev/shm")
     if not shared.is_dir():

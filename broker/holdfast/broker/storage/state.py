@@ -1,0 +1,136 @@
+"""Reading the state of a store as it is, damaged parts included.
+
+A value that does not check out is there as ``None``. Where a part of the family cannot be read at all, the family is
+written anew first, and the ranges that were left out are told: what is missing there was damaged, not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from holdfast.broker.core.account import Totals
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import Head, Tail
+from holdfast.broker.core.mending import IndexDamaged
+from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.retention import Marks
+from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.storage import codec, keys
+from holdfast.broker.storage.contract import Family, Store
+from holdfast.broker.storage.errors import StoreCorrupt
+
+_T = TypeVar("_T")
+_SLICE: Final = 1_000
+OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in {keys.SINK, keys.SLOT})
+"""What belongs to a sink."""
+KINDS: Final = (
+    *(keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE),
+    *(keys.SINK, keys.DUE, keys.QUARANTINE),
+    *OF_SINKS,
+)
+"""Those that a start reads. Slots are read when their writer comes."""
+
+
+@dataclass(slots=True)
+class StoredSink:
+    """A sink as it was found."""
+
+    record: SinkRecord
+    tails: dict[int, Tail] = field(default_factory=dict)
+    heads: dict[int, Head] = field(default_factory=dict)
+    gaps: dict[int, list[Gap]] = field(default_factory=dict)
+    cursors: dict[tuple[str, int], Cursor] = field(default_factory=dict)
+    writers: dict[str, int] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
+    totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
+    marks: dict[int, Marks] = field(default_factory=dict)
+
+
+class State:
+    """All state but slots, in memory."""
+
+    def __init__(self, store: Store) -> None:
+        """Read it. Raises ``StoreFailed``, and ``StoreCorrupt`` where writing it anew did not help."""
+        self.store = store
+        self.lost: list[tuple[bytes, bytes]] = []
+        """Ranges of keys that could not be read."""
+        self.index_lost: list[tuple[bytes, bytes]] = []
+        """The same, of the index, as far as it was looked at."""
+        self._copies: dict[int, SinkRecord] | None = None
+        try:
+            self._items = self._read()
+        except StoreCorrupt:
+            self.lost = store.rewrite(Family.META, list(self._expected()))
+            self._items = self._read()
+
+    def _read(self) -> dict[bytes, dict[bytes, bytes]]:
+        return {kind: dict(_scan(self.store, Family.META, *keys.of_kind(kind))) for kind in KINDS}
+
+    def _expected(self) -> Iterator[bytes]:
+        """Keys that ought to be there: some can be read although nothing around them can."""
+        yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE)
+        for number, sink in self.copies().items():
+            yield keys.sink(number)
+            for partition in range(sink.settings.partitions):
+                yield keys.partition(keys.TAIL, number, partition)
+                yield keys.partition(keys.HEAD, number, partition)
+                yield keys.cursor(number, "default", partition)
+
+    def copies(self) -> dict[int, SinkRecord]:
+        """The sinks as the index family knows them."""
+        if self._copies is None:
+            self._copies = {}
+            for key, value in self.index(lambda: list(_scan(self.store, Family.INDEX, *keys.sink_copies()))):
+                with suppress(codec.Undecodable):
+                    record = codec.decode_sink(value)
+                    self._copies[keys.place_of(key)[1]] = record
+        return self._copies
+
+    def index(self, read: Callable[[], _T]) -> _T:
+        """What ``read`` makes of the index, which is written anew if that meets damage."""
+        try:
+            return read()
+        except (StoreCorrupt, IndexDamaged):
+            self.index_lost += self.store.rewrite(Family.INDEX)
+            self._copies = None
+            return read()
+
+    def is_lost(self, key: bytes) -> bool:
+        """The key stands where nothing could be read, so it may have been there."""
+        return any(first <= key < end for first, end in self.lost)
+
+    def one(self, key: bytes, decode: Callable[[bytes], _T]) -> tuple[_T | None, bool]:
+        """A value of the store's own, and whether it is damaged."""
+        value = self._items[key[:1]].get(key)
+        if value is None:
+            return None, self.is_lost(key)
+        return decoded(value, decode), decoded(value, decode) is None
+
+    def all(self, kind: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """Keys and values of a kind, in order."""
+        return self._items[kind].items()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing was ever stored."""
+        return not self.lost and not any(self._items.values())
+
+
+def decoded(value: bytes, decode: Callable[[bytes], _T]) -> _T | None:
+    """A stored value, None where it does not check out."""
+    try:
+        return decode(value)
+    except codec.Undecodable:
+        return None
+
+
+def _scan(store: Store, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    while True:
+        found = store.scan(family, first, end, _SLICE)
+        yield from found
+        if len(found) < _SLICE:
+            return
+        first = found[-1][0] + b"\0"

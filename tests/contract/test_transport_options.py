@@ -1,0 +1,30 @@
+"""gRPC takes options by name and says nothing of a name that it does not know: every one of ours has to be known."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import grpc._cython
+import pytest
+
+from holdfast.broker import server
+from holdfast.client.channel import Channels
+from holdfast.client.settings import ClientSettings
+
+[LIBRARY] = Path(grpc._cython.__file__).parent.glob("cygrpc*.so")
+NAMES = [name for name, _ in [*server.OPTIONS, *Channels(("127.0.0.1:1",), ClientSettings()).options()]]
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES)))
+def test_grpc_knows_the_option(name: str) -> None:
+    with LIBRARY.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as library:
+        assert library.find(name.encode() + b"\0") >= 0, f"{name} means nothing to gRPC"
+
+
+def test_a_client_may_ask_an_idle_broker_as_often_as_its_settings_allow() -> None:
+    allowed_ms = dict(server.OPTIONS)["grpc.http2.min_ping_interval_without_data_ms"]
+
+    least = ClientSettings(keepalive_s=30)
+
+    assert allowed_ms <= least.keepalive_s * 1000

@@ -1,0 +1,224 @@
+"""`make fault-disk`: damages every kind of stored thing, one at a time, and looks at what a broker makes of it.
+
+Three ways to damage (a bit flipped, the end cut off, a range of zeros) are tried in turn at random places. A start that
+is refused has to name `holdfast repair`, and what that saves is judged the same way. The last line is a JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.errors import REMEDY, StoreError
+from holdfast.broker.storage.repairing import repair
+from holdfast.broker.storage.rocks import RocksStore
+from tests.fault.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
+
+HIT: Final = 1
+"""The sink whose state is damaged; the others have to stay whole."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What became of one kind."""
+
+    kind: str
+    trials: int = 0
+    unharmed: int = 0
+    """Nothing was lost and nothing was told: the damage was where nothing is read."""
+    mended: int = 0
+    """Nothing was lost."""
+    gaps: int = 0
+    """Records were lost, and their gap was told."""
+    repaired: int = 0
+    """The start was refused and named the remedy, which helped."""
+    undetected: int = 0
+    failed_starts: int = 0
+    others_harmed: int = 0
+
+
+Damage = Callable[[Path, random.Random], None]
+
+
+def spoil(content: bytes, chance: random.Random, way: int) -> bytes:
+    """Damage bytes in one of three ways."""
+    if not content:
+        return b"\x55"
+    at = chance.randrange(len(content))
+    if way == 0:
+        return content[:at] + bytes([content[at] ^ (1 << chance.randrange(8))]) + content[at + 1 :]
+    if way == 1:
+        return content[:at]
+    size = min(len(content) - at, chance.randrange(1, 513))
+    return content[:at] + bytes(size) + content[at + size :]
+
+
+def value(family: Family, *names: bytes) -> Damage:
+    """Damage the stored value of one of these keys."""
+
+    def damage(directory: Path, chance: random.Random) -> None:
+        store = RocksStore(directory, settings=SMALL_STORE)
+        key = chance.choice(names)
+        [found] = store.get_many(family, [key])
+        assert found is not None, key.hex()
+        store.write([Put(family, key, spoil(found, chance, chance.randrange(3)))])
+        store.sync()
+        store.close()
+
+    return damage
+
+
+def file(pattern: str, *, first: float = 0.0, end: float = 1.0) -> Damage:
+    """Damage a file of this name, in a part of it."""
+
+    def damage(directory: Path, chance: random.Random) -> None:
+        path = chance.choice(sorted(path for path in directory.glob(pattern) if path.stat().st_size))
+        content = path.read_bytes()
+        low, high = int(len(content) * first), max(1, int(len(content) * end))
+        way = chance.randrange(3)
+        spoiled = spoil(content[low:high], chance, way)
+        path.write_bytes(content[:low] + spoiled + (b"" if way == 1 else content[high:]))
+
+    return damage
+
+
+def _places(family: Family) -> list[bytes]:
+    live = [page for page in range(TRIMMED, 30) if page != 15]
+    if family is Family.INDEX:
+        return [keys.place(HIT, 0, page * 10) for page in live]
+    return [keys.small((1 << 40) + page * 10 + HIT, HIT, 0) for page in live if page % 2 == 0]
+
+
+KINDS: Final[dict[str, tuple[str, Damage]]] = {
+    "cursor": ("stopped", value(Family.META, keys.cursor(HIT, "default", 0), keys.cursor(HIT, "second", 0))),
+    "tail": ("stopped", value(Family.META, keys.partition(keys.TAIL, HIT, 0))),
+    "head": ("stopped", value(Family.META, keys.partition(keys.HEAD, HIT, 0))),
+    "sink": ("stopped", value(Family.META, keys.sink(HIT))),
+    "subscription": ("stopped", value(Family.META, keys.subscription(HIT, "second"))),
+    "gap": ("stopped", value(Family.META, keys.gap(HIT, 0, 150))),
+    "writer": ("stopped", value(Family.META, keys.writer(HIT, "writer"))),
+    "slot": ("stopped", value(Family.META, keys.slot(HIT, "writer", 0, 3))),
+    "ledger": ("stopped", value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
+    "store numbers": (
+        "stopped",
+        value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE),
+    ),
+    "index entry": ("stopped", value(Family.INDEX, *_places(Family.INDEX))),
+    "small page": ("stopped", value(Family.SMALL, *_places(Family.SMALL))),
+    "bulk page": ("stopped", file("bulk/*.pages", first=0.02, end=0.5)),
+    "bulk table": ("stopped", file("bulk/*.pages", end=0.02)),
+    "table file (sst)": ("stopped", file("db/*.sst")),
+    "log (wal)": ("killed", file("db/*.log")),
+    "manifest": ("stopped", file("db/MANIFEST-*")),
+    "current": ("stopped", file("db/CURRENT")),
+    "synced": ("killed", file("synced")),
+}
+WHOLE_STORE: Final = {"table file (sst)", "log (wal)", "manifest", "current", "bulk page", "bulk table"}
+"""What holds pages or state of all sinks: the others are not spared, but told."""
+
+
+def trial(template: Path, damage: Damage, row: Row, seed: int) -> list[str]:
+    """One directory damaged and judged; returns what was wrong."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="holdfast-disk-") as folder:
+        directory = Path(folder) / "store"
+        shutil.copytree(template, directory)
+        damage(directory, chance)
+        row.trials += 1
+        refused = False
+        try:
+            verdict = judged(directory)
+        except StoreError as error:
+            refused = True
+            saved = Path(folder) / "saved"
+            shutil.rmtree(directory)
+            shutil.copytree(template, directory)
+            damage(directory, random.Random(seed))
+            try:
+                repair(directory, saved)
+                verdict = judged(saved)
+            except StoreError as final:
+                row.failed_starts += 1
+                return [f"seed {seed}: {error}, and the repair: {final}"]
+            if REMEDY not in str(error):
+                row.failed_starts += 1
+                return [f"seed {seed}: refused without a remedy: {error}"]
+        _count(row, verdict, refused=refused)
+        return [f"seed {seed}: {what}" for what in verdict.wrong]
+
+
+def _count(row: Row, verdict: Verdict, *, refused: bool) -> None:
+    lost = sum(verdict.lost.values())
+    others = sum(records for name, records in verdict.lost.items() if name != NAMES[HIT - 1])
+    if verdict.wrong:
+        row.undetected += 1
+    elif refused:
+        row.repaired += 1
+    elif lost:
+        row.gaps += 1
+    elif verdict.mended:
+        row.mended += 1
+    else:
+        row.unharmed += 1
+    row.others_harmed += bool(others) and row.kind not in WHOLE_STORE
+
+
+def templates(folder: Path) -> dict[str, Path]:
+    """A directory whose broker has stopped, and one whose broker was killed."""
+    stopped, killed = folder / "stopped", folder / "killed"
+    store = RocksStore(stopped, settings=SMALL_STORE)
+    fill(store)
+    shutil.copytree(stopped, killed)
+    store.close()
+    return {"stopped": stopped, "killed": killed}
+
+
+def campaign(trials: int, seed: int, kinds: list[str], say: Callable[[str], None] = print) -> list[Row]:
+    """Damage each kind so many times."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-disk-") as folder:
+        found = templates(Path(folder))
+        for kind in kinds:
+            template, damage = KINDS[kind]
+            row = Row(kind)
+            rows.append(row)
+            for number in range(trials):
+                for what in trial(found[template], damage, row, seed + number):
+                    say(f"WRONG {kind}: {what}")
+    return rows
+
+
+def main() -> int:
+    """Run the campaign; the exit code is 1 where something was wrong."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", action="append", choices=list(KINDS))
+    asked = parser.parse_args()
+    logging.getLogger("holdfast").setLevel(logging.CRITICAL + 1)
+    began = time.monotonic()
+    rows = campaign(asked.trials, asked.seed, asked.kind or list(KINDS))
+    names = [name for name in asdict(rows[0]) if name != "kind"]
+    print(f"{'kind':18}" + "".join(f"{name:>15}" for name in names))
+    for row in rows:
+        print(f"{row.kind:18}" + "".join(f"{getattr(row, name):>15}" for name in names))
+    bad = sum(row.undetected + row.failed_starts + row.others_harmed for row in rows)
+    result = {"seed": asked.seed, "seconds": round(time.monotonic() - began), "bad": bad}
+    print(json.dumps({**result, "kinds": [asdict(row) for row in rows]}))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

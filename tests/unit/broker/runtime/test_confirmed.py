@@ -1,0 +1,108 @@
+"""Statistics, instruments and the log tell of a drop when no crash can undo it any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.rpc.sink_service import SinkServicer
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.v1 import sink_service_pb2 as pb
+from tests.unit.broker.running import begin, running
+from tests.unit.broker.runtime.held_store import HeldStore
+from tests.unit.broker.runtime.one_sink import fill
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.runtime.test_instruments import Notes
+
+pytestmark = pytest.mark.anyio
+STATS = pb.GetSinkStatsRequest(name="orders")
+
+
+async def turns() -> None:
+    """Let everything happen that waits for nothing."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_drop_is_told_when_it_is_durable(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    store, notes = HeldStore(), Notes()
+    async with running(store, instruments=notes) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 3)
+        store.hold()
+        buffer.drop(0, buffer.logs[0].first_entries()[:2], DropReason.OVERFLOW)
+        await store.reached()
+        asked = asyncio.ensure_future(SinkServicer(broker).GetSinkStats(STATS, None))
+        await turns()
+        early = (asked.done(), notes.of("dropped"), list(caplog.records))
+        store.let_go()
+        stats = (await asked).stats
+
+        assert early == (False, [], [])
+        assert notes.of("dropped") == [("dropped", "orders", 0, DropReason.OVERFLOW, 2)]
+        assert [record.getMessage() for record in caplog.records] == [
+            "records were dropped sink=orders partition=0 reason=OVERFLOW records=2 drops=1 first=0 end=2"
+        ]
+        assert (stats.partitions[0].dropped[0].records, stats.subscriptions[0].partitions[0].dropped) == (2, 2)
+        assert stats.identity_ok
+
+
+async def test_an_ack_is_counted_when_it_is_durable() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 1)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        store.hold()
+        acking = asyncio.ensure_future(taker.ack(0, 1))
+        await store.reached()
+        asked = asyncio.ensure_future(SinkServicer(broker).GetSinkStats(STATS, None))
+        await turns()
+        early = asked.done()
+        store.let_go()
+
+        assert not early
+        assert (await asked).stats.subscriptions[0].partitions[0].acked == 1
+        await acking
+
+
+async def test_what_comes_after_the_question_is_not_waited_for() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 2)
+        store.hold()
+        first = buffer.subscription("").save(0)
+        await store.reached()
+        asked = asyncio.ensure_future(SinkServicer(broker).GetSinkStats(STATS, None))
+        await turns()
+        buffer.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
+        store.let_go()
+        await first
+
+        assert not (await asked).stats.partitions[0].dropped
+        await buffer.confirmed()
+
+
+async def test_what_will_never_be_durable_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    store, notes = MemoryStore(), Notes()
+    broker = begin(store, FakeClock(), instruments=notes)
+    buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+    await fill(buffer, 2)
+    store.fail_next("sync")
+
+    buffer.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
+    with pytest.raises(StoreFenced):
+        await SinkServicer(broker).GetSinkStats(STATS, None)
+
+    await broker.close()
+    assert notes.of("dropped") == []
+    assert not [record for record in caplog.records if "were dropped" in record.getMessage()]
