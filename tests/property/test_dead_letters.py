@@ -131,9 +131,8 @@ class History:
     async def in_flight(self) -> list[int]:
         await self.taker.all_offsets()
         lane = self.taker.lane()
-        return [
-            o for r in lane.view.unsettled(Range(0, lane.position)) for o in range(r.first, r.end) if lane.flight_at(o)
-        ]
+        left = [o for r in lane.view.unsettled(Range(0, lane.position)) for o in range(r.first, r.end)]
+        return [offset for offset in left if lane.flight_at(offset) is not None]
 
     # -- what must hold
 

@@ -6,9 +6,9 @@ its way to the other sink, and never two of these; and what is counted in flight
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from hypothesis import given, settings
@@ -26,31 +26,15 @@ PAGES: Final = 4
 END: Final = PAGE * PAGES
 CHOSEN: Final = SinkSettings(max_attempts=2, relaxed_failures_max=3)
 PLACES: Final = st.integers(0, END - 1)
+OFTEN: Final = ("send", "again", "ack", "nack", "reject", "reject", "stay", "leave", "time")
+NAMES: Final = (*OFTEN, *OFTEN, "until", "exhaust", "queue", "arrive", "drop", "change", "pause")
 STEPS: Final = st.lists(
     st.tuples(
-        st.sampled_from(
-            [
-                "send",
-                "again",
-                "ack",
-                "until",
-                "nack",
-                "reject",
-                "exhaust",
-                "queue",
-                "arrive",
-                "stay",
-                "drop",
-                "leave",
-                "time",
-                "change",
-                "pause",
-            ]
-        ),
+        st.sampled_from(NAMES),
         PLACES,
         st.integers(1, 7),
     ),
-    min_size=5,
+    min_size=10,
     max_size=60,
 )
 
@@ -74,6 +58,11 @@ class History:
         self.lane.take(f"consumer-{self.epoch}", self.epoch, self.usage)
 
     def part(self, at: int, count: int) -> Range:
+        """A range that begins at something in flight, if there is any."""
+        flights = list(self.lane._flights)
+        if flights:
+            flight = flights[at % len(flights)]
+            at = flight.first + at // len(flights) % (flight.end - flight.first)
         return Range(at, min(at + count, END))
 
     def answer(self) -> Answer:
@@ -169,7 +158,7 @@ class History:
             assert len(flying) == flight.unsettled > 0
             places.update(flying)
         asides = [Range(one.first, one.end) for one in lane.side.parked]
-        assert all(one.end <= other.first for one, other in itertools.pairwise(asides))
+        assert all(one.end <= other.first for one, other in pairwise(asides))
         places.update(o for one in asides for r in lane.view.unsettled(one) for o in range(r.first, r.end))
         moving = {o for o in range(END) if lane.moving.within(Range(o, o + 1))}
         assert not any(lane.cursor.is_settled(o) for o in moving)
@@ -202,4 +191,23 @@ def test_what_sets_out_for_another_sink_is_in_one_place_and_nothing_is_forgotten
     for name, at, count in steps:
         getattr(history, name)(at, count)
         history.check()
+    history.finish()
+
+
+def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_parked_once() -> None:
+    history = History(Ordering.RELAXED)
+    history.send(0, PAGE)
+    history.nack(0, PAGE)
+    history.time(0, 1)
+    history.again(0, PAGE)
+    [flight] = history.lane._flights
+    for part, _ in history.lane.judged(history.answer(), Range(2, 3)):
+        history.lane.set_out(part, history.now, END, answered=True)
+        history.set_out.append(part)
+
+    history.lane.purge()
+    history.stay(0, 1)
+
+    assert flight.resent
+    history.check()
     history.finish()
