@@ -262,6 +262,7 @@ class Buffer:
     async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
         """Admit a page of ours and queue it together with what belongs to it, after a last ``check``."""
         async with self._admission:
+            await self.tier.offsets.reserve(page.partition, page.record_count)
             await self._make_room(page.record_count, len(page.body))
             check()
             return self._queue(page, None, companion)
@@ -323,7 +324,8 @@ class Buffer:
         self, page: Incoming, slot_at: Callable[[int], PutSlot] | None, companion: Companion | None = None
     ) -> Append:
         log = self.logs[page.partition]
-        to_memory = self.tier.takes(log, page.record_count)
+        # What belongs together with something else is written in one batch with it, in every mode, and synced.
+        to_memory = companion is None and self.tier.takes(log, page.record_count)
         first = log.reserve(page.record_count, len(page.body))
         self._services.quota.take(len(page.body))
         append = Append(
@@ -335,7 +337,7 @@ class Buffer:
             page_records=self.settings.buffer_page_size,
             done=asyncio.get_running_loop().create_future(),
             companion=companion,
-            fsync=self.settings.fsync,
+            fsync=self.settings.fsync or companion is not None,
         )
         if to_memory:
             self._committed(page.partition, [self.tier.hold(log, append)])

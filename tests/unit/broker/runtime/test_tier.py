@@ -89,8 +89,13 @@ async def settled(buffer: Buffer) -> None:
             await asyncio.sleep(0.001)
 
 
+COPIES = bytes(4)
+"""Sink 0: no sink has that number."""
+
+
 def entries_on_disk(store: MemoryStore) -> int:
-    return len(store.scan(Family.INDEX, b"", b"\xff" * 20, 1_000))
+    """But for the copies of the sinks' own records, which stand in the same family."""
+    return sum(not key.startswith(COPIES) for key, _ in store.scan(Family.INDEX, b"", b"\xff" * 20, 1_000))
 
 
 async def test_r5_below_the_threshold_nothing_is_on_the_disk() -> None:
