@@ -25,6 +25,7 @@ def only(stats: SinkStats) -> PartitionStats:
 
 
 def append(client: Client, first: int, end: int) -> list[tuple[int | None, Durability]]:
+    client.info()  # waits for the connection: a publish in one call is not tried again
     found: list[tuple[int | None, Durability]] = []
     for number in range(first, end):
         [receipt] = client.publish(SINK, [Record(b"%d" % number)])
