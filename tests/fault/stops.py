@@ -15,16 +15,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from holdfast.broker import server
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store, Value
 from holdfast.broker.storage.rocks import RocksStore
 from tests.fault import launcher
 
 Action = Literal["ingest", "write", "sync", "compact"]
 Kind = Literal["any", "page", "reclaim"]
+
+
+FIRST_ENTRY: Final = keys.place(1, 0, 0)
+"""What stands before it in the index names no page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +109,8 @@ class StoppingStore(RocksStore):
 
 def _is_of(operation: Operation, kind: Kind) -> bool:
     match operation:
-        case Put(family):
-            return kind == "any" or (kind == "page" and family is Family.INDEX)
+        case Put(family, key):
+            return kind == "any" or (kind == "page" and family is Family.INDEX and key >= FIRST_ENTRY)
         case Delete(family):
             return kind == "any" or (kind == "reclaim" and family is Family.SMALL)
         case DeleteRange(family):
