@@ -33,8 +33,6 @@ GROW_S: Final = 0.015
 """... but not longer than this."""
 GATHER_S: Final = 0.004
 """Writes without pages, acks above all, are committed no more often than this: a stream of them shares its syncs."""
-DISK_LOOK_S: Final = 0.1
-"""How often the room on the disk is looked at while no pages are written."""
 UNSYNCED_S: Final = 0.1
 """What was written without a sync, because nobody waits for one, has it after this long at most."""
 
@@ -71,7 +69,7 @@ class Committer:
         self._waiting_bytes_max = waiting_bytes_max
         self._disk_reserve_bytes = disk_reserve_bytes
         self._free_bytes = journal.free_bytes()
-        self._looked_at = self._committed_at = clock.monotonic()
+        self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
         self._lineups: dict[tuple[int, int], Lineup] = {}
@@ -134,8 +132,7 @@ class Committer:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
 
     def look_at_disk(self) -> None:
-        """See how much room the device has left: after every batch with pages, and every ``DISK_LOOK_S`` at least."""
-        self._looked_at = self._clock.monotonic()
+        """See how much room the device has left: after every batch, and once a second."""
         self._free_bytes = self._journal.free_bytes()
 
     def append(self, lineup: Lineup, append: Append) -> None:
@@ -240,8 +237,7 @@ class Committer:
             return
         self.groups += 1
         self._committed_at = self._clock.monotonic()
-        if group.size or self._committed_at - self._looked_at > DISK_LOOK_S:
-            self.look_at_disk()
+        self.look_at_disk()
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
