@@ -45,7 +45,7 @@ class Lane(Outbound):
         results: Results = []
         if end > self.cursor.watermark:
             whole, told = Range(self.cursor.watermark, end), Range(min(asked.first, end - 1), end)
-            fresh = tuple(self.cursor.unsettled(told))
+            fresh = tuple(self.view.unsettled(told))
             self._told.settled_by_number(end)
             for part in list(self.view.unsettled(whole)) if self.moving else [whole]:
                 self._apply(part, Settlement.ACKED, now, next_offset)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.flights import InFlight
+from holdfast.broker.core.lane import Answer, Lane, Outcome
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import SinkSettings
+
+
+def test_an_ack_up_to_an_offset_is_not_the_one_that_settles_what_is_on_its_way() -> None:
+    lane = Lane(Cursor(), SinkSettings())
+    lane.take("consumer", 1, InFlight())
+    lane.send(0, 4, 100, 0.0)
+    lane.set_out(Range(1, 2), 0.0, 4, answered=True)
+
+    results = lane.settle_until(Answer(1, lane.revision), Range(0, 4), 0.0, 4)
+
+    assert results == [
+        (Range(0, 1), Outcome.OK),
+        (Range(1, 2), Outcome.ALREADY_SETTLED),
+        (Range(2, 4), Outcome.OK),
+    ]
+    assert (lane.cursor.acked, lane.cursor.watermark) == (3, 1)
+    assert lane.moving.within(Range(1, 2))
