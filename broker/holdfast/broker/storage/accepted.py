@@ -131,6 +131,10 @@ class AcceptedFile:
         self.close()
 
 
+IN_MEMORY: Final = 64
+"""Places that the one in memory has at least."""
+
+
 class AcceptedInMemory:
     """The same for a broker in memory: for tests, which say what the next start finds."""
 
@@ -152,5 +156,6 @@ class AcceptedInMemory:
         """Nothing to let go."""
 
     def killed(self) -> AcceptedInMemory:
-        """What the next start finds after a kill."""
-        return AcceptedInMemory(tuple(self.counts.get(slot, 0) for slot in range(max(self.counts, default=-1) + 1)))
+        """What the next start finds after a kill: a place without a count is zero, as in the file."""
+        places = max(IN_MEMORY, max(self.counts, default=-1) + 1)
+        return AcceptedInMemory(tuple(self.counts.get(slot, 0) for slot in range(places)))
