@@ -47,7 +47,9 @@ def test_an_answer_that_is_no_http_is_retried() -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.sendall(b"220 mail.example.org ESMTP\r\n")
-                connection.recv(1 << 16)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass  # closed with something unread, the connection would be reset
 
         other = Thread(target=answer)
         other.start()
