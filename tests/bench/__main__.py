@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from holdfast.client import Client
-from tests.bench import bulk, disk, echo, latency, modes, report, restart, spark, trickle
+from tests.bench import bulk, disk, echo, latency, modes, relaxed, report, restart, spark, trickle
 from tests.bench.processes import ROOT, broker
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
 
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-spark", action="store_true", help="leave the row that needs Java out")
     parser.add_argument("--restart", action="store_true", help="measure restarts with a backlog, and nothing else")
     parser.add_argument("--trickle", action="store_true", help="compare one sink with a thousand, and nothing else")
+    parser.add_argument("--relaxed", action="store_true", help="measure RELAXED order with nacks, and nothing else")
     parser.add_argument("--rounds", type=int, default=0, help="rounds per case: 3, with --quick 1")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES")
     parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS, metavar="N")
@@ -57,6 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
             else:
                 trickle.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
+        return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
+    if chosen.relaxed:
+        with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
+            relaxed.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     with (
         tempfile.TemporaryDirectory(prefix="data-", dir=results) as name,
@@ -78,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             modes.measure(folder, record_bytes, QUICK_BYTES, rounds=rounds, rows=rows, say=say)
         say("single records")
         _single_records(folder, bare.endpoint, SINGLES[1] if chosen.quick else SINGLES[0], rows, bars)
+        relaxed.measure(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         if not chosen.no_spark:
             say("Spark")
             spark.compare(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars)

@@ -94,10 +94,19 @@ def runs(page: StoredPage) -> list[Run]:
 
 def decode_columns(page: StoredPage) -> Columns:
     """Return the wanted records of a page as columns."""
+    return wanted_columns(page, whole_columns(page))
+
+
+def whole_columns(page: StoredPage) -> Columns:
+    """Return all records of a page as columns, wanted or not."""
     every = [_columns(run) for run in runs(page)]
+    return every[0] if len(every) == 1 else _join(every)
+
+
+def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
+    """Return the wanted records of a page, given all of it."""
     first = page.first_offset - page.base_offset
     end = page.last_offset - page.base_offset + 1
-    columns = every[0] if len(every) == 1 else _join(every)
     if first == 0 and end == page.record_count:
         return columns
     return Columns(

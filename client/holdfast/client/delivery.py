@@ -13,7 +13,7 @@ from typing import Protocol
 from opentelemetry.trace import Span
 
 from holdfast.client.answers import Verb
-from holdfast.client.columns import AcceptedAt, Columns, decode_columns, event_time
+from holdfast.client.columns import AcceptedAt, Columns, event_time, wanted_columns, whole_columns
 from holdfast.client.errors import InvalidNack, InvalidRange
 from holdfast.client.ranges import Range, count, intersect, merge, subtract
 from holdfast.client.sink_values import Ordering
@@ -64,6 +64,8 @@ class Delivery:
         """Each with the range of it that is wanted, by rising offset."""
         self._attempts = attempts or {}
         self._columns: list[Columns | None] = [None] * len(pages)
+        self._whole: tuple[int, Columns] | None = None
+        """The page that was decoded last."""
         self.partition = partition
         self.incarnation = incarnation
         """Of the sink: (incarnation, partition, offset) identifies a record for ever."""
@@ -237,7 +239,11 @@ class Delivery:
     def _decoded(self, index: int) -> Columns:
         columns = self._columns[index]
         if columns is None:
-            columns = self._columns[index] = decode_columns(self._pages[index])
+            page = self._pages[index]
+            # Several parts of one page may be wanted: it is decoded once for those that follow one another.
+            if self._whole is None or self._whole[0] != page.base_offset:
+                self._whole = page.base_offset, whole_columns(page)
+            columns = self._columns[index] = wanted_columns(page, self._whole[1])
         return columns
 
     # --- for the subscriber, under its lock ----------------------------------------------------------------------

@@ -16,7 +16,7 @@ from holdfast.broker.core.ranges import Range, RangeSet
 
 
 class Settlement(Enum):
-    """How a record was settled; the value is the field that counts it."""
+    """How a record was settled; the value names the field that counts it."""
 
     ACKED = "acked"
     DEAD_LETTERED = "dead_lettered"
@@ -70,13 +70,19 @@ class Cursor:
         watermark = self.watermark
         if beyond[0].first <= watermark:
             watermark, beyond = beyond[0].end, beyond[1:]
-        moved = replace(
-            self,
+        # Not `replace`: it is three times as slow, and this runs for every range that is acked.
+        return Cursor(
+            start=self.start,
             watermark=watermark,
             beyond=beyond,
+            acked=self.acked + fresh if how is Settlement.ACKED else self.acked,
+            dead_lettered=self.dead_lettered + fresh if how is Settlement.DEAD_LETTERED else self.dead_lettered,
+            dropped=self.dropped + fresh if how is Settlement.DROPPED else self.dropped,
+            skipped=self.skipped + fresh if how is Settlement.SKIPPED else self.skipped,
             attempts=self._attempts_outside(settled) if self.attempts else (),
-        )
-        return replace(moved, **{how.value: getattr(moved, how.value) + fresh}), fresh
+            told=self.told,
+            sent=self.sent,
+        ), fresh
 
     def _attempts_outside(self, settled: Range) -> tuple[tuple[int, int], ...]:
         low = bisect_left(self.attempts, (settled.first, 0))

@@ -154,14 +154,25 @@ class Flights:
     def void_part(self, part: Range, cursor: Cursor) -> list[Flight]:
         """Take a range out of flight; returns the flights that it was in. What is left of each flies on by itself."""
         touched = self._touched(part)
-        found = [self._take_out(flight) for flight in self._flights[touched]]
-        del self._flights[touched]
-        for was in found:
-            for left in (Range(was.first, part.first), Range(part.end, was.end)):
-                kept = sum(r.size for r in cursor.unsettled(left))
-                if kept:
-                    size = was.size * kept // was.unsettled
-                    self.add(replace(was, first=left.first, end=left.end, unsettled=kept, size=size))
+        found = self._flights[touched]
+        left: list[Flight] = []
+        for flight in found:
+            lower, upper = Range(flight.first, part.first), Range(part.end, flight.end)
+            below = sum(r.size for r in cursor.unsettled(lower)) if lower.size > 0 else 0
+            above = sum(r.size for r in cursor.unsettled(upper)) if upper.size > 0 else 0
+            sizes = flight.size * below // flight.unsettled, flight.size * above // flight.unsettled
+            self._usage.records -= flight.unsettled - below - above
+            self._usage.size -= flight.size - sum(sizes)
+            if above:
+                rest = replace(flight, first=upper.first, unsettled=above, size=sizes[1])
+                self._begin_deadline(rest)
+                left.append(rest)
+            flight.end, flight.unsettled, flight.size = max(lower.end, flight.first), below, sizes[0]
+            if below:
+                left.insert(len(left) - bool(above), flight)
+            else:
+                flight.since = None
+        self._flights[touched] = left
         return found
 
     def settle(self, settled: Range, cursor: Cursor, *, answered: bool) -> list[Flight]:

@@ -304,7 +304,8 @@ class Lane(Outbound):
         self, settled: Range, how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
     ) -> None:
         """Records are settled, or (``how`` is None) begin their way to another sink."""
-        before, head = self.view, self._flights.lowest_unsettled(self.view)
+        before, relaxed = self.view, self.relaxed
+        head = None if relaxed else self._flights.lowest_unsettled(before)
         if how is None:
             self.moving.bases |= self._flights.bases_in(settled)
         flights = self._flights.settle(settled, before, answered=answered and how is not None)
@@ -314,19 +315,19 @@ class Lane(Outbound):
             fresh = settled.size
         else:
             self.cursor, fresh = self.cursor.settle(settled, how)
-        if self._flights and self._flights.lowest_unsettled(self.view) != head:
+        if not relaxed and self._flights and self._flights.lowest_unsettled(self.view) != head:
             self._deadline_base = now
-        for flight in flights if self.relaxed else ():
+        for flight in flights if relaxed else ():
             if flight.unsettled and settled.first <= next(before.unsettled(Range(flight.first, flight.end))).first:
                 self._flights.restart(flight, now)
         if answered:
-            if fresh and self.relaxed:
+            if fresh and relaxed:
                 self.side.settled(flights, now)
             elif fresh and settled.end > self._failed_from:
                 self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
             self._told.answered(settled.end, flights)
             self._note_told()
-        if self.relaxed:
+        if relaxed:
             self.side.rest()
 
     def _note_told(self) -> None:
