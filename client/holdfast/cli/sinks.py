@@ -211,7 +211,18 @@ def _show_stats(stats: SinkStats) -> None:
     )
     write_table(
         "accounts" if stats.identity_ok else "accounts (they do not balance!)",
-        ("subscription", "partition", "state", "acked", "dead letters", "dropped", "skipped", "pending", "oldest"),
+        (
+            "subscription",
+            "partition",
+            "state",
+            "acked",
+            "dead letters",
+            "dropped",
+            "skipped",
+            "pending",
+            "parked",
+            "oldest",
+        ),
         [
             (
                 subscription.name,
@@ -222,6 +233,7 @@ def _show_stats(stats: SinkStats) -> None:
                 part.dropped,
                 part.skipped,
                 part.pending,
+                part.parked_records,
                 seconds_text(part.pending_age_s),
             )
             for subscription in stats.subscriptions

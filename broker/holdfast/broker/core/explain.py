@@ -248,7 +248,7 @@ def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, b
     if place is Place.NOT_ASSIGNED:
         return Waiting(Wait.RECORD)
     if state is RecordState.IN_FLIGHT:
-        return Waiting(Wait.ANSWER, lane.deadline())
+        return Waiting(Wait.ANSWER, lane.deadline(offset))
     if state is not RecordState.PENDING:
         return Waiting(Wait.NOTHING)
     if lane.view.is_settled(offset):

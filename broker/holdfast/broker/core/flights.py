@@ -107,6 +107,10 @@ class Flights:
         """The one that an unsettled offset is in."""
         return next((flight for flight in self._flights if flight.first <= offset < flight.end), None)
 
+    def any_resent(self) -> bool:
+        """Whether the resend machine counts any."""
+        return any(flight.resent for flight in self._flights)
+
     def resent_since(self, number: int) -> int:
         """How many pages the resend machine counts that were sent after that number."""
         return len({flight.base for flight in self._flights if flight.resent and flight.number > number})

@@ -109,11 +109,11 @@ class Lane(Outbound):
             revocation = self._failed((Range(late.first, flight.end),), now, delay_s=None, random=random, reason=why)
         return revocation
 
-    def deadline(self) -> float | None:
-        """When the lowest record in flight expires; in RELAXED order, when the first page does."""
+    def deadline(self, offset: int | None = None) -> float | None:
+        """When the lowest record in flight expires; in RELAXED order, the first page, or that of ``offset``."""
         since: float | None = self._deadline_base if self._flights else None
         if self.relaxed:
-            first = self._flights.longest_waiting()
+            first = self._flights.longest_waiting() if offset is None else self._flights.at(offset)
             since = first.since if first is not None else None
         return None if since is None else since + self.settings.ack_deadline_us / SECOND_US
 

@@ -79,7 +79,7 @@ class Sidelane:
 
     def rest(self) -> None:
         """With nothing parked and nothing of it in flight the machine is done."""
-        if not self.parked and not self.live_stopped and not self._flights.resent_since(0):
+        if not self.parked and not self.live_stopped and not self._flights.any_resent():
             self._resend.cleared()
 
     def live_allowed(self, now: float) -> int | None:
@@ -92,7 +92,9 @@ class Sidelane:
         """How many parked pages may be sent now; None is no bound but the credit."""
         self._resend.tick(now)
         probing = self._resend.state is State.PROBING
-        return self._resend.pages_allowed(now, self._flights.resent_since(self._last_before if probing else 0))
+        singly = probing or self._resend.settings.resend_interval_us > 0
+        in_flight = self._flights.resent_since(self._last_before if probing else 0) if singly else 0
+        return self._resend.pages_allowed(now, in_flight)
 
     def next_due(self, now: float) -> int | None:
         """Where the next parked range that may be sent begins."""

@@ -140,6 +140,9 @@ class Consumer:
             records += sum(part.size for part in due)
         if not chosen:
             return None
+        if subscription.expire(partition, chosen):
+            self.wakeup.set()  # the live lane tells the gap
+            return None
         realtime = subscription.settings.realtime
         bodies, _ = await subscription.bodies(partition, chosen, realtime=realtime)
         if not self._may_resend(lane):
@@ -150,7 +153,7 @@ class Consumer:
     def _may_resend(self, lane: Lane) -> bool:
         """As ``_may_send``, for what has stepped aside."""
         now = self._subscription.now()
-        if self.closed is not None or lane.owner != self.id or lane.side.resends_allowed(now) == 0:
+        if self.closed is not None or lane.owner != self.id or lane.held or lane.side.resends_allowed(now) == 0:
             return False
         return self.has_credit(self._subscription.settings.in_flight_bytes_max)
 

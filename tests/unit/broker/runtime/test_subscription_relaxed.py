@@ -112,6 +112,23 @@ async def test_a_parked_record_that_overflow_drops_is_told_as_a_gap() -> None:
         assert (state.pending, state.balances, state.parked_ranges) == (0, True, 0)
 
 
+async def test_a_parked_record_that_grew_too_old_expires_and_is_not_sent_again() -> None:
+    """W5, for what stepped aside."""
+    clock = FakeClock()
+    async with filled_sink(clock=clock, records=3, ordering=RELAXED, max_age_us=60_000_000) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.nack(0, 1)
+        await taker.ack(1, 3)
+        clock.advance(61.0)
+
+        assert await taker.offsets() == []
+        await taker.all_offsets()
+
+        assert taker.told_gaps() == [(0, 1)]
+        assert buffer.logs[0].head.dropped == ((int(DropReason.EXPIRED), 1),)
+
+
 async def test_a_parked_page_that_is_damaged_becomes_a_gap() -> None:
     store = MemoryStore()
     async with filled_sink(store, records=3, ordering=RELAXED, realtime=False) as buffer:
