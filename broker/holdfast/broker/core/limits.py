@@ -53,7 +53,7 @@ def admit(
     records: int,
     size: int,
 ) -> list[Drop] | Wait:
-    """Return the pages to drop for an append of ``records`` and ``size`` bytes; empty when it fits.
+    """Return the pages to drop for an append of ``records`` and ``size`` bytes; empty when it fits, or nothing can go.
 
     ``in_flight`` holds, per partition, the base offsets of the pages that are in flight.
 
@@ -61,12 +61,12 @@ def admit(
         SinkFull: the policy is REJECT and it does not fit.
         RecordTooLarge: the policy is REJECT and it never will.
     """
-    used_records, used_bytes = usage(logs)
-    limit, records_max = settings.records_max
     over_records, over_bytes = excess(settings, logs, records, size)
     if over_records <= 0 and over_bytes <= 0:
         return []
     if settings.overflow == Overflow.REJECT:
+        limit, records_max = settings.records_max
+        used_records, used_bytes = usage(logs)
         if size > settings.max_total_bytes:
             raise RecordTooLarge(size, settings.max_total_bytes, "an append")
         if records_max and records > records_max:

@@ -23,7 +23,7 @@ from holdfast.broker.core.pages import DropReason, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.reserve import Reserve
 from holdfast.broker.core.retention import Marks, settled_front
-from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.core.settings import Overflow, SinkSettings
 from holdfast.broker.core.writes import (
     WHOLE_SINK,
     DropEntry,
@@ -288,30 +288,30 @@ class Buffer:
             if self.deleted:
                 raise SinkNotFound(self.name)
             self.tier.admit(size)
-            if max(excess(self.settings, self.logs, records, size)) > 0:
-                for log in self.logs:
-                    await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
-            if self.retaining.active and await self.retaining.make_room(records, size):
-                continue
-            in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if self._may_drop else []
-            decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
-            if isinstance(decision, Wait):
-                if decision.load is None:
-                    await self._services.committer.committed.next().wait()
-                else:
-                    await self._services.pages.load_more(self.record.id, self.logs[decision.load])
-            elif not decision:
+            if max(excess(self.settings, self.logs, records, size)) <= 0 or not await self._free(records, size):
                 self._services.quota.admit(size)  # after the sink's own drops, which make room in it too
                 return
-            else:
-                for log in self.logs:
-                    entries = [drop.entry for drop in decision if drop.partition == log.number]
-                    if entries:
-                        self.drop(log.number, entries, DropReason.OVERFLOW)
 
-    @property
-    def _may_drop(self) -> bool:
-        return self.settings.overflow == 1
+    async def _free(self, records: int, size: int) -> bool:
+        """A step towards room for an append that does not fit; False when it may come in as things are now."""
+        for log in self.logs:
+            await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
+        if self.retaining.active and await self.retaining.make_room(records, size):
+            return True
+        may_drop = self.settings.overflow == Overflow.DROP_OLDEST
+        in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if may_drop else []
+        decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
+        if isinstance(decision, Wait):
+            if decision.load is None:
+                await self._services.committer.committed.next().wait()
+            else:
+                await self._services.pages.load_more(self.record.id, self.logs[decision.load])
+            return True
+        for log in self.logs:
+            entries = [drop.entry for drop in decision if drop.partition == log.number]
+            if entries:
+                self.drop(log.number, entries, DropReason.OVERFLOW)
+        return bool(decision)
 
     def in_flight(self, partition: int) -> set[int]:
         """Base offsets of the pages that somebody has in flight."""
