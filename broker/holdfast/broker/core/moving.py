@@ -9,8 +9,6 @@ with the records goes before it; a crash in between finds both, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.ranges import Range, RangeSet
@@ -45,12 +43,12 @@ class Moving:
         """What nobody can hold back any more: another sink has it queued."""
         found = self._queued
         for each in self._sealed.values():
-            found = _union(found, each)
+            found = sets.union(found, each)
         return found
 
     def within(self, asked: Range) -> bool:
         """Whether a part of ``asked`` is under way."""
-        return any(r.first < asked.end and asked.first < r.end for r in _union(self._waiting, self.fixed))
+        return any(r.first < asked.end and asked.first < r.end for r in sets.union(self._waiting, self.fixed))
 
     def over(self, cursor: Cursor) -> Cursor:
         """The cursor as deliveries see it: what is under way counts as settled."""
@@ -81,28 +79,28 @@ class Moving:
 
     def waiting_in(self, part: Range) -> list[Range]:
         """What of ``part`` is still waiting."""
-        return list(_common(self._waiting, part))
+        return list(sets.common(self._waiting, part))
 
     def queue(self, part: Range) -> None:
         """Waiting records are in a page that is queued."""
-        self._waiting = _without(self._waiting, part)
+        self._waiting = sets.without(self._waiting, part)
         self._queued = sets.add(self._queued, part)
         self._changed()
 
     def seal(self, part: Range, how: Settlement) -> None:
         """The group that carries the page of queued records is cut. What a seek has taken out stays out."""
-        for found in list(_common(self._queued, part)):
-            self._queued = _without(self._queued, found)
+        for found in list(sets.common(self._queued, part)):
+            self._queued = sets.without(self._queued, found)
             self._sealed[how] = sets.add(self._sealed.get(how, ()), found)
         self._changed()
 
     def confirm(self, part: Range, how: Settlement) -> list[Range]:
         """The batch is durable: returns what of ``part`` is to be settled now."""
         sealed = self._sealed.get(how, ())
-        found = list(_common(sealed, part))
+        found = list(sets.common(sealed, part))
         left = sealed
         for each in found:
-            left = _without(left, each)
+            left = sets.without(left, each)
         if left:
             self._sealed[how] = left
         else:
@@ -112,9 +110,9 @@ class Moving:
 
     def give_back(self, part: Range) -> list[Range]:
         """Waiting records will not go: returns what of ``part`` that is."""
-        found = list(_common(self._waiting, part))
+        found = list(sets.common(self._waiting, part))
         for each in found:
-            self._waiting = _without(self._waiting, each)
+            self._waiting = sets.without(self._waiting, each)
         self._changed()
         return found
 
@@ -127,9 +125,9 @@ class Moving:
 
     def confirm_ahead(self, part: Range) -> list[Range]:
         """They are there: returns what is to be settled as skipped."""
-        found = list(_common(self._ahead, part))
+        found = list(sets.common(self._ahead, part))
         for each in found:
-            self._ahead = _without(self._ahead, each)
+            self._ahead = sets.without(self._ahead, each)
         self._changed()
         return found
 
@@ -143,20 +141,3 @@ class Moving:
         self._seen = None
         if not self:
             self.bases.clear()
-
-
-def _common(found: RangeSet, within: Range) -> Iterator[Range]:
-    for each in found:
-        first, end = max(each.first, within.first), min(each.end, within.end)
-        if first < end:
-            yield Range(first, end)
-
-
-def _without(found: RangeSet, gone: Range) -> RangeSet:
-    return tuple(part for each in found for part in sets.missing((gone,), each))
-
-
-def _union(one: RangeSet, other: RangeSet) -> RangeSet:
-    for each in other:
-        one = sets.add(one, each)
-    return one

@@ -6,7 +6,7 @@ A set is a tuple of ranges: sorted, not empty, not touching. All functions are p
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -48,6 +48,26 @@ def missing(ranges: RangeSet, within: Range) -> Iterator[Range]:
         at = max(at, found.end)
     if at < within.end:
         yield Range(at, within.end)
+
+
+def common(ranges: Iterable[Range], within: Range) -> Iterator[Range]:
+    """Yield the parts of ``within`` that are in the set, in order."""
+    for each in ranges:
+        first, end = max(each.first, within.first), min(each.end, within.end)
+        if first < end:
+            yield Range(first, end)
+
+
+def without(ranges: RangeSet, gone: Range) -> RangeSet:
+    """Return the set with nothing of ``gone`` in it."""
+    return tuple(part for each in ranges for part in missing((gone,), each))
+
+
+def union(one: RangeSet, other: RangeSet) -> RangeSet:
+    """Return what is in either set."""
+    for each in other:
+        one = add(one, each)
+    return one
 
 
 def count(ranges: RangeSet) -> int:

@@ -434,6 +434,13 @@ class Buffer:
         last = self._drops.get(partition)
         return None if last is None or (last.done() and last.exception() is None) else last
 
+    async def drops_durable(self, partition: int) -> None:
+        """Return when all that was dropped of a partition stays so. Raises ``StoreFenced`` when it never will."""
+        last = self.unsynced_drop(partition)
+        if last is not None:
+            await asyncio.wait([last])  # others wait for it too: one that is cancelled must not cancel it
+            last.result()
+
     def _remove(
         self, partition: int, entries: list[Entry], writes: list[Write], *, keep: bool = False
     ) -> asyncio.Future[None]:

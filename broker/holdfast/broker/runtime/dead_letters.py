@@ -29,7 +29,7 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.core.lane import Answer, Lane, Outcome
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry, Incoming
-from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.ranges import Range, common
 from holdfast.broker.runtime.burial import Burial, Page, PageMaker, Request, Withdrawn, append_when_room, at_partition
 from holdfast.broker.runtime.group import Append
 
@@ -168,8 +168,7 @@ class DeadLetters:
         cursor = self._subscription.lanes[partition].cursor
         found: list[tuple[Range, Outcome]] = []
         at = part.first
-        inside = [Range(max(part.first, r.first), min(part.end, r.end)) for r in moved]
-        for here in sorted([*(r for r in inside if r.first < r.end), Range(part.end, part.end)]):
+        for here in sorted([*common(moved, part), Range(part.end, part.end)]):
             for left in cursor.unsettled(Range(at, here.first)):
                 if left.first > at:
                     found.append((Range(at, left.first), Outcome.ALREADY_SETTLED))
@@ -277,8 +276,7 @@ class DeadLetters:
         for entry in entries:
             if not left or len(places) >= ENTRIES_MAX or (places and size + entry.size > PAGE_BYTES_MAX):
                 break
-            here = [Range(max(r.first, entry.base), min(r.end, entry.end)) for r in left if r.first < entry.end]
-            here = [r for r in here if r.first < r.end]
+            here = list(common(left, Range(entry.base, entry.end)))
             left = [Range(max(r.first, entry.end), r.end) for r in left if r.end > entry.end]
             if here:
                 places.append((entry, here))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -35,10 +34,7 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
                 break
             buffer.drop(log.number, entries, reason)
             dropped += sum(entry.count for entry in entries)
-            written = buffer.unsynced_drop(log.number)
-            if written is not None:
-                await asyncio.wait([written])
-                written.result()
+            await buffer.drops_durable(log.number)
     return dropped
 
 

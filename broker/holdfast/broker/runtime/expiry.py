@@ -87,10 +87,7 @@ class Expirer:
             old = expired(entries, born_before_us, buffer.in_flight(log.number))
             if old:
                 buffer.drop(log.number, old, DropReason.EXPIRED)
-                drop = buffer.unsynced_drop(log.number)
-                if drop is not None:
-                    await asyncio.wait([drop])
-                    drop.result()
+                await buffer.drops_durable(log.number)
             elif entries[-1].age_us < born_before_us and not log.complete:
                 await self._pages.load_more(buffer.record.id, log)
             else:

@@ -92,9 +92,7 @@ async def _purge(buffer: Buffer, services: Services, log: PartitionLog, until: U
     finally:
         for subscription in buffer.subscriptions.values():
             subscription.let_go(log.number)
-    last = buffer.unsynced_drop(log.number)
-    if last is not None:
-        await asyncio.shield(last)
+    await buffer.drops_durable(log.number)
     return Purged(log.number, records, size, pages, log.earliest)
 
 

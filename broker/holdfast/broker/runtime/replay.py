@@ -151,8 +151,5 @@ class Replay:
 
     async def _told(self, gap: Gap, position: int) -> Gap:
         """The gap from ``position`` on, once it is durable; raises ``StoreFenced`` when it will never be."""
-        drop = self._buffer.unsynced_drop(self._log.number)
-        if drop is not None:
-            await asyncio.wait([drop])
-            drop.result()
+        await self._buffer.drops_durable(self._log.number)
         return gap.cut(position)

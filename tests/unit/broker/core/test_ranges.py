@@ -56,3 +56,18 @@ def test_missing_offsets_and_held_ones_make_the_whole(added: list[Range], within
 
     assert offsets(tuple(missing)) == set(range(*within)) - offsets(found)
     assert all(each.size > 0 for each in missing)
+
+
+@given(st.lists(RANGES), st.lists(RANGES), RANGES)
+def test_what_sets_have_in_common_have_without_it_and_have_together_is_as_with_sets_of_offsets(
+    added: list[Range], others: list[Range], part: Range
+) -> None:
+    one = ranges.union((), tuple(added))
+    other = ranges.union((), tuple(others))
+
+    common, without, union = tuple(ranges.common(one, part)), ranges.without(one, part), ranges.union(one, other)
+
+    assert offsets(common) == offsets(one) & set(range(*part))
+    assert offsets(without) == offsets(one) - set(range(*part))
+    assert offsets(union) == offsets(one) | offsets(other)
+    assert all(left.end < right.first for found in (common, without, union) for left, right in pairwise(found))
