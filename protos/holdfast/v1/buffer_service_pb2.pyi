@@ -28,14 +28,34 @@ SETTLE_OUTCOME_STALE: SettleOutcome
 SETTLE_OUTCOME_UNKNOWN: SettleOutcome
 
 class PublishOpen(_message.Message):
-    __slots__ = ("sink", "writer_id", "writer_epoch")
+    __slots__ = ("sink", "writer_id", "writer_epoch", "stage")
     SINK_FIELD_NUMBER: _ClassVar[int]
     WRITER_ID_FIELD_NUMBER: _ClassVar[int]
     WRITER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     sink: str
     writer_id: str
     writer_epoch: int
-    def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ...) -> None: ...
+    stage: PublishStage
+    def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ..., stage: _Optional[_Union[PublishStage, _Mapping]] = ...) -> None: ...
+
+class PublishStage(_message.Message):
+    __slots__ = ("producer", "write_name", "epoch", "token", "run", "ticket", "takeover")
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    WRITE_NAME_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    TAKEOVER_FIELD_NUMBER: _ClassVar[int]
+    producer: str
+    write_name: str
+    epoch: int
+    token: str
+    run: str
+    ticket: int
+    takeover: bool
+    def __init__(self, producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., token: _Optional[str] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ...) -> None: ...
 
 class PublishPage(_message.Message):
     __slots__ = ("partition", "sequence", "encoding", "record_count", "crc32", "body", "traceparent")

@@ -21,6 +21,7 @@ class Encoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ENCODING_UNSPECIFIED: _ClassVar[Encoding]
     ENCODING_RECORDS: _ClassVar[Encoding]
+    ENCODING_ARROW: _ClassVar[Encoding]
 
 class DropReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -40,6 +41,7 @@ DURABILITY_PROCESS: Durability
 DURABILITY_DISK: Durability
 ENCODING_UNSPECIFIED: Encoding
 ENCODING_RECORDS: Encoding
+ENCODING_ARROW: Encoding
 DROP_REASON_UNSPECIFIED: DropReason
 DROP_REASON_OVERFLOW: DropReason
 DROP_REASON_CORRUPT: DropReason
@@ -99,6 +101,16 @@ class RecordPage(_message.Message):
     runs: _containers.RepeatedCompositeFieldContainer[RecordRun]
     def __init__(self, runs: _Optional[_Iterable[_Union[RecordRun, _Mapping]]] = ...) -> None: ...
 
+class ArrowPage(_message.Message):
+    __slots__ = ("schema_version", "rows", "messages")
+    SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    schema_version: int
+    rows: int
+    messages: bytes
+    def __init__(self, schema_version: _Optional[int] = ..., rows: _Optional[int] = ..., messages: _Optional[bytes] = ...) -> None: ...
+
 class OffsetRange(_message.Message):
     __slots__ = ("first_offset", "last_offset")
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -134,20 +146,22 @@ class StoredPage(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., record_count: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., crc32: _Optional[int] = ..., body: _Optional[bytes] = ..., parts: _Optional[_Iterable[_Union[PagePart, _Mapping]]] = ...) -> None: ...
 
 class Receipt(_message.Message):
-    __slots__ = ("sink", "partition", "first_offset", "last_offset", "durability", "duplicate")
+    __slots__ = ("sink", "partition", "first_offset", "last_offset", "durability", "duplicate", "staged")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    STAGED_FIELD_NUMBER: _ClassVar[int]
     sink: str
     partition: int
     first_offset: int
     last_offset: int
     durability: Durability
     duplicate: bool
-    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., durability: _Optional[_Union[Durability, str]] = ..., duplicate: bool = ...) -> None: ...
+    staged: bool
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., durability: _Optional[_Union[Durability, str]] = ..., duplicate: bool = ..., staged: bool = ...) -> None: ...
 
 class GapCount(_message.Message):
     __slots__ = ("reason", "records")
