@@ -27,6 +27,7 @@ OTHER: Final = SinkSettings(
     retry_backoff_factor=1.5,
     ack_deadline_us=4_000_000,
     writer_ttl_us=61_000_000,
+    staging_ttl_us=63_000_000,
     realtime=False,
     max_age_us=62_000_000,
     clean_cache_at_stop=True,

@@ -101,6 +101,7 @@ def plan(number: int, chance: random.Random) -> Plan:
         "retry_backoff_min_s": 0.1,
         "retry_backoff_max_s": 3.0,
         "writer_ttl_s": 60.0,
+        "staging_ttl_s": 60.0,
     }
     return Plan(
         name=f"soak-{number:03d}",

@@ -27,6 +27,7 @@ from holdfast.broker.process import give_memory_back, tune
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.dead_letter_service import DeadLetterServicer
+from holdfast.broker.rpc.epoch_service import EpochServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.rpc.sink_service import SinkServicer
@@ -48,6 +49,8 @@ from holdfast.v1 import (
     buffer_service_pb2_grpc,
     dead_letter_service_pb2,
     dead_letter_service_pb2_grpc,
+    epoch_service_pb2,
+    epoch_service_pb2_grpc,
     sink_service_pb2,
     sink_service_pb2_grpc,
 )
@@ -135,12 +138,14 @@ class Serving:
         buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(broker), server)
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(broker, self._identity), server)
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
+        epoch_service_pb2_grpc.add_EpochServiceServicer_to_server(EpochServicer(broker), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = [
             sink_service_pb2.DESCRIPTOR.services_by_name["SinkService"].full_name,
             buffer_service_pb2.DESCRIPTOR.services_by_name["BufferService"].full_name,
             admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
             dead_letter_service_pb2.DESCRIPTOR.services_by_name["DeadLetterService"].full_name,
+            epoch_service_pb2.DESCRIPTOR.services_by_name["EpochService"].full_name,
             health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
             reflection.SERVICE_NAME,
         ]

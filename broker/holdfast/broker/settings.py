@@ -41,6 +41,7 @@ class SinkDefaults(BaseModel):
     retry_backoff_factor: float = 2.0
     ack_deadline_s: float = 30.0
     writer_ttl_s: float = 86_400.0
+    staging_ttl_s: float = 86_400.0
     realtime: bool = True
     max_age_s: float = 0.0
     clean_cache_at_stop: bool = False

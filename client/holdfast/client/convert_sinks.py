@@ -53,6 +53,7 @@ DURATIONS: Final = {
         "retry_backoff_max",
         "ack_deadline",
         "writer_ttl",
+        "staging_ttl",
         "max_age",
         "retain_acked_time",
     )
@@ -136,6 +137,7 @@ def sink(message: sink_pb2.Sink) -> Sink:
             retry_backoff_factor=settings.retry_backoff_factor,
             ack_deadline_s=seconds(settings.ack_deadline),
             writer_ttl_s=seconds(settings.writer_ttl),
+            staging_ttl_s=seconds(settings.staging_ttl),
             realtime=settings.realtime,
             max_age_s=seconds(settings.max_age),
             clean_cache_at_stop=settings.clean_cache_at_stop,
@@ -224,4 +226,7 @@ def stats(message: sink_service_pb2.SinkStats) -> SinkStats:
         ),
         at=moment(message.at),
         identity_ok=message.identity_ok,
+        staged_tokens=message.staged_tokens,
+        staged_records=message.staged_records,
+        staged_bytes=message.staged_bytes,
     )

@@ -81,6 +81,7 @@ class SinkOptions(TypedDict, total=False):
     retry_backoff_factor: float
     ack_deadline_s: float
     writer_ttl_s: float
+    staging_ttl_s: float
     realtime: bool
     max_age_s: float
     clean_cache_at_stop: bool
@@ -131,6 +132,9 @@ class SinkSettings:
 
     writer_ttl_s: float
     """How long the broker remembers an idle writer."""
+
+    staging_ttl_s: float
+    """How long pages stay staged that nobody touches and nobody commits."""
 
     realtime: bool
     """Serve readers at the head from memory."""
@@ -307,6 +311,12 @@ class SinkStats:
     at: datetime
     identity_ok: bool
     """Every account balances."""
+
+    staged_tokens: int = 0
+    """Tokens with pages staged for epochs that are not committed."""
+
+    staged_records: int = 0
+    staged_bytes: int = 0
 
     @property
     def records(self) -> int:

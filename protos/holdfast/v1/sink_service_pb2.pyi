@@ -477,17 +477,23 @@ class SubscriptionStats(_message.Message):
     def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[SubscriptionPartitionStats, _Mapping]]] = ..., consumers: _Optional[int] = ...) -> None: ...
 
 class SinkStats(_message.Message):
-    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok")
+    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_OK_FIELD_NUMBER: _ClassVar[int]
+    STAGED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    STAGED_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    STAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     incarnation: str
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionStats]
     subscriptions: _containers.RepeatedCompositeFieldContainer[SubscriptionStats]
     at: _timestamp_pb2.Timestamp
     identity_ok: bool
-    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ...) -> None: ...
+    staged_tokens: int
+    staged_records: int
+    staged_bytes: int
+    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ...) -> None: ...

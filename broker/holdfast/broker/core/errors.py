@@ -4,15 +4,16 @@
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
-    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter
-    ├── NotFound           SinkNotFound, SubscriptionNotFound
-    ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription
+    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch
+    ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound
+    ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
+    │                      StagedIncomplete, StagingUnsupported
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
     ├── Superseded         somebody newer has taken over, or the numbering is broken
-    │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced
+    │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict, ProducerChanged
     └── Unavailable        Draining, StoreFenced: the broker is going away; come back
 
 The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
@@ -243,13 +244,15 @@ class SinkFull(Exhausted):
 
     reason = "SINK_FULL"
 
-    def __init__(self, sink: str, limit: str, bound: int, used: int) -> None:
+    def __init__(self, sink: str, limit: str, bound: int, used: int, staged: int = 0) -> None:
+        of_them = f", {staged} of it staged for epochs that are not committed" if staged else ""
         super().__init__(
-            f"sink {sink!r} is full: {limit} is {bound}, {used} used",
+            f"sink {sink!r} is full: {limit} is {bound}, {used} used{of_them}",
             sink=sink,
             limit=limit,
             bound=bound,
             used=used,
+            **({"staged": staged} if staged else {}),
         )
 
 
@@ -399,6 +402,85 @@ class ConsumerReplaced(BrokerError):
 
     def __init__(self, consumer_id: str) -> None:
         super().__init__(f"another stream opened as consumer {consumer_id!r}", consumer_id=consumer_id)
+
+
+class InvalidEpoch(Invalid):
+    """An epoch, or who writes it, is not named as it has to be."""
+
+    reason = "INVALID_EPOCH"
+
+
+class EpochNotFound(BrokerError):
+    """The epoch was never committed, or nothing of it is left. Look at the last one."""
+
+    reason = "EPOCH_NOT_FOUND"
+
+    def __init__(self, producer: str, epoch: int | None, last: int | None) -> None:
+        asked = "no epoch" if epoch is None else f"no epoch {epoch}"
+        known = "none was committed" if last is None else f"the last one is {last}"
+        super().__init__(f"{asked} of producer {producer!r} is known; {known}", producer=producer)
+
+
+class AlreadyCommitted(BrokerError):
+    """The epoch is committed: there is nothing to stage."""
+
+    reason = "ALREADY_COMMITTED"
+
+    def __init__(self, producer: str, epoch: int) -> None:
+        super().__init__(f"epoch {epoch} of producer {producer!r} is committed", producer=producer, epoch=epoch)
+
+
+class StagedIncomplete(BrokerError):
+    """Not all is staged that the commit names; nothing became visible. Write the epoch again."""
+
+    reason = "STAGED_INCOMPLETE"
+
+    def __init__(self, sink: str, token: str, why: str) -> None:
+        super().__init__(f"token {token!r} in sink {sink!r} is not complete: {why}", sink=sink, token=token)
+
+
+class StagingUnsupported(BrokerError):
+    """The sink takes no staged pages. Publish to it directly, or change its buffer mode."""
+
+    reason = "STAGING_UNSUPPORTED"
+
+    def __init__(self, sink: str, why: str) -> None:
+        super().__init__(f"sink {sink!r} takes no staged pages: {why}", sink=sink)
+
+
+class EpochFenced(BrokerError):
+    """A later epoch was committed, or a newer run of the producer has begun. Stop."""
+
+    reason = "EPOCH_FENCED"
+
+    def __init__(self, producer: str, epoch: int, why: str) -> None:
+        super().__init__(f"epoch {epoch} of producer {producer!r} is fenced: {why}", producer=producer, epoch=epoch)
+
+
+class EpochConflict(BrokerError):
+    """The epoch, or a part of what is to be committed with it, was committed with other content."""
+
+    reason = "EPOCH_CONFLICT"
+
+    def __init__(self, producer: str, epoch: int, why: str) -> None:
+        super().__init__(f"epoch {epoch} of producer {producer!r}: {why}", producer=producer, epoch=epoch)
+
+
+class ProducerChanged(BrokerError):
+    """Another producer has the write name. Go on with its checkpoint, choose another name, or take it over."""
+
+    reason = "PRODUCER_CHANGED"
+
+    def __init__(self, sink: str, write_name: str, holder: str, producer: str) -> None:
+        super().__init__(
+            f"producer {holder!r} writes to sink {sink!r} as {write_name!r}; {producer!r} is another one. If its "
+            "checkpoint was deleted, what it wrote before may come twice: say takeover to accept that. If both are "
+            "to write, give one of them a write name of its own",
+            sink=sink,
+            write_name=write_name,
+            holder=holder,
+            producer=producer,
+        )
 
 
 class Draining(BrokerError):

@@ -37,9 +37,45 @@ def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
     return records, size
 
 
-def excess(settings: SinkSettings, logs: Sequence[PartitionLog], records: int, size: int) -> tuple[int, int]:
-    """Records and bytes that would be above the limits with ``records`` and ``size`` more; not above 0: they fit."""
-    used_records, used_bytes = usage(logs)
+def _beside(settings: SinkSettings, staged: tuple[int, int]) -> tuple[int, int]:
+    """What of the staged records and bytes takes room from those that are live: where nothing may be dropped, all."""
+    return staged if settings.overflow == Overflow.REJECT else (0, 0)
+
+
+def admit_staged(
+    sink: str,
+    settings: SinkSettings,
+    logs: Sequence[PartitionLog],
+    staged: tuple[int, int],
+    records: int,
+    size: int,
+) -> None:
+    """Raise ``SinkFull`` unless so much more may be staged: what is staged never surprises the sink at its commit.
+
+    Live and staged records stay within the limits together; where live ones may be dropped for them, each by itself.
+    """
+    live = usage(logs) if settings.overflow == Overflow.REJECT else (0, 0)
+    limit, records_max = settings.records_max
+    for name, bound, used, held, more in (
+        (limit, records_max, live[0] + staged[0], staged[0], records),
+        ("max_total_bytes", settings.max_total_bytes, live[1] + staged[1], staged[1], size),
+    ):
+        if bound and used + more > bound:
+            raise SinkFull(sink, name, bound, used, held)
+
+
+def excess(
+    settings: SinkSettings,
+    logs: Sequence[PartitionLog],
+    records: int,
+    size: int,
+    staged: tuple[int, int] = (0, 0),
+) -> tuple[int, int]:
+    """Records and bytes that would be above the limits with ``records`` and ``size`` more; not above 0: they fit.
+
+    ``staged`` records and bytes are there beside those of the logs.
+    """
+    used_records, used_bytes = map(sum, zip(usage(logs), _beside(settings, staged), strict=True))
     _, records_max = settings.records_max
     over_records = used_records + records - records_max if records_max else 0
     return over_records, used_bytes + size - settings.max_total_bytes
@@ -52,6 +88,7 @@ def admit(
     in_flight: Sequence[frozenset[int]],
     records: int,
     size: int,
+    staged: tuple[int, int] = (0, 0),
 ) -> list[Drop] | Wait:
     """Return the pages to drop for an append of ``records`` and ``size`` bytes; empty when it fits, or nothing can go.
 
@@ -61,7 +98,7 @@ def admit(
         SinkFull: the policy is REJECT and it does not fit.
         RecordTooLarge: the policy is REJECT and it never will.
     """
-    over_records, over_bytes = excess(settings, logs, records, size)
+    over_records, over_bytes = excess(settings, logs, records, size, staged)
     if over_records <= 0 and over_bytes <= 0:
         return []
     if settings.overflow == Overflow.REJECT:
@@ -72,8 +109,8 @@ def admit(
         if records_max and records > records_max:
             raise RecordTooLarge(records, records_max, "an append (counted in records)")
         if over_bytes > 0:
-            raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, used_bytes)
-        raise SinkFull(sink, limit, records_max, used_records)
+            raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, used_bytes + staged[1], staged[1])
+        raise SinkFull(sink, limit, records_max, used_records + staged[0], staged[0])
     return oldest(logs, in_flight, over_records, over_bytes)
 
 

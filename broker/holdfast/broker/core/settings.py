@@ -63,6 +63,7 @@ class SinkSettings:
     retry_backoff_factor: float = 2.0
     ack_deadline_us: int = 30 * SECOND_US
     writer_ttl_us: int = 24 * _HOUR_US
+    staging_ttl_us: int = 24 * _HOUR_US
     realtime: bool = True
     max_age_us: int = 0
     clean_cache_at_stop: bool = False
@@ -183,6 +184,7 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
     "relaxed_failures_max": (1, 1_000_000, "1 to 1,000,000"),
     "memory_cache_threshold": (1, 10_000_000, "1 to 10,000,000 records"),
     "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
+    "staging_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
     "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
     "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),
     "max_attempts": (0, 1_000_000, "0 (for ever) to 1,000,000"),

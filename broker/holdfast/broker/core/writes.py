@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.position import Position
@@ -199,6 +200,68 @@ class DropGap:
     subscription: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PutStage:
+    """What an attempt stages for; written with its first page."""
+
+    sink: int
+    stage: StageRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PutStaged:
+    """A page of a stage: it is stored, and nothing shows it."""
+
+    sink: int
+    stage: int
+    """Number of the stage."""
+
+    partition: int
+    sequence: int
+    """Among the pages of the stage in this partition, from 0."""
+
+    page: StagedPage
+
+
+@dataclass(frozen=True, slots=True)
+class DropStage:
+    """A stage with the names of its pages. What becomes of the pages is written with it."""
+
+    sink: int
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutProducer:
+    sink: int
+    producer: ProducerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class DropProducer:
+    """A producer with all that is known of its epochs."""
+
+    sink: int
+    producer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutEpoch:
+    """An epoch; written with the entries of its pages."""
+
+    sink: int
+    epoch: EpochRecord
+
+
+@dataclass(frozen=True, slots=True)
+class DropEpoch:
+    """None of the epoch's pages is left."""
+
+    sink: int
+    producer: str
+    epoch: int
+
+
 NUMBER_BITS: Final = 40
 """A page number is the start count, and in so many lower bits a count within it."""
 WHOLE_SINK: Final = 0xFFFF_FFFF
@@ -295,6 +358,13 @@ Write = (
     | PutQuarantine
     | DropQuarantine
     | PutAge
+    | PutStage
+    | PutStaged
+    | DropStage
+    | PutProducer
+    | DropProducer
+    | PutEpoch
+    | DropEpoch
 )
 
 
@@ -306,3 +376,5 @@ class PageWrite:
     partition: int
     entry: Entry
     body: Body
+    stage: int = 0
+    """Number of the stage that it is written for; its entry's offset means nothing then."""

@@ -26,8 +26,8 @@ from holdfast.broker.rpc.publish_stream import PublishStream
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.publishing import Stored
 from holdfast.broker.runtime.replay import Replay
+from holdfast.broker.runtime.stored import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import buffer_service_pb2_grpc as pb_grpc
 from holdfast.v1 import record_pb2

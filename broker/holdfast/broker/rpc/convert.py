@@ -12,7 +12,7 @@ from holdfast.broker.core.errors import InvalidRange
 from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, Bytes, Durability, Entry, Gap, Incoming
 from holdfast.broker.core.ranges import Range
-from holdfast.broker.runtime.publishing import Stored
+from holdfast.broker.runtime.stored import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2, sink_pb2
 
@@ -59,6 +59,7 @@ def receipt(sink: str, partition: int, stored: Stored) -> record_pb2.Receipt:
     message = record_pb2.Receipt(
         sink=sink, partition=partition, durability=durability(stored.durability), duplicate=stored.duplicate
     )
+    message.staged = stored.staged
     if stored.first is not None:
         message.first_offset = stored.first
         message.last_offset = stored.first + stored.count - 1

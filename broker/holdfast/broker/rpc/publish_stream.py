@@ -9,16 +9,19 @@ from typing import Any, Final
 import grpc.aio
 from isal.isal_zlib import crc32
 
+from holdfast.broker.core.epochs import checked_token
 from holdfast.broker.core.errors import BrokerError, Draining, InvalidOpen, StoreFenced, WriterFenced
 from holdfast.broker.core.pages import PAGE_BYTES_MAX
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writer import WINDOW
-from holdfast.broker.rpc import convert
+from holdfast.broker.rpc import convert, epochs
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.page_requests import PageRequest
 from holdfast.broker.rpc.status import status_of
 from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.publishing import Session, Stored
+from holdfast.broker.runtime.publishing import Session
+from holdfast.broker.runtime.stage import StageSession
+from holdfast.broker.runtime.stored import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
 
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
@@ -51,7 +54,7 @@ class PublishStream:
         finally:
             session.end()
 
-    async def _until_over(self, session: Session) -> None:
+    async def _until_over(self, session: Session | StageSession) -> None:
         tasks = [
             asyncio.ensure_future(self._read(session)),
             asyncio.ensure_future(self._answer()),
@@ -75,14 +78,21 @@ class PublishStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _open(self, opening: pb.PublishOpen) -> tuple[Session, pb.PublishOpened]:
-        if not is_id(opening.writer_id):
+    async def _open(self, opening: pb.PublishOpen) -> tuple[Session | StageSession, pb.PublishOpened]:
+        staged = opening.HasField("stage")
+        if not staged and not is_id(opening.writer_id):
             raise InvalidOpen("writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id")
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink)
         self._sink = opening.sink
         epoch = opening.writer_epoch if opening.HasField("writer_epoch") else None
-        session = await self._broker.writers[opening.sink].open(opening.writer_id, epoch)
+        session: Session | StageSession
+        if staged:
+            claim = epochs.claim(opening.sink, opening.stage).checked("open.stage")
+            token = checked_token(opening.stage.token, "open.stage.token")
+            session = buffer.staging.open(claim, token, epoch)
+        else:
+            session = await self._broker.writers[opening.sink].open(opening.writer_id, epoch)
         opened = pb.PublishOpened(
             writer_epoch=session.epoch,
             incarnation=buffer.record.incarnation,
@@ -94,7 +104,7 @@ class PublishStream:
         )
         return session, opened
 
-    async def _read(self, session: Session) -> None:
+    async def _read(self, session: Session | StageSession) -> None:
         try:
             while True:
                 request = await self._context.read()
@@ -111,7 +121,7 @@ class PublishStream:
             self._done = True
             self._changed.set()
 
-    async def _page(self, session: Session, request: PageRequest) -> None:
+    async def _page(self, session: Session | StageSession, request: PageRequest) -> None:
         page, incoming = request.page, convert.incoming(request.page, request.body)
         size = len(incoming.body)
         while self._in_flight and self._in_flight + size > IN_FLIGHT_BYTES_MAX:

@@ -22,6 +22,7 @@ _DURATIONS: Final = {
     "retry_backoff_max": "retry_backoff_max_us",
     "ack_deadline": "ack_deadline_us",
     "writer_ttl": "writer_ttl_us",
+    "staging_ttl": "staging_ttl_us",
     "max_age": "max_age_us",
     "retain_acked_time": "retain_acked_time_us",
 }
@@ -135,6 +136,9 @@ def stats(
         subscriptions=subscriptions,
         at=timestamp(at_us),
         identity_ok=all(state.balances for _, _, states in lanes for state in states),
+        staged_tokens=len(buffer.staging.stages),
+        staged_records=buffer.staging.records,
+        staged_bytes=buffer.staging.size,
     )
 
 

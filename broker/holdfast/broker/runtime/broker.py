@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.dead_letters import RecordCodec, dead_letter_settings, dead_letter_sink_name
+from holdfast.broker.core.epochs import StoredEpochs
 from holdfast.broker.core.errors import (
     Draining,
     SinkExists,
@@ -37,6 +38,7 @@ from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.emptying import empty_at_stop
+from holdfast.broker.runtime.epochs import Epochs
 from holdfast.broker.runtime.expiry import Expirer
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard, Reading
@@ -81,6 +83,8 @@ class StoredSink(Protocol):
     def reserves(self) -> Mapping[int, Reserve]: ...
     @property
     def held(self) -> Mapping[int, tuple[Held, ...]]: ...
+    @property
+    def epochs(self) -> StoredEpochs: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +196,7 @@ class Broker:
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
+        self.epochs = Epochs(self.services, self.sinks.values)
         restarting = Restarting(journal, self._accepted.found, at_us=clock.wall_us())
         for stored in found.sinks:
             self._add_stored(stored, restarting)
@@ -242,6 +247,7 @@ class Broker:
             totals=stored.totals,
             marks=stored.marks,
             reserves=standing.reserves,
+            epochs=stored.epochs,
         )
         self._add(buffer, dict(stored.writers))
 
@@ -274,6 +280,7 @@ class Broker:
                     await buffer.tier.relieve()
                     if self.services.instruments.wants_lag:
                         await self._measure(buffer)
+                await self.epochs.sweep()
                 self.committer.look_at_disk()
                 self.memory.look()
                 if self._ballast is not None:
@@ -412,6 +419,8 @@ class Broker:
         for writers in self.writers.values():
             writers.draining = True
         for buffer in self.sinks.values():
+            buffer.staging.draining = True
+        for buffer in self.sinks.values():
             await buffer.settled_in()
         self._ended.set()
 
@@ -419,6 +428,7 @@ class Broker:
         """Stop everything and give the store up."""
         await self.drain()
         await asyncio.gather(*self._deletions, return_exceptions=True)
+        await self.epochs.close()
         for buffer in self.sinks.values():
             await buffer.close()
         for task in (self._sweeper, self._expiring):

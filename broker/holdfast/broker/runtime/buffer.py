@@ -15,6 +15,7 @@ from typing import Final
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.dead_letters import RecordCodec, is_dead_letter_sink
+from holdfast.broker.core.epochs import StoredEpochs
 from holdfast.broker.core.errors import InvalidName, SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.limits import Wait, admit, excess
@@ -54,6 +55,7 @@ from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Slots
 from holdfast.broker.runtime.retaining import Retaining
 from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.staging import Staging
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.broker.runtime.tier import MemoryTier
@@ -95,6 +97,7 @@ class Buffer:
         totals: Mapping[tuple[str, int], Totals] | None = None,
         marks: Mapping[int, Marks] | None = None,
         reserves: Mapping[int, Reserve] | None = None,
+        epochs: StoredEpochs | None = None,
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -108,9 +111,10 @@ class Buffer:
         self.created.set_result(None)
         self.changed = Pulse()
         """Fires when pages come or go."""
-        self._admission = asyncio.Lock()
+        self.admission = asyncio.Lock()
         """Held by the append that waits for room to be made; others wait behind it, so that nobody overtakes."""
         self.tier = MemoryTier(self, services, reserves or {})
+        self.staging = Staging(self, services, *(epochs or ()))
         self._lineups = [self._lineup(log) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribing = Subscribing(self, services, subscriptions)
@@ -224,6 +228,7 @@ class Buffer:
         await self.close()
         self._services.quota.give(sum(log.size for log in self.logs))
         self.tier.clear()
+        self.staging.clear()
         self.changed.fire()
         await self._services.committer.write([DropSink(self.record.id)])
         self.tier.offsets.give_slots()
@@ -253,7 +258,7 @@ class Buffer:
         append is no longer wanted after it had to wait.
         """
         self._refuse_dead_letters()
-        async with self._admission:
+        async with self.admission:
             await self.tier.offsets.reserve(page.partition, page.record_count)
             await self._make_room(page.record_count, len(page.body))
             check()
@@ -261,7 +266,7 @@ class Buffer:
 
     async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
         """Admit a page of ours and queue it together with what belongs to it, after a last ``check``."""
-        async with self._admission:
+        async with self.admission:
             await self.tier.offsets.reserve(page.partition, page.record_count)
             await self._make_room(page.record_count, len(page.body))
             check()
@@ -270,7 +275,7 @@ class Buffer:
     async def append_all(self, pages: Sequence[Incoming]) -> list[Append]:
         """Admit checked pages together, all or none, and queue them in their order."""
         self._refuse_dead_letters()
-        async with self._admission:
+        async with self.admission:
             for partition in {page.partition for page in pages}:
                 await self.tier.offsets.reserve(
                     partition, sum(p.record_count for p in pages if p.partition == partition)
@@ -288,19 +293,29 @@ class Buffer:
             if self.deleted:
                 raise SinkNotFound(self.name)
             self.tier.admit(size)
-            if max(excess(self.settings, self.logs, records, size)) <= 0 or not await self._free(records, size):
+            if max(self.over(records, size)) <= 0 or not await self._free(records, size):
                 self._services.quota.admit(size)  # after the sink's own drops, which make room in it too
                 return
+
+    def over(self, records: int, size: int) -> tuple[int, int]:
+        """Records and bytes that would be above the limits with so many more; see ``limits.excess``."""
+        return excess(self.settings, self.logs, records, size, self.staging.usage)
+
+    async def make_room_for_staged(self, records: int, size: int) -> None:
+        """Drop what has to go for staged records that are to become live ones; what is staged counts already."""
+        if self.settings.overflow == Overflow.DROP_OLDEST:
+            while max(self.over(records, size)) > 0 and await self._free(records, size):
+                pass
 
     async def _free(self, records: int, size: int) -> bool:
         """A step towards room for an append that does not fit; False when it may come in as things are now."""
         for log in self.logs:
-            await self.trim(log)  # what is settled is no loss: it goes before anything is dropped or refused
+            await self.trim(log, mending=False)  # what is settled is no loss: it goes first
         if self.retaining.active and await self.retaining.make_room(records, size):
             return True
         may_drop = self.settings.overflow == Overflow.DROP_OLDEST
         in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if may_drop else []
-        decision = admit(self.name, self.settings, self.logs, in_flight, records, size)
+        decision = admit(self.name, self.settings, self.logs, in_flight, records, size, self.staging.usage)
         if isinstance(decision, Wait):
             if decision.load is None:
                 await self._services.committer.committed.next().wait()
@@ -340,16 +355,17 @@ class Buffer:
             fsync=self.settings.fsync or companion is not None,
         )
         if to_memory:
-            self._committed(page.partition, [self.tier.hold(log, append)])
+            self.committed(page.partition, [self.tier.hold(log, append)])
             return append
         self.tier.sent_to_disk(log)
         self._services.committer.append(self._lineups[page.partition], append)
         return append
 
     def _lineup(self, log: PartitionLog) -> Lineup:
-        return Lineup(self.record.id, log, self._committed, beside=lambda: self.tier.beside(log))
+        return Lineup(self.record.id, log, self.committed, beside=lambda: self.tier.beside(log))
 
-    def _committed(self, partition: int, entries: list[Entry]) -> None:
+    def committed(self, partition: int, entries: list[Entry]) -> None:
+        """Pages have become records of a partition: whoever waits for them is woken."""
         self._services.instruments.ingested(self.name, partition, entries, self.age_now_us())
         for subscription in self.subscriptions.values():
             subscription.wake(partition, new_page=True)
@@ -361,6 +377,7 @@ class Buffer:
             subscription.pullers.sweep()
         self._drop_log.sweep()
         self.retaining.sweep()
+        self.staging.sweep()
 
     # -- removals
 
@@ -415,7 +432,7 @@ class Buffer:
     async def mend(self, log: PartitionLog) -> None:
         """Neither a page nor a gap stands for an offset: find out what is there, and let the rest be a gap."""
         seen = log.mended
-        async with self._admission:
+        async with self.admission:
             if seen == log.mended and not self.deleted:
                 await mend(self, log, self._services)
 
@@ -501,11 +518,17 @@ class Buffer:
         except StoreFenced as damage:
             _log.error("retained pages were not counted sink=%s cause=%s", self.name, damage)
 
-    async def trim(self, log: PartitionLog) -> None:
-        """Remove the first pages, as far as all subscriptions have settled them."""
+    async def trim(self, log: PartitionLog, *, mending: bool = True) -> None:
+        """Remove the first pages, as far as all subscriptions have settled them.
+
+        ``mending`` waits for the admission: who holds it says no, and a hole in the index is looked at later.
+        """
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
             if log.hole_at(log.head.earliest, log.first_entries()):
+                if not mending:
+                    self.trim_now(log.number)
+                    return
                 await self.mend(log)
                 if log.hole_at(log.head.earliest, log.first_entries()):
                     return

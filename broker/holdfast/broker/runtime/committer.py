@@ -20,7 +20,7 @@ from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
 from holdfast.broker.runtime.clock import Clock
-from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Lineup, cut
+from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Queue, cut
 from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.tail import Tail
@@ -72,7 +72,8 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
-        self._lineups: dict[tuple[int, int], Lineup] = {}
+        self._lineups: dict[int, Queue] = {}
+        """Those where something waits, by identity."""
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
         self._pages: list[PageWrite] = []
         """Pages that are written with ``_writes``."""
@@ -135,12 +136,12 @@ class Committer:
         """See how much room the device has left: after every batch, and once a second."""
         self._free_bytes = self._journal.free_bytes()
 
-    def append(self, lineup: Lineup, append: Append) -> None:
+    def append(self, lineup: Queue, append: Append) -> None:
         """Queue a page; ``append.done`` is set when it is durable."""
         if self.fenced is not None:
             append.done.set_exception(self.fenced)
             return
-        self._lineups[lineup.sink, lineup.log.number] = lineup
+        self._lineups[id(lineup)] = lineup
         lineup.waiting.append(append)
         size = len(append.page.body)
         lineup.size += size
@@ -241,13 +242,16 @@ class Committer:
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
+        logs: list[PartitionLog] = []
         for share in group.shares:
             self.waiting_bytes -= share.size
-            share.lineup.log.confirm(share.tail, share.entries, share.size)
+            log = share.lineup.confirm(share)
+            if log is not None:
+                logs.append(log)
             for append in share.appends:
                 if append.companion is not None:
                     append.companion.committed()
-        self._note_synced([share.lineup.log for share in group.shares], began, sync=sync)
+        self._note_synced(logs, began, sync=sync)
         for _, done in controls:
             if not done.done():
                 done.set_result(None)
@@ -255,7 +259,7 @@ class Committer:
             for append in share.appends:
                 if not append.done.done():
                     append.done.set_result(None)
-            share.lineup.on_commit(share.lineup.log.number, share.entries)
+            share.lineup.told(share)
         self.committed.fire()
 
     def _note_synced(self, logs: list[PartitionLog], began: float, *, sync: bool) -> None:

@@ -61,6 +61,23 @@ class Append:
     """It is confirmed only when it survives a power loss."""
 
 
+class Queue(Protocol):
+    """What waits for one partition, and what becomes of it: appends to its log, or pages that are only staged."""
+
+    waiting: deque[Append]
+    size: int
+    """Bytes of the bodies that wait."""
+
+    def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
+        """Give the pages of a share their numbers, and put them and what is written with them into the group."""
+
+    def confirm(self, share: Share) -> PartitionLog | None:
+        """The group is durable, and nobody was told yet; returns the log that has grown."""
+
+    def told(self, share: Share) -> None:
+        """Those who waited for their appends were told."""
+
+
 @dataclass(slots=True)
 class Lineup:
     """The appends of one partition that wait, in the order of their offsets."""
@@ -76,12 +93,37 @@ class Lineup:
     waiting: deque[Append] = field(default_factory=deque)
     size: int = 0
 
+    def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
+        """Join small appends into pages behind the tail; see ``Queue``."""
+        tail = self.log.tail
+        for run in _runs(share.appends):
+            entry, body, tail = page_of(run, tail, number=next_number(), bulk=share.bulk)
+            share.entries.append(entry)
+            group.pages.append(PageWrite(self.sink, self.log.number, entry, body))
+            group.writes.append(PutEntry(self.sink, self.log.number, entry))
+        share.tail = self.log.decided = tail
+        group.writes.append(PutTail(self.sink, self.log.number, tail))
+        group.writes.extend(self.beside())
+        group.writes.extend(append.slot for append in share.appends if append.slot is not None)
+        for append in share.appends:
+            if append.companion is not None:
+                group.writes.extend(append.companion.cut(append.first))
+
+    def confirm(self, share: Share) -> PartitionLog:
+        """The pages stand in the log; see ``Queue``."""
+        self.log.confirm(share.tail, share.entries, share.size)
+        return self.log
+
+    def told(self, share: Share) -> None:
+        """Readers may have the pages; see ``Queue``."""
+        self.on_commit(self.log.number, share.entries)
+
 
 @dataclass(slots=True)
 class Share:
     """What one partition gives to a group."""
 
-    lineup: Lineup
+    lineup: Queue
     appends: list[Append] = field(default_factory=list)
     size: int = 0
     bulk: bool = False
@@ -104,7 +146,7 @@ class Group:
         return any(append.fsync for share in self.shares for append in share.appends)
 
 
-def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
+def cut(lineups: Iterable[Queue], next_number: Callable[[], int]) -> Group:
     """Take a group off the lineups and number its pages."""
     waiting = [lineup for lineup in lineups if lineup.waiting]
     large = [lineup.size for lineup in waiting if lineup.size >= SHARE_BYTES]
@@ -128,25 +170,8 @@ def cut(lineups: Iterable[Lineup], next_number: Callable[[], int]) -> Group:
     taken = [share for share in shares.values() if share.appends]
     group = Group(taken, [], [], total)
     for share in taken:
-        _fill(group, share, next_number)
+        share.lineup.fill(group, share, next_number)
     return group
-
-
-def _fill(group: Group, share: Share, next_number: Callable[[], int]) -> None:
-    lineup = share.lineup
-    tail = lineup.log.tail
-    for run in _runs(share.appends):
-        entry, body, tail = page_of(run, tail, number=next_number(), bulk=share.bulk)
-        share.entries.append(entry)
-        group.pages.append(PageWrite(lineup.sink, lineup.log.number, entry, body))
-        group.writes.append(PutEntry(lineup.sink, lineup.log.number, entry))
-    share.tail = lineup.log.decided = tail
-    group.writes.append(PutTail(lineup.sink, lineup.log.number, tail))
-    group.writes.extend(lineup.beside())
-    group.writes.extend(append.slot for append in share.appends if append.slot is not None)
-    for append in share.appends:
-        if append.companion is not None:
-            group.writes.extend(append.companion.cut(append.first))
 
 
 def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[Entry, Body, Tail]:

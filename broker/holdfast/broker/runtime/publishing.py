@@ -11,27 +11,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.broker.core.errors import Draining, InvalidPartition, WriterFenced
-from holdfast.broker.core.pages import Durability, Incoming
+from holdfast.broker.core.pages import Incoming
 from holdfast.broker.core.writer import Forgotten, Slot, WriterWindow
 from holdfast.broker.core.writes import DropWriter, PutSlot, PutWriter
 from holdfast.broker.runtime.buffer import Buffer, Services
+from holdfast.broker.runtime.stored import Stored, done_with, pass_on
 
 EPOCH_BITS: Final = 40
 """The start count stands above them: an epoch is never issued twice, also when its writer was forgotten."""
 WRITERS_MAX: Final = 10_000
 """Writers remembered per sink; beyond it the longest idle one is forgotten."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What became of a page."""
-
-    first: int | None
-    """First offset, or None for a duplicate whose offsets are forgotten."""
-
-    count: int
-    duplicate: bool
-    durability: Durability = Durability.DISK
 
 
 @dataclass(slots=True)
@@ -83,7 +72,7 @@ class Session:
         verdict = window.judge(page.partition, sequence, page.crc32)
         loop = asyncio.get_running_loop()
         if isinstance(verdict, Forgotten):
-            return _done(loop, Stored(None, page.record_count, duplicate=True))
+            return done_with(loop, Stored(None, page.record_count, duplicate=True))
         if isinstance(verdict, Slot):
             return self._joined(page.partition, verdict)
         if self._writers.draining:
@@ -105,7 +94,7 @@ class Session:
                 writer.waiting.pop((page.partition, sequence), None)
                 window.confirm(sequence)
             level = buffer.tier.level(page.partition, append.first, append.first + page.record_count)
-            _pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False, durability=level))
+            pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False, durability=level))
 
         append.done.add_done_callback(confirm)
         return result
@@ -120,9 +109,9 @@ class Session:
             return Stored(slot.first, slot.count, duplicate=True, durability=level)
 
         if original is None:
-            return _done(loop, stored())
+            return done_with(loop, stored())
         result: asyncio.Future[Stored] = loop.create_future()
-        original.add_done_callback(lambda done: _pass_on(result, done.exception(), stored()))
+        original.add_done_callback(lambda done: pass_on(result, done.exception(), stored()))
         return result
 
     def _check(self) -> None:
@@ -240,19 +229,3 @@ class Writers:
                 await asyncio.wait(list(writer.waiting.values()))  # must not cancel them, whatever happens here
             if self._writers.get(writer_id) is writer:
                 await self._drop(writer_id)
-
-
-def _done(loop: asyncio.AbstractEventLoop, stored: Stored) -> asyncio.Future[Stored]:
-    future: asyncio.Future[Stored] = loop.create_future()
-    future.set_result(stored)
-    return future
-
-
-def _pass_on(result: asyncio.Future[Stored], failure: BaseException | None, stored: Stored) -> None:
-    if result.done():
-        return
-    if failure is not None:
-        result.set_exception(failure)
-        result.exception()  # the stream may be gone: nobody has to ask
-    else:
-        result.set_result(stored)

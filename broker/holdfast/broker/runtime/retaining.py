@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.errors import BrokerError, DiskFull
-from holdfast.broker.core.limits import excess
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.retention import Marks, keeps, noted, oldest_first, passed_until, settled_front
@@ -132,7 +131,7 @@ class Retaining:
         settings = self._buffer.settings
         if size > settings.max_total_bytes or 0 < settings.records_max[1] < records:
             return False  # it would not fit an empty sink
-        records, size = excess(settings, self._buffer.logs, records, size)
+        records, size = self._buffer.over(records, size)
         freed = False
         while records > 0 or size > 0:
             chosen = oldest_first(await self._fronts(), records, size)

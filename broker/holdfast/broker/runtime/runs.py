@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.broker.core.epochs import StagedPage
 from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.writes import Due
 
 
-def due_runs(sink: int, partition: int, entries: Sequence[Entry]) -> list[Due]:
+def due_runs(sink: int, partition: int, entries: Sequence[Entry] | Sequence[StagedPage]) -> list[Due]:
     """Ledger entries for pages: a run only where every number in it is theirs."""
     runs: list[Due] = []
-    for entry in sorted(entries, key=lambda e: (e.bulk, e.number)):
+    found: list[Entry | StagedPage] = [*entries]
+    for entry in sorted(found, key=lambda e: (e.bulk, e.number)):
         last = runs[-1] if runs else None
         if last is not None and last.bulk == entry.bulk and last.last + 1 == entry.number:
             runs[-1] = Due(sink, partition, last.bulk, last.first, entry.number, last.size + entry.size)

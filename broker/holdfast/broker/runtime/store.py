@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from holdfast.broker.core.epochs import EpochRecord
 from holdfast.broker.core.mending import Survey
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.writer import Slot
@@ -46,6 +47,10 @@ class Journal(Protocol):
 
     def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
         """The window of a writer's epoch, per partition. A read thread."""
+        ...
+
+    def epochs(self, sink: int, producer: str, first: int, limit: int) -> list[EpochRecord]:
+        """Up to ``limit`` epochs of a producer from number ``first`` on. A read thread."""
         ...
 
     def survey(

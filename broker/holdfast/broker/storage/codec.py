@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.position import At, Position
@@ -46,6 +47,8 @@ _COUNT: Final = struct.Struct(">H")
 _MARK: Final = struct.Struct(">Qq")
 _RESERVE: Final = struct.Struct(">Qq")
 _HELD: Final = struct.Struct(">QQQI")
+_STAGED: Final = struct.Struct(">QBBIII")
+_EPOCH_PART: Final = struct.Struct(">IQQIQQ")
 
 
 class Undecodable(ValueError):
@@ -346,3 +349,55 @@ def decode_quarantined(value: bytes) -> Entry:
     content = _open(value)
     [base] = _unpack(_U64, content)
     return decode_entry(base, content[_U64.size :])
+
+
+def encode_stage(stage: StageRecord) -> bytes:
+    return _seal(json.dumps(asdict(stage), sort_keys=True).encode())
+
+
+def decode_stage(value: bytes) -> StageRecord:
+    try:
+        return StageRecord(**json.loads(_open(value)))
+    except (ValueError, TypeError) as error:
+        raise Undecodable(f"not a stage: {error}") from error
+
+
+def encode_staged(page: StagedPage) -> bytes:
+    fixed = _STAGED.pack(page.number, page.bulk, page.encoding, page.count, page.size, page.crc32)
+    return _seal(fixed + page.traceparent.encode())
+
+
+def decode_staged(value: bytes) -> StagedPage:
+    content = _open(value)
+    number, bulk, encoding, count, size, crc32 = _unpack(_STAGED, content)
+    return StagedPage(number, bool(bulk), encoding, count, size, crc32, content[_STAGED.size :].decode())
+
+
+def encode_producer(producer: ProducerRecord) -> bytes:
+    return _seal(json.dumps(asdict(producer), sort_keys=True).encode())
+
+
+def decode_producer(value: bytes) -> ProducerRecord:
+    try:
+        return ProducerRecord(**json.loads(_open(value)))
+    except (ValueError, TypeError) as error:
+        raise Undecodable(f"not a producer: {error}") from error
+
+
+def encode_epoch(epoch: EpochRecord) -> bytes:
+    """One line of JSON for people, then the parts, of which there may be many."""
+    facts = {name: value for name, value in asdict(epoch).items() if name != "parts"}
+    parts = (
+        _EPOCH_PART.pack(part.partition, part.base, part.records, part.pages, part.size, part.stage)
+        for part in epoch.parts
+    )
+    return _seal(json.dumps(facts, sort_keys=True).encode() + b"\n" + b"".join(parts))
+
+
+def decode_epoch(value: bytes) -> EpochRecord:
+    facts, _, packed = _open(value).partition(b"\n")
+    try:
+        parts = tuple(EpochPart(*found) for found in _EPOCH_PART.iter_unpack(packed))
+        return EpochRecord(**json.loads(facts), parts=parts)
+    except (ValueError, TypeError, struct.error) as error:
+        raise Undecodable(f"not an epoch: {error}") from error

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from holdfast.broker.core.epochs import EpochRecord
 from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Body, Entry
@@ -19,10 +20,13 @@ from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
     WHOLE_SINK,
     DropEntry,
+    DropEpoch,
     DropGap,
+    DropProducer,
     DropQuarantine,
     DropReserve,
     DropSink,
+    DropStage,
     DropSubscription,
     DropWriter,
     Due,
@@ -31,14 +35,18 @@ from holdfast.broker.core.writes import (
     PutCursor,
     PutDue,
     PutEntry,
+    PutEpoch,
     PutGap,
     PutHead,
     PutHeld,
     PutMarks,
+    PutProducer,
     PutQuarantine,
     PutReserve,
     PutSink,
     PutSlot,
+    PutStage,
+    PutStaged,
     PutSubscription,
     PutTail,
     PutTotals,
@@ -82,7 +90,7 @@ class Journal:
         highest = 0
         for page in pages:
             entry = page.entry
-            header = self._header(page.sink, page.partition, entry, page.body.crc32).encode()
+            header = self._header(page.sink, page.partition, entry, page.body.crc32, page.stage).encode()
             highest = max(highest, entry.number)
             if entry.bulk:
                 bulk.append((keys.bulk(entry.number, page.sink, page.partition), (header, page.body.data)))
@@ -169,8 +177,9 @@ class Journal:
             _log.error("page was damaged sink=%d partition=%d number=%d cause=%s", *place, damage)
             return None
 
-    def _header(self, sink: int, partition: int, entry: Entry, crc32: int) -> Header:
-        return Header(self.store_id, sink, partition, entry.number, entry.base, entry.count, entry.encoding, crc32)
+    def _header(self, sink: int, partition: int, entry: Entry, crc32: int, stage: int = 0) -> Header:
+        place = (self.store_id, sink, partition, entry.number, entry.base)
+        return Header(*place, entry.count, entry.encoding, crc32, stage)
 
     def bulk_of_sink(self, sink: int) -> list[Due]:
         """All bulk pages of a sink, named or not, as runs of their numbers."""
@@ -229,6 +238,19 @@ class Journal:
                 continue
             if stored_epoch == epoch:
                 found.setdefault(keys.slot_partition(key), []).append(slot)
+        return found
+
+    def epochs(self, sink: int, producer: str, first: int, limit: int) -> list[EpochRecord]:
+        """Up to ``limit`` epochs of a producer from number ``first`` on, as far as one of their pages may live.
+
+        A damaged one is left out, which is logged.
+        """
+        found: list[EpochRecord] = []
+        for _, value in self.scan(Family.META, *keys.epochs(sink, producer, first), limit):
+            try:
+                found.append(codec.decode_epoch(value))
+            except codec.Undecodable as damage:
+                _log.error("epoch was damaged sink=%d producer=%s cause=%s", sink, producer, damage)
         return found
 
     def scan_all(self, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -331,6 +353,23 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.quarantine(sink, partition, entry.number), codec.encode_quarantined(entry))
         case DropQuarantine(sink, partition, number):
             return [Delete(meta, keys.quarantine(sink, partition, number))]
+        case PutStage(sink, stage):
+            return put(keys.stage(sink, stage.number), codec.encode_stage(stage))
+        case PutStaged(sink, stage_number, partition, sequence, page):
+            return put(keys.staged(sink, stage_number, partition, sequence), codec.encode_staged(page))
+        case DropStage(sink, stage_number):
+            return [
+                DeleteRange(meta, *keys.staged_pages(sink, stage_number)),
+                Delete(meta, keys.stage(sink, stage_number)),
+            ]
+        case PutProducer(sink, producer):
+            return put(keys.producer(sink, producer.producer), codec.encode_producer(producer))
+        case DropProducer(sink, name):
+            return [DeleteRange(meta, *keys.epochs(sink, name)), Delete(meta, keys.producer(sink, name))]
+        case PutEpoch(sink, epoch):
+            return put(keys.epoch(sink, epoch.producer, epoch.epoch), codec.encode_epoch(epoch))
+        case DropEpoch(sink, name, number):
+            return [Delete(meta, keys.epoch(sink, name, number))]
         case PutSink(record, fresh):
             counted = put(keys.NEXT_SINK, codec.encode_number(record.id + 1)) if fresh else []
             value = codec.encode_sink(record)

@@ -25,6 +25,10 @@
 | marks | meta 20 | sink u32, partition u32 | while acked pages are retained |
 | reserve | meta 1f | sink u32, partition u32 | while the sink may forget what it has accepted |
 | held | meta 21 | sink u32, partition u32 | while the stored tail counts pages that only memory holds |
+| stage | meta 22 | sink u32, stage number u64 | until its epoch is committed, or it is thrown away |
+| staged page | meta 23 | sink u32, stage number u64, partition u32, sequence u64 | as its stage |
+| producer | meta 24 | sink u32, producer | until nothing of it is left and it has idled out |
+| epoch | meta 25 | sink u32, length of producer u8, producer, epoch u64 | while one of its pages lives |
 """
 
 from __future__ import annotations
@@ -40,6 +44,9 @@ _PLACE: Final = struct.Struct(">IIQ")
 _BULK: Final = struct.Struct(">QII")
 _DUE: Final = struct.Struct(">IIBQ")
 _SLOT: Final = struct.Struct(">IH")
+_STAGE: Final = struct.Struct(">IQ")
+_STAGED: Final = struct.Struct(">IQIQ")
+_U64: Final = struct.Struct(">Q")
 
 STORE: Final = b"\x01"
 START: Final = b"\x02"
@@ -60,7 +67,15 @@ TOTALS: Final = b"\x1b"
 RESERVE: Final = b"\x1f"
 MARKS: Final = b"\x20"
 HELD: Final = b"\x21"
-OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD)
+STAGE: Final = b"\x22"
+STAGED: Final = b"\x23"
+PRODUCER: Final = b"\x24"
+EPOCH: Final = b"\x25"
+OF_EPOCHS: Final = (STAGE, STAGED, PRODUCER, EPOCH)
+OF_SINKS: Final = (
+    *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
+    *OF_EPOCHS,
+)
 """Kinds that go with their sink at once."""
 
 Span = tuple[bytes, bytes]
@@ -202,3 +217,42 @@ def due_of(key: bytes) -> tuple[int, int, bool, int]:
 
 def quarantine(sink_id: int, number: int, page: int) -> bytes:
     return QUARANTINE + _PLACE.pack(sink_id, number, page)
+
+
+def stage(sink_id: int, number: int) -> bytes:
+    return STAGE + _STAGE.pack(sink_id, number)
+
+
+def stage_of(key: bytes) -> int:
+    """Number of a stage, from its key or that of one of its pages."""
+    return int(_STAGE.unpack_from(key, 1)[1])
+
+
+def staged(sink_id: int, number: int, at: int, sequence: int) -> bytes:
+    return STAGED + _STAGED.pack(sink_id, number, at, sequence)
+
+
+def staged_of(key: bytes) -> tuple[int, int, int]:
+    """Number of the stage, partition and sequence."""
+    _, number, at, sequence = _STAGED.unpack_from(key, 1)
+    return number, at, sequence
+
+
+def staged_pages(sink_id: int, number: int) -> Span:
+    """All pages of a stage."""
+    return STAGED + _STAGE.pack(sink_id, number), STAGED + _STAGE.pack(sink_id, number + 1)
+
+
+def producer(sink_id: int, name: str) -> bytes:
+    return PRODUCER + _U32.pack(sink_id) + name.encode()
+
+
+def epochs(sink_id: int, name: str, first: int = 0) -> Span:
+    """Epochs of a producer from ``first`` on."""
+    encoded = name.encode()
+    prefix = EPOCH + _U32.pack(sink_id) + bytes([len(encoded)]) + encoded
+    return prefix + _U64.pack(first), prefix + b"\xff" * (_U64.size + 1)
+
+
+def epoch(sink_id: int, name: str, number: int) -> bytes:
+    return epochs(sink_id, name, number)[0]

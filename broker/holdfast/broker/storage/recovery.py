@@ -151,6 +151,8 @@ def _sinks(state: State, mending: Mending) -> list[StoredSink]:
 
 def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
     """Note a value; False where it does not check out."""
+    if kind in keys.OF_EPOCHS:
+        return _take_epochs(sink, kind, key, value)
     _, partition = keys.partition_of(key) if kind not in {keys.WRITER, keys.SUBSCRIPTION} else (0, 0)
     try:
         if kind == keys.TAIL:
@@ -178,6 +180,22 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
         elif kind == keys.GAP:
             first, subscription = keys.gap_of(key)
             sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))
+    except codec.Undecodable:
+        return False
+    return True
+
+
+def _take_epochs(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
+    try:
+        if kind == keys.STAGE:
+            stage = codec.decode_stage(value)
+            sink.stages[stage.number] = stage
+        elif kind == keys.STAGED:
+            number, partition, sequence = keys.staged_of(key)
+            sink.staged.setdefault(number, {})[partition, sequence] = codec.decode_staged(value)
+        elif kind == keys.PRODUCER:
+            producer = codec.decode_producer(value)
+            sink.producers[producer.producer] = producer
     except codec.Undecodable:
         return False
     return True

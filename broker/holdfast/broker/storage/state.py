@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.epochs import ProducerRecord, StagedPage, StageRecord, StoredEpochs
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Gap
@@ -25,14 +26,14 @@ from holdfast.broker.storage.errors import StoreCorrupt
 
 _T = TypeVar("_T")
 _SLICE: Final = 1_000
-OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in {keys.SINK, keys.SLOT})
+OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in {keys.SINK, keys.SLOT, keys.EPOCH})
 """What belongs to a sink."""
 KINDS: Final = (
     *(keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE),
     *(keys.SINK, keys.DUE, keys.QUARANTINE),
     *OF_SINKS,
 )
-"""Those that a start reads. Slots are read when their writer comes."""
+"""Those that a start reads. Slots are read when their writer comes, epochs when somebody asks for them."""
 
 
 @dataclass(slots=True)
@@ -50,6 +51,15 @@ class StoredSink:
     marks: dict[int, Marks] = field(default_factory=dict)
     reserves: dict[int, Reserve] = field(default_factory=dict)
     held: dict[int, tuple[Held, ...]] = field(default_factory=dict)
+    producers: dict[str, ProducerRecord] = field(default_factory=dict)
+    stages: dict[int, StageRecord] = field(default_factory=dict)
+    staged: dict[int, dict[tuple[int, int], StagedPage]] = field(default_factory=dict)
+    """Pages by the number of their stage, then by partition and sequence."""
+
+    @property
+    def epochs(self) -> StoredEpochs:
+        """Its producers, and what they have staged."""
+        return StoredEpochs(self.producers.values(), self.stages.values(), self.staged)
 
     @property
     def partitions(self) -> int:

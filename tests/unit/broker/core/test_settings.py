@@ -59,6 +59,7 @@ def test_the_defaults_are_good() -> None:
         ("retry_backoff_factor", float("inf")),
         ("ack_deadline_us", 99_999),
         ("writer_ttl_us", 1),
+        ("staging_ttl_us", 1),
         ("max_age_us", -1),
         ("max_age_us", 999_999),
         ("max_age_us", 3_651 * 86_400_000_000),

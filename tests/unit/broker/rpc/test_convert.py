@@ -9,7 +9,7 @@ from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc import convert
-from holdfast.broker.runtime.publishing import Stored
+from holdfast.broker.runtime.stored import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 

@@ -26,6 +26,7 @@ OTHER = SinkSettings(
     retry_backoff_factor=1.5,
     ack_deadline_us=7_000_001,
     writer_ttl_us=61_000_000,
+    staging_ttl_us=63_000_000,
     realtime=False,
     max_age_us=62_000_000,
     clean_cache_at_stop=True,

@@ -12,7 +12,7 @@ from holdfast.broker.core.errors import (
     StoreFenced,
 )
 from holdfast.broker.core.writer import WINDOW
-from holdfast.broker.runtime.publishing import Stored
+from holdfast.broker.runtime.stored import Stored
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.writing import publish, writers

@@ -10,7 +10,7 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.runtime import publishing
 from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.publishing import Stored
+from holdfast.broker.runtime.stored import Stored
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.writing import publish, writers

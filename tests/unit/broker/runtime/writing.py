@@ -9,7 +9,8 @@ from typing import Any
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.publishing import Session, Stored, Writers
+from holdfast.broker.runtime.publishing import Session, Writers
+from holdfast.broker.runtime.stored import Stored
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page

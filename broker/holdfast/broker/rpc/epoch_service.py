@@ -1,0 +1,59 @@
+"""Committing epochs: the service. It translates; it decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.broker.core.epochs import TOKENS_MAX, checked_token
+from holdfast.broker.core.errors import InvalidEpoch
+from holdfast.broker.rpc import epochs
+from holdfast.broker.runtime.broker import Broker
+from holdfast.v1 import epoch_service_pb2 as pb
+from holdfast.v1 import epoch_service_pb2_grpc as pb_grpc
+
+PAGE: Final = (100, 1_000)
+
+
+class EpochServicer(pb_grpc.EpochServiceServicer):
+    """Epochs over gRPC."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def TakeTicket(self, request: pb.TakeTicketRequest, context: Any) -> pb.TakeTicketResponse:
+        self._broker.check_serving()
+        return pb.TakeTicketResponse(ticket=self._broker.epochs.take_ticket())
+
+    async def CommitEpoch(self, request: pb.CommitEpochRequest, context: Any) -> pb.CommitEpochResponse:
+        self._broker.check_serving()
+        commits = [epochs.wanted(each) for each in request.commits]
+        epochs.check_apart(commits)
+        targets = [(self._broker.sink(each.claim.sink), each) for each in commits]
+        outcome = await self._broker.epochs.commit(targets)
+        found = [epochs.epoch(buffer.name, record) for (buffer, _), record in zip(targets, outcome.epochs, strict=True)]
+        return pb.CommitEpochResponse(epochs=found, already_committed=outcome.already)
+
+    async def AbortEpoch(self, request: pb.AbortEpochRequest, context: Any) -> pb.AbortEpochResponse:
+        self._broker.check_serving()
+        if len(request.tokens) > TOKENS_MAX:
+            raise InvalidEpoch(f"a call names up to {TOKENS_MAX} tokens", field="tokens")
+        tokens = [checked_token(token, "tokens") for token in request.tokens]
+        staging = self._broker.sink(request.sink).staging
+        return pb.AbortEpochResponse(aborted=await staging.abort(request.producer, request.epoch, tokens))
+
+    async def GetEpoch(self, request: pb.GetEpochRequest, context: Any) -> pb.GetEpochResponse:
+        buffer = self._broker.sink(request.sink)
+        number = request.epoch if request.HasField("epoch") else None
+        record = await self._broker.epochs.get(buffer, request.producer, number)
+        return pb.GetEpochResponse(epoch=epochs.epoch(request.sink, record))
+
+    async def ListEpochs(self, request: pb.ListEpochsRequest, context: Any) -> pb.ListEpochsResponse:
+        staging = self._broker.sink(request.sink).staging
+        size = min(request.page_size or PAGE[0], PAGE[1])
+        names = sorted(name for name in staging.producers.known if name > request.page_token)
+        chosen, more = names[:size], len(names) > size
+        found = [
+            epochs.producer(staging.producers.known[name], [s for s in staging.stages if s.record.producer == name])
+            for name in chosen
+        ]
+        return pb.ListEpochsResponse(producers=found, next_page_token=chosen[-1] if more else "")

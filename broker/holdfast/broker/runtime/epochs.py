@@ -1,0 +1,294 @@
+"""Commits: what is staged for an epoch becomes records of its sinks, all at one instant, or not at all.
+
+A commit holds back the appends of the sinks that it names, for as long as its own batch takes: so it finds the ends of
+their partitions still, and every record that comes later stands behind its own. It is looked at as a whole before
+anything is changed, and again after each wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord
+from holdfast.broker.core.errors import EpochConflict, EpochNotFound, SinkNotFound, StoreFenced
+from holdfast.broker.core.log import PartitionLog, Tail
+from holdfast.broker.core.pages import Entry, Part
+from holdfast.broker.core.writes import (
+    NUMBER_BITS,
+    DropEpoch,
+    Due,
+    PutEntry,
+    PutEpoch,
+    PutProducer,
+    PutTail,
+    Write,
+)
+from holdfast.broker.runtime.buffer import Buffer, Services
+from holdfast.broker.runtime.stage import Stage
+from holdfast.broker.runtime.staging import Wanted
+
+_log: Final = logging.getLogger(__name__)
+FRONT: Final = 64
+"""Epochs of a producer that are looked at together, when it is time to see whether their pages are gone."""
+
+Target = tuple[Buffer, Wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a commit came to."""
+
+    epochs: tuple[EpochRecord, ...]
+    """In the order asked for; of those that were there already, without what is not kept of them."""
+
+    already: bool
+
+
+@dataclass(slots=True)
+class _Placed:
+    """An epoch that has its offsets, and whose batch is on its way."""
+
+    buffer: Buffer
+    wanted: Wanted
+    producer: ProducerRecord
+    record: EpochRecord
+    entries: dict[int, list[Entry]] = field(default_factory=dict)
+    tails: dict[int, Tail] = field(default_factory=dict)
+    writes: list[Write] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Front:
+    """The first epochs of a producer: those whose pages go first."""
+
+    epochs: list[EpochRecord] = field(default_factory=list)
+    looked: int = 0
+    """Epochs below it were read."""
+
+
+class Epochs:
+    """The commits of one broker. Used on the loop only."""
+
+    def __init__(self, services: Services, sinks: Callable[[], Iterable[Buffer]]) -> None:
+        self._services = services
+        self._sinks = sinks
+        self._ticket = services.start_count << NUMBER_BITS
+        self._commits: set[asyncio.Task[Outcome]] = set()
+        self._fronts: dict[tuple[int, str], _Front] = {}
+        """By sink and producer."""
+
+    def take_ticket(self) -> int:
+        """A number above all before: a start begins above the last one."""
+        self._ticket += 1
+        return self._ticket
+
+    async def commit(self, targets: Sequence[Target]) -> Outcome:
+        """Commit epochs together. Goes on to its end when whoever asked goes away.
+
+        Raises ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``ProducerChanged``, ``SinkNotFound``,
+        ``StoreFenced``: nothing became visible then.
+        """
+        task = asyncio.get_running_loop().create_task(self._commit(targets), name="holdfast-commit-epoch")
+        self._commits.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: asyncio.Task[Outcome]) -> None:
+        self._commits.discard(task)
+        if not task.cancelled():
+            task.exception()  # perhaps nobody is left to ask for it
+
+    async def close(self) -> None:
+        """Let the commits under way come to their end."""
+        await asyncio.gather(*self._commits, return_exceptions=True)
+
+    async def _commit(self, targets: Sequence[Target]) -> Outcome:
+        buffers = {buffer.record.id: buffer for buffer, _ in targets}
+        async with AsyncExitStack() as held:
+            for _, buffer in sorted(buffers.items()):
+                await held.enter_async_context(buffer.admission)
+            found = self._look(targets)
+            if found is None:
+                return await self._already(targets)
+            await self._prepare(targets)
+            found = self._look(targets)  # a newer run may have come meanwhile, or an abort
+            if found is None:
+                return await self._already(targets)
+            at_us = self._services.clock.wall_us()
+            placed = [self._place(buffer, wanted, found[id(wanted)], at_us) for buffer, wanted in targets]
+            await self._services.committer.write([write for each in placed for write in each.writes])
+            for each in placed:
+                self._confirm(each)
+        for each in placed:
+            _log.debug("epoch was committed sink=%s epoch=%d", each.buffer.name, each.record.epoch)
+        return Outcome(tuple(each.record for each in placed), already=False)
+
+    def _look(self, targets: Sequence[Target]) -> dict[int, list[Stage]] | None:
+        """The stages of each commit; None when all of it is committed already."""
+        new: list[bool] = []
+        for buffer, wanted in targets:
+            if buffer.deleted:
+                raise SinkNotFound(buffer.name)
+            new.append(buffer.staging.producers.commit(wanted.claim, wanted.names))
+        if not any(new):
+            return None
+        for (_, wanted), is_new in zip(targets, new, strict=True):
+            if not is_new:
+                why = "it is committed, and what is to be committed with it is not"
+                raise EpochConflict(wanted.claim.producer, wanted.claim.epoch, why)
+        return {id(wanted): buffer.staging.complete(wanted) for buffer, wanted in targets}
+
+    async def _already(self, targets: Sequence[Target]) -> Outcome:
+        found = [await self.get(buffer, wanted.claim.producer, wanted.claim.epoch) for buffer, wanted in targets]
+        for buffer, wanted in targets:  # what a later run has staged for it again
+            buffer.staging.discard(buffer.staging.leftover(wanted.claim.producer, wanted.claim.epoch))
+        return Outcome(tuple(found), already=True)
+
+    async def _prepare(self, targets: Sequence[Target]) -> None:
+        """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
+        records: dict[tuple[int, int], int] = {}
+        for buffer, wanted in targets:
+            staged = buffer.staging.complete(wanted)
+            total = sum(stage.records for stage in staged), sum(stage.size for stage in staged)
+            await buffer.make_room_for_staged(*total)
+            for stage in staged:
+                for partition, count in stage.counts.items():
+                    key = (buffer.record.id, partition)
+                    records[key] = records.get(key, 0) + count
+                    await buffer.tier.offsets.reserve(partition, records[key])
+        committer = self._services.committer
+        for log in [buffer.logs[p] for buffer, _ in targets for sink, p in records if sink == buffer.record.id]:
+            while log.next_offset != log.tail.next_offset:
+                if committer.fenced is not None:
+                    raise committer.fenced
+                await committer.committed.next().wait()
+        if committer.fenced is not None:
+            raise committer.fenced
+
+    def _place(self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int) -> _Placed:
+        """Give the pages their offsets, and say what is to be written."""
+        claim, staging, sink = wanted.claim, buffer.staging, buffer.record.id
+        producer = staging.producers.committed(claim, wanted.names, at_us)
+        empty = EpochRecord(
+            claim.producer, claim.write_name, claim.epoch, claim.run, at_us, tokens=len(wanted.tokens), parts=()
+        )
+        placed = _Placed(buffer, wanted, producer, empty)
+        parts: list[EpochPart] = []
+        for partition in sorted({partition for stage in stages for partition in stage.pages}):
+            log = buffer.logs[partition]
+            accepted_at_us = log.accept_time(at_us)
+            for stage in stages:
+                if partition in stage.pages:
+                    parts.append(self._place_part(placed, log, stage, accepted_at_us))
+            buffer.tier.sent_to_disk(log)
+            placed.writes.append(PutTail(sink, partition, log.decided))
+            placed.writes += buffer.tier.beside(log)
+        placed.record = replace(empty, parts=tuple(parts))
+        placed.writes.append(PutProducer(sink, producer))
+        if parts:
+            placed.writes.append(PutEpoch(sink, placed.record))
+        placed.writes += staging.release(stages)
+        thrown, placed.due = staging.discarding(staging.leftover(claim.producer, claim.epoch))
+        placed.writes += thrown
+        return placed
+
+    def _place_part(self, placed: _Placed, log: PartitionLog, stage: Stage, accepted_at_us: int) -> EpochPart:
+        base, sink = log.decided.next_offset, placed.buffer.record.id
+        pages = stage.pages[log.number]
+        age_us = self._services.age.now_us()
+        for page in pages:
+            tail = log.decided
+            first = log.reserve(page.count, page.size)
+            assert first == tail.next_offset, "nothing of the partition is on its way"
+            entry = Entry(
+                first,
+                page.count,
+                page.number,
+                page.bulk,
+                page.size,
+                page.encoding,
+                accepted_at_us,
+                age_us,
+                tail.appended_bytes,
+                tail.appended_pages,
+                (Part(first, accepted_at_us, page.traceparent),),
+            )
+            placed.entries.setdefault(log.number, []).append(entry)
+            placed.writes.append(PutEntry(sink, log.number, entry))
+            log.decided = placed.tails[log.number] = Tail(
+                entry.end, tail.appended_bytes + page.size, tail.appended_pages + 1, accepted_at_us, age_us
+            )
+        size = sum(page.size for page in pages)
+        return EpochPart(log.number, base, log.decided.next_offset - base, len(pages), size, stage.record.number)
+
+    def _confirm(self, placed: _Placed) -> None:
+        """The batch is durable: the records are there. Nothing else runs before all of them are."""
+        buffer, claim = placed.buffer, placed.wanted.claim
+        buffer.staging.producers.keep(placed.producer)
+        for partition, entries in placed.entries.items():
+            log = buffer.logs[partition]
+            log.confirm(placed.tails[partition], entries, sum(entry.size for entry in entries))
+            log.synced = max(log.synced, entries[-1].end)
+        self._services.reclaimer.add(placed.due)
+        late = buffer.staging.leftover(claim.producer, claim.epoch)
+        buffer.staging.discard(late)  # what began to be staged while the batch was on its way
+        for partition, entries in placed.entries.items():
+            buffer.committed(partition, entries)
+
+    # -- asking
+
+    async def get(self, buffer: Buffer, producer: str, epoch: int | None) -> EpochRecord:
+        """What is known of an epoch, the last one for None; raises ``EpochNotFound``."""
+        known = buffer.staging.producers.known.get(producer)
+        last = known.epoch if known is not None else None
+        if known is None or last is None or (epoch is not None and epoch > last):
+            raise EpochNotFound(producer, epoch, last)
+        number = last if epoch is None else epoch
+        pages = self._services.pages
+        found = await pages.call(pages.journal.epochs, buffer.record.id, producer, number, 1)
+        if found and found[0].epoch == number:
+            return found[0]
+        if number != last:
+            raise EpochNotFound(producer, epoch, last)
+        return EpochRecord(producer, known.write_name, last, known.committed_by, known.committed_at_us, 0, ())
+
+    # -- forgetting
+
+    async def sweep(self) -> None:
+        """Forget epochs of which no page is left."""
+        known: set[tuple[int, str]] = set()
+        for buffer in list(self._sinks()):
+            for producer in list(buffer.staging.producers.known):
+                key = (buffer.record.id, producer)
+                known.add(key)
+                try:
+                    await self._sweep(buffer, producer, key)
+                except StoreFenced as damage:
+                    _log.error("epochs could not be read sink=%s cause=%s", buffer.name, damage)
+        for key in self._fronts.keys() - known:
+            del self._fronts[key]
+
+    async def _sweep(self, buffer: Buffer, producer: str, key: tuple[int, str]) -> None:
+        last = buffer.staging.producers.known[producer].epoch
+        front = self._fronts.setdefault(key, _Front())
+        if not front.epochs and last is not None and last >= front.looked:
+            pages = self._services.pages
+            front.epochs = await pages.call(pages.journal.epochs, buffer.record.id, producer, front.looked, FRONT)
+            front.looked = (front.epochs[-1].epoch if front.epochs else last) + 1
+        gone: list[Write] = []
+        while front.epochs and _is_gone(front.epochs[0], buffer.logs):
+            gone.append(DropEpoch(buffer.record.id, producer, front.epochs.pop(0).epoch))
+        if gone:
+            self._services.committer.write(gone)
+
+
+def _is_gone(epoch: EpochRecord, logs: Sequence[PartitionLog]) -> bool:
+    parts = groupby(epoch.parts, key=lambda part: part.partition)
+    return all(max(part.end for part in of_one) <= logs[number].head.earliest for number, of_one in parts)

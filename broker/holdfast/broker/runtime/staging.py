@@ -1,0 +1,290 @@
+"""What is staged in one sink: pages that are stored, and that nothing shows before their epoch is committed.
+
+A page is staged under the token of its attempt and is durable when it is answered. It takes its share of the sink's
+limits from then on. What will not be committed any more goes at once: the tokens of a run when a newer one begins, the
+others with the commit of their epoch, or when nobody has touched them for the sink's `staging_ttl`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.core.dead_letters import is_dead_letter_sink
+from holdfast.broker.core.epochs import Claim, ProducerRecord, Producers, StagedPage, StageRecord, TokenPart
+from holdfast.broker.core.errors import (
+    Draining,
+    SinkFull,
+    SinkNotFound,
+    StagedIncomplete,
+    StagingUnsupported,
+    WriterFenced,
+)
+from holdfast.broker.core.limits import admit_staged
+from holdfast.broker.core.pages import Incoming
+from holdfast.broker.core.settings import BufferMode
+from holdfast.broker.core.writes import DropProducer, DropStage, Due, PutDue, Write
+from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.stage import Stage, StagedAppend, StageLineup, StageSession
+
+if TYPE_CHECKING:
+    from holdfast.broker.runtime.buffer import Buffer, Services
+
+STAGES_MAX: Final = 100_000
+"""Tokens of a sink that may have pages staged; a commit names no more."""
+PRODUCERS_MAX: Final = 10_000
+"""Producers that a sink remembers; beyond it those of batches go first, the longest idle one before the others."""
+START_BITS: Final = 40
+"""A stage is numbered as pages are: above them stands the start that it was made in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One epoch of one sink, as a commit names it."""
+
+    claim: Claim
+    tokens: tuple[tuple[str, tuple[TokenPart, ...]], ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The tokens."""
+        return [token for token, _ in self.tokens]
+
+
+class Staging:
+    """The stages and producers of one sink. Used on the loop only."""
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        services: Services,
+        producers: Iterable[ProducerRecord] = (),
+        stages: Iterable[StageRecord] = (),
+        staged: Mapping[int, Mapping[tuple[int, int], StagedPage]] | None = None,
+    ) -> None:
+        self._buffer = buffer
+        self._services = services
+        self.draining = False
+        self.producers = Producers(buffer.name)
+        self.producers.recall(producers)
+        self._stages: dict[tuple[str, int, str], Stage] = {}
+        """By producer, epoch and token."""
+        self._lineups: dict[int, StageLineup] = {}
+        self.records = 0
+        """Records staged, those on their way to the store included."""
+        self.size = 0
+        """Bytes of their bodies."""
+        for record in stages:
+            stage = Stage.stored(record, (staged or {}).get(record.number, {}), self._now())
+            self._stages[record.producer, record.epoch, record.token] = stage
+            self.producers.saw(Claim(buffer.name, record.producer, "", record.epoch, record.run, record.ticket))
+            self._count(stage.records, stage.size)
+
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Records and bytes staged."""
+        return self.records, self.size
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All of them."""
+        return list(self._stages.values())
+
+    @property
+    def partitions(self) -> int:
+        """How many the sink has."""
+        return len(self._buffer.logs)
+
+    def touched(self, stage: Stage) -> None:
+        """Somebody was there just now."""
+        stage.active = self._now()
+
+    def _now(self) -> float:
+        return self._services.clock.monotonic()
+
+    def _count(self, records: int, size: int) -> None:
+        self.records += records
+        self.size += size
+        self._services.quota.take(size)
+
+    # -- staging
+
+    def open(self, claim: Claim, token: str, resumed: int | None) -> StageSession:
+        """Begin a stream that stages, or go on with what another one of the same token has staged.
+
+        ``resumed`` is the number of the stage that the publisher has seen. Raises ``StagingUnsupported``,
+        ``WriterFenced`` when what it has staged is gone, and what ``Producers.stage`` does.
+        """
+        if self.draining:
+            raise Draining
+        self._check_supported()
+        if self.producers.stage(claim):
+            self.discard(s for s in self.stages if s.record.producer == claim.producer and s.record.run != claim.run)
+        key = (claim.producer, claim.epoch, token)
+        stage = self._stages.get(key)
+        if stage is None:
+            if resumed is not None and resumed >> START_BITS == self._services.start_count:
+                raise WriterFenced(token, resumed, None)  # it was thrown away, or it never had a page: both end it
+            self._check_room_for_stage()
+            number = self._services.committer.next_number()
+            record = StageRecord(number, claim.producer, claim.write_name, claim.epoch, token, claim.run, claim.ticket)
+            stage = self._stages[key] = Stage(record, self._now())
+        if stage.session is not None:
+            stage.session.fence()
+        stage.active = self._now()
+        stage.session = StageSession(self, stage)
+        return stage.session
+
+    def _check_supported(self) -> None:
+        if is_dead_letter_sink(self._buffer.name):
+            raise StagingUnsupported(self._buffer.name, "only the broker writes dead letters")
+        if self._buffer.settings.buffer_mode == BufferMode.MEMORY:
+            raise StagingUnsupported(self._buffer.name, "it is in MEMORY mode, which stores nothing")
+
+    def _check_room_for_stage(self) -> None:
+        if len(self._stages) >= STAGES_MAX:
+            raise SinkFull(self._buffer.name, "staged tokens", STAGES_MAX, len(self._stages))
+
+    async def take(self, session: StageSession, page: Incoming, sequence: int) -> StagedAppend:
+        """Admit a checked page, the next one of its stage and partition, and queue it."""
+        buffer, stage = self._buffer, session.stage
+        async with buffer.admission:
+            await self._make_room(page.record_count, len(page.body))
+            session.check()
+            return self._queue(stage, page, sequence)
+
+    async def _make_room(self, records: int, size: int) -> None:
+        buffer = self._buffer
+        if buffer.deleted:
+            raise SinkNotFound(buffer.name)
+        buffer.tier.admit(size)
+        try:
+            admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
+        except SinkFull:
+            for log in buffer.logs:
+                await buffer.trim(log, mending=False)
+            if buffer.retaining.active:
+                await buffer.retaining.make_room(records, size)
+            admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
+        self._services.quota.admit(size)
+
+    def _queue(self, stage: Stage, page: Incoming, sequence: int) -> StagedAppend:
+        partition, records, size = page.partition, page.record_count, len(page.body)
+        lineup = self._lineups.setdefault(partition, StageLineup(self._buffer.record.id, partition))
+        append = StagedAppend(
+            page=page,
+            first=sequence,
+            accepted_at_us=0,
+            age_us=0,
+            slot=None,
+            page_records=0,
+            done=asyncio.get_running_loop().create_future(),
+            stage=stage,
+        )
+        stage.takes(partition, records, size)
+        stage.active = self._now()
+        self._count(records, size)
+        self._services.committer.append(lineup, append)
+        return append
+
+    # -- committing, see ``runtime.epochs``
+
+    def complete(self, wanted: Wanted) -> list[Stage]:
+        """The stages of a commit, in its order; raises ``StagedIncomplete`` unless all is there, and durable."""
+        found: list[Stage] = []
+        claim = wanted.claim
+        for token, parts in wanted.tokens:
+            stage = self._stages.get((claim.producer, claim.epoch, token))
+            if stage is None and not parts:
+                continue  # an attempt without a row
+            problem = "nothing of it is staged" if stage is None else stage.lacks(parts)
+            if problem or stage is None:
+                raise StagedIncomplete(self._buffer.name, token, problem)
+            found.append(stage)
+        return found
+
+    def release(self, stages: Iterable[Stage]) -> list[Write]:
+        """These are being committed: their pages are records from now on. Returns what to write with that."""
+        writes: list[Write] = []
+        for stage in stages:
+            record = stage.record
+            del self._stages[record.producer, record.epoch, record.token]
+            self.records -= stage.records
+            self.size -= stage.size
+            stage.end()
+            if stage.written:
+                writes.append(DropStage(self._buffer.record.id, record.number))
+        return writes
+
+    def leftover(self, producer: str, epoch: int) -> list[Stage]:
+        """What a producer has staged up to an epoch."""
+        return [s for s in self.stages if s.record.producer == producer and s.record.epoch <= epoch]
+
+    # -- throwing away
+
+    def discard(self, stages: Iterable[Stage]) -> asyncio.Future[None] | None:
+        """Throw stages away; the future is done when that is durable, None when nothing of them was stored."""
+        writes, due = self.discarding(stages)
+        if not writes:
+            return None
+        written = self._services.committer.write(writes)
+        written.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
+        return written
+
+    def discarding(self, stages: Iterable[Stage]) -> tuple[list[Write], list[Due]]:
+        """Throw stages away: what to write about it, and what the reclaimer is to hear of when that is durable."""
+        sink = self._buffer.record.id
+        gone = list(stages)
+        writes = self.release(gone)
+        due: list[Due] = []
+        for stage in gone:
+            self._services.quota.give(stage.size)
+            for partition, pages in stage.pages.items():
+                due += due_runs(sink, partition, pages)
+                for page in pages:
+                    self._services.pages.tail.drop(page.number)
+        return [*writes, *(PutDue(each) for each in due)], due
+
+    async def abort(self, producer: str, epoch: int, tokens: Sequence[str]) -> int:
+        """Throw the named tokens away, as far as they are staged; returns how many."""
+        found = [self._stages.get((producer, epoch, token)) for token in dict.fromkeys(tokens)]
+        stages = [stage for stage in found if stage is not None]
+        written = self.discard(stages)
+        if written is not None:
+            await asyncio.shield(written)
+        return len(stages)
+
+    def sweep(self) -> None:
+        """Throw away what nobody has touched for `staging_ttl`, and forget producers of which nothing is left."""
+        ttl_s = self._buffer.settings.staging_ttl_us / 1_000_000
+        active: dict[tuple[str, int], float] = {}
+        for stage in self.stages:
+            key = (stage.record.producer, stage.record.epoch)
+            latest = self._now() if stage.session is not None else stage.active
+            active[key] = max(active.get(key, latest), latest)
+        late = {key for key, at in active.items() if at < self._now() - ttl_s}
+        self.discard(s for s in self.stages if (s.record.producer, s.record.epoch) in late)
+        self._forget({producer for producer, _ in active}, ttl_s)
+
+    def _forget(self, staging: set[str], ttl_s: float) -> None:
+        """A producer that has committed nothing is remembered by its stages only; one without a name for a time."""
+        oldest_us = self._services.clock.wall_us() - int(ttl_s * 1_000_000)
+        idle = sorted(
+            (record for name, record in self.producers.known.items() if name not in staging),
+            key=lambda record: (self.producers.holder(record.write_name) == record.producer, record.committed_at_us),
+        )
+        more = len(self.producers.known) - PRODUCERS_MAX
+        for index, record in enumerate(idle):
+            named = self.producers.holder(record.write_name) == record.producer
+            if record.epoch is None or index < more or (not named and record.committed_at_us < oldest_us):
+                self.producers.forget(record.producer)
+                if record.epoch is not None:
+                    self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
+
+    def clear(self) -> None:
+        """The sink is to be deleted: its pages go with it."""
+        stages = self.stages
+        self.release(stages)
+        self._services.quota.give(sum(stage.size for stage in stages))
