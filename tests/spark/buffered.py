@@ -25,4 +25,4 @@ def values(endpoint: str, sink: str = "orders") -> list[bytes]:
 def staged(endpoint: str, sink: str = "orders") -> int:
     """Return how many records are staged and not committed."""
     with Client(endpoint) as client:
-        return sum(producer.staged_records for producer in client.epochs.list(sink))
+        return client.sinks.stats(sink).staged_records

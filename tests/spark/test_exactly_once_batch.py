@@ -43,7 +43,7 @@ def stumbling(endpoint: str, tries: int) -> Callable[[Iterator[pa.RecordBatch]],
         context = TaskContext.get()
         if context is not None and context.attemptNumber() < tries and context.partitionId() == 0:
             with Client(endpoint) as client:
-                while not any(one.staged_records for one in client.epochs.list("orders")):
+                while not client.sinks.stats("orders").staged_records:
                     time.sleep(0.05)
             raise RuntimeError("an attempt fails when some of its rows are staged")
 
