@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -74,8 +75,12 @@ class HoldfastWriter(DataSourceArrowWriter):
         commit_job(self.job, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Throw away what the tasks staged, as far as it is known."""
-        transaction.abort(self.job.options.target, staged_by(messages))
+        """Throw away what was staged. A batch of its own is over by this, also for attempts that still write."""
+        run = self.job.run
+        if run is not None and run.batch is not None:
+            transaction.close(self.job.options.target, run)
+        else:
+            transaction.abort(self.job.options.target, staged_by(messages))
 
 
 class HoldfastStreamWriter(DataSourceStreamArrowWriter):
@@ -116,7 +121,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
     stage = None if job.run is None else stage_of(job.run, job.options, local_property)
-    with telemetry.task("write", job.options.target.sink):
+    with telemetry.task("write", job.options.target.sink), _thrown_away_unless_it_ends(job, stage):
         try:
             return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic, stage=stage)
         except errors.AlreadyCommitted:
@@ -125,6 +130,18 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
             return WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
         except errors.HoldfastError as error:
             raise explained(error, job.options.target, doing="write to") from error
+
+
+@contextmanager
+def _thrown_away_unless_it_ends(job: WriteJob, stage: Stage | None) -> Iterator[None]:
+    """Give back the room of an attempt that fails: the next one needs it."""
+    ended = False
+    try:
+        yield
+        ended = True
+    finally:
+        if not ended and stage is not None:
+            transaction.abort(job.options.target, [Staged(stage)])
 
 
 def _no_property(name: str) -> str | None:
