@@ -20,3 +20,9 @@ def records(endpoint: str, sink: str = "orders") -> list[ReplayedRecord]:
 def values(endpoint: str, sink: str = "orders") -> list[bytes]:
     """Return all values of a sink, sorted."""
     return sorted(record.value for record in records(endpoint, sink))
+
+
+def staged(endpoint: str, sink: str = "orders") -> int:
+    """Return how many records are staged and not committed."""
+    with Client(endpoint) as client:
+        return client.sinks.stats(sink).staged_records

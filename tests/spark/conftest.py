@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from holdfast.client import testing
 from holdfast.client.testing import TestBroker
 from holdfast.spark.session import local_session
+from tests.spark.streaming import Input
 
 HERE = Path(__file__).parent
 
@@ -46,3 +47,9 @@ def broker() -> Iterator[TestBroker]:
         with running.client() as client:
             client.sinks.create("orders", partitions=3)
         yield running
+
+
+@pytest.fixture
+def input_files(tmp_path: Path) -> Input:
+    """Return an empty input folder."""
+    return Input(tmp_path)

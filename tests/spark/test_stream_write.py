@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import signal
@@ -14,50 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql import SparkSession
 
 from holdfast.client import Client
 from holdfast.client.testing import TestBroker
 from tests.spark.buffered import values
-
-NUMBERS = itertools.count()
-
-
-class Input:
-    """A folder of text files: a line is a row."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "input"
-        self.folder.mkdir()
-        self.written: list[bytes] = []
-
-    def add(self, count: int) -> None:
-        """Add a file with new lines."""
-        lines = [b"row %d" % next(NUMBERS) for _ in range(count)]
-        hidden = self.folder / f".{len(self.written)}"
-        hidden.write_bytes(b"\n".join(lines))
-        hidden.rename(self.folder / f"{len(self.written)}.txt")
-        self.written += lines
-
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the stream: one file per micro-batch."""
-        return spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.folder))
-
-
-def stream(rows: DataFrame, endpoint: str, folder: Path, **options: str) -> DataStreamWriter:
-    """Return a query that is ready to start."""
-    return (
-        rows.writeStream.format("holdfast")
-        .options(endpoint=endpoint, sink="orders", **options)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-    )
-
-
-@pytest.fixture
-def input_files(tmp_path: Path) -> Input:
-    """Return an empty input folder."""
-    return Input(tmp_path)
+from tests.spark.streaming import Input, stream
 
 
 def test_a_stream_goes_on_from_its_checkpoint(

@@ -8,6 +8,7 @@ from datetime import datetime
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import enum, gap, moment, stamp
 from holdfast.client.explanations import Explanation, Purged, RecordFlight, RecordPlace, RecordState, WaitReason
+from holdfast.client.listing import parts
 from holdfast.client.sink_values import DeliveryState
 from holdfast.client.values import Gap
 from holdfast.v1 import sink_service_pb2 as pb
@@ -42,16 +43,14 @@ class Asking:
 
     def gaps(self, sink: str, *, partition: int | None) -> Iterator[Gap]:
         """Yield all gaps, call by call."""
-        token: str | None = ""
-        while token is not None:
-            response = self._list_gaps(sink, partition, token)
-            yield from (gap(one) for one in response.gaps)
-            token = response.next_page_token or None
 
-    def _list_gaps(self, sink: str, partition: int | None, token: str) -> pb.ListGapsResponse:
-        request = pb.ListGapsRequest(sink=sink, partition=partition, page_size=GAPS_PER_CALL, page_token=token)
-        response: pb.ListGapsResponse = self._unary.call(lambda t: self._stub(sink).ListGaps(request, timeout=t))[0]
-        return response
+        def ask(token: str) -> pb.ListGapsResponse:
+            request = pb.ListGapsRequest(sink=sink, partition=partition, page_size=GAPS_PER_CALL, page_token=token)
+            answer: pb.ListGapsResponse = self._unary.call(lambda t: self._stub(sink).ListGaps(request, timeout=t))[0]
+            return answer
+
+        for part in parts(ask):
+            yield from map(gap, part.gaps)
 
     def explain(self, sink: str, offset: int, *, partition: int, subscription: str) -> Explanation:
         """Ask about a record."""

@@ -18,7 +18,7 @@ import grpc
 from holdfast.client.errors import BrokerUnavailable, ClientClosed, HoldfastError, InvalidSetting
 from holdfast.client.retry import RetryState, call_with_retries
 from holdfast.client.routing import endpoint_of
-from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings
+from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from holdfast.client.status import from_call
 
 T = TypeVar("T")
@@ -100,13 +100,15 @@ class Unary:
         *,
         may_retry: Callable[[HoldfastError], bool] = lambda error: isinstance(error, BrokerUnavailable),
         extra_s: float = 0.0,
+        policy: RetryPolicy | None = None,
     ) -> tuple[T, int]:
         """Return what ``attempt(timeout_s)`` returns, and the number of tries it took.
 
-        ``extra_s`` is added to the time-out of each try, for calls that wait on the broker's side.
+        ``extra_s`` is added to the time-out of each try, for calls that wait on the broker's side. ``policy`` replaces
+        the client's own for this call.
         """
         settings = self._channels.settings
-        state = RetryState(settings.retry, random.random)
+        state = RetryState(policy or settings.retry, random.random)
 
         def once() -> T:
             try:

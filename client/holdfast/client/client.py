@@ -15,6 +15,8 @@ from typing import Self, Unpack
 from holdfast.client import convert
 from holdfast.client.channel import Channels, Unary, as_endpoints
 from holdfast.client.dead_letters import DeadLetters
+from holdfast.client.epoch_values import Stage
+from holdfast.client.epochs import Epochs
 from holdfast.client.errors import BrokerDraining, HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
@@ -59,6 +61,7 @@ class Client:
         self.sinks = Sinks(self._channels)
         self.subscriptions = Subscriptions(self._channels)
         self.dead_letters = DeadLetters(self._channels)
+        self.epochs = Epochs(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | PageReplay] = set()
@@ -107,17 +110,29 @@ class Client:
         response, _ = self._unary.call(lambda t: AdminServiceStub(channel).GetBrokerInfo(request, timeout=t))
         return convert.broker_info(response)
 
-    def publisher(self, sink: str, *, writer_id: str | None = None, **options: Unpack[PublisherOptions]) -> Publisher:
+    def publisher(
+        self,
+        sink: str,
+        *,
+        writer_id: str | None = None,
+        stage: Stage | None = None,
+        **options: Unpack[PublisherOptions],
+    ) -> Publisher:
         """Open a publisher; returns when the broker has accepted it, trying for up to ``delivery_timeout_s``.
 
         Options: the fields of ``PublisherSettings``. ``writer_id`` is random unless it is given; two publishers must
         never share one. Raises ``SinkNotFound``, ``InvalidSetting``, ``BrokerUnavailable``.
+
+        With a ``stage`` nothing becomes visible before ``epochs.commit`` names what ``Publisher.staged`` returns.
+        Raises then, or ends with, ``AlreadyCommitted``, ``EpochFenced``, ``ProducerChanged``, ``StagingUnsupported``,
+        ``InvalidEpoch`` too.
         """
         publisher = Publisher(
             self._channels,
             sink,
             settings=PublisherSettings(**options),
             writer_id=writer_id,
+            stage=stage,
             on_close=self._forget,
         )
         self._remember(publisher)

@@ -137,6 +137,7 @@ def receipt(message: record_pb2.Receipt) -> Receipt:
         last_offset=message.last_offset if known else None,
         durability=enum(Durability, record_pb2.Durability, message.durability, "DURABILITY_"),
         duplicate=message.duplicate,
+        staged=message.staged,
     )
 
 

@@ -12,6 +12,7 @@ from holdfast.client import convert
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.dead_letter_values import DeadLetter, DeadLetterFilter, DeadLetterReason
 from holdfast.client.errors import InvalidFilter
+from holdfast.client.listing import parts
 from holdfast.client.values import Record
 from holdfast.v1 import dead_letter_service_pb2 as pb
 from holdfast.v1 import record_pb2
@@ -41,14 +42,17 @@ class DeadLetters:
 
     def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
         """Yield the dead letters that are still to be dealt with, by partition and offset."""
-        chosen, token = filter_message(wanted), ""
-        while True:
+        chosen = filter_message(wanted)
+
+        def ask(token: str) -> pb.ListDeadLettersResponse:
             request = pb.ListDeadLettersRequest(sink=sink, filter=chosen, page_size=1_000, page_token=token)
-            response, _ = self._unary.call(lambda t: self._stub(sink).ListDeadLetters(request, timeout=t))  # noqa: B023
-            yield from map(dead_letter, response.dead_letters)
-            token = response.next_page_token
-            if not token:
-                return
+            answer: pb.ListDeadLettersResponse = self._unary.call(
+                lambda t: self._stub(sink).ListDeadLetters(request, timeout=t)
+            )[0]
+            return answer
+
+        for part in parts(ask):
+            yield from map(dead_letter, part.dead_letters)
 
     def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
         """Append dead letters to their sink again, for the subscription that they came from; return how many.
@@ -56,27 +60,29 @@ class DeadLetters:
         Each exactly once, whatever breaks; one that becomes a dead letter again meanwhile is left. Raises ``SinkFull``
         when there is no room: what was redriven stays so, and the same call goes on with the rest.
         """
-        chosen, token = filter_message(wanted), ""
-        redriven: int = 0
-        while True:
+        chosen = filter_message(wanted)
+
+        def ask(token: str) -> pb.RedriveDeadLettersResponse:
             request = pb.RedriveDeadLettersRequest(sink=sink, filter=chosen, page_token=token)
-            response, _ = self._unary.call(lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t))  # noqa: B023
-            redriven += int(response.redriven)
-            token = response.next_page_token
-            if not token:
-                return redriven
+            answer: pb.RedriveDeadLettersResponse = self._unary.call(
+                lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t)
+            )[0]
+            return answer
+
+        return sum(int(part.redriven) for part in parts(ask))
 
     def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
         """Let dead letters go for good; return how many."""
-        chosen, token = filter_message(wanted), ""
-        purged: int = 0
-        while True:
+        chosen = filter_message(wanted)
+
+        def ask(token: str) -> pb.PurgeDeadLettersResponse:
             request = pb.PurgeDeadLettersRequest(sink=sink, filter=chosen, page_token=token)
-            response, _ = self._unary.call(lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t))  # noqa: B023
-            purged += int(response.purged)
-            token = response.next_page_token
-            if not token:
-                return purged
+            answer: pb.PurgeDeadLettersResponse = self._unary.call(
+                lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t)
+            )[0]
+            return answer
+
+        return sum(int(part.purged) for part in parts(ask))
 
 
 def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:

@@ -4,15 +4,17 @@
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
-    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter
+    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch
     │   └── RecordTooLarge, PageCorrupt
-    ├── NotFound              SinkNotFound, SubscriptionNotFound
-    ├── AlreadyExists         SinkExists, SubscriptionExists
-    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription
+    ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound
+    ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
+    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
+    │                         StagingUnsupported
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
     │                         TooManySinks, TooManyStreams, TooManySubscriptions
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
-    ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict
+    ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
+    │                         EpochFenced, EpochConflict, ProducerChanged
     ├── DataLoss              PageQuarantined, GapError
     ├── AccessDenied          no or wrong credentials, or not allowed
     ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
@@ -163,6 +165,12 @@ class InvalidFilter(InvalidArgument):
     default_reason = "INVALID_FILTER"
 
 
+class InvalidEpoch(InvalidArgument):
+    """A stage or a commit names what cannot be: a bad name or number, an epoch twice, or sinks of several brokers."""
+
+    default_reason = "INVALID_EPOCH"
+
+
 class RecordTooLarge(InvalidArgument):
     """One record is over a bound that no waiting will change. Split it, or raise the bound."""
 
@@ -191,6 +199,12 @@ class SubscriptionNotFound(NotFound):
     default_reason = "SUBSCRIPTION_NOT_FOUND"
 
 
+class EpochNotFound(NotFound):
+    """The epoch was never committed, or its records are gone and a later one was committed."""
+
+    default_reason = "EPOCH_NOT_FOUND"
+
+
 class AlreadyExists(HoldfastError):
     """It exists, and is not the same."""
 
@@ -205,6 +219,12 @@ class SubscriptionExists(AlreadyExists):
     """The subscription exists, perhaps with another start. Use it, seek it, or take another name."""
 
     default_reason = "SUBSCRIPTION_EXISTS"
+
+
+class AlreadyCommitted(AlreadyExists):
+    """Pages are staged for an epoch that is committed. There is nothing to do."""
+
+    default_reason = "ALREADY_COMMITTED"
 
 
 class FailedPrecondition(HoldfastError):
@@ -227,6 +247,18 @@ class DefaultSubscription(FailedPrecondition):
     """`default` cannot be deleted: it lives as long as its sink. Seek it to the latest instead."""
 
     default_reason = "DEFAULT_SUBSCRIPTION"
+
+
+class StagedIncomplete(FailedPrecondition):
+    """Pages that a commit names are not staged, and nothing became visible. Stage the epoch again, and commit that."""
+
+    default_reason = "STAGED_INCOMPLETE"
+
+
+class StagingUnsupported(FailedPrecondition):
+    """The sink keeps nothing on a disk, or holds dead letters. Publish without a stage, or use another sink."""
+
+    default_reason = "STAGING_UNSUPPORTED"
 
 
 class ResourceExhausted(HoldfastError):
@@ -321,7 +353,10 @@ class Superseded(HoldfastError):
 
 
 class WriterFenced(Superseded):
-    """A newer epoch of this writer was opened, or the broker has forgotten it. Stop, or open a new publisher."""
+    """A newer epoch of this writer was opened, or the broker has forgotten it, or what it staged was thrown away.
+
+    Stop, or open a new publisher.
+    """
 
     default_reason = "WRITER_FENCED"
 
@@ -348,6 +383,24 @@ class SequenceConflict(Superseded):
     """A number was used for other data: two publishers share a ``writer_id``. Give each one its own."""
 
     default_reason = "SEQUENCE_CONFLICT"
+
+
+class EpochFenced(Superseded):
+    """The epoch is below the last one, or a newer run of the producer has begun. Stop: what is written is written."""
+
+    default_reason = "EPOCH_FENCED"
+
+
+class EpochConflict(Superseded):
+    """The same run committed the epoch with other tokens, or others of these commits without this one."""
+
+    default_reason = "EPOCH_CONFLICT"
+
+
+class ProducerChanged(Superseded):
+    """Another producer has the write name. Take it over with ``takeover=True``, or write under another name."""
+
+    default_reason = "PRODUCER_CHANGED"
 
 
 class DataLoss(HoldfastError):
@@ -433,6 +486,11 @@ class DeliveryTimeout(HoldfastError):
     """Records were not durable within ``delivery_timeout_s``. Sent again, they may be stored twice."""
 
     default_reason = "DELIVERY_TIMEOUT"
+
+    @property
+    def refusal(self) -> str:
+        """The reason with which the broker had refused them last, ``SINK_FULL`` for one; empty if it had not."""
+        return self.facts.get("refusal", "")
 
 
 class FlushTimeout(HoldfastError):

@@ -7,11 +7,13 @@ publish.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from holdfast.client import convert
 from holdfast.client.batching import Batch
-from holdfast.client.errors import HoldfastError, SequenceGap
+from holdfast.client.epoch_values import StagedPart
+from holdfast.client.errors import HoldfastError, SequenceGap, WriterFenced
 from holdfast.client.outbox import Outbox
 from holdfast.client.status import from_status
 from holdfast.client.values import Receipt
@@ -20,6 +22,10 @@ from holdfast.v1 import buffer_service_pb2 as pb
 
 DEFAULT_HOLD_S: Final = 0.25
 """Pause after a refusal for now that names none."""
+HELD_LOG_S: Final = 10.0
+"""A publisher that is refused tells it once in so long."""
+
+log = logging.getLogger(__name__)
 
 
 class Session:
@@ -37,14 +43,21 @@ class Session:
 class OutboxStream:
     """Feeds one stream after the other from an outbox."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, *, renews: bool = True) -> None:
+        """Without ``renews`` the first page that fails, and whatever else needs a new epoch, ends the writer."""
         self._outbox = outbox
+        self._renews = renews
+        self._lost: HoldfastError | None = None
+        """What ended a writer that does not renew itself. Protected by the outbox's lock."""
+        self.stored: dict[int, StagedPart] = {}
+        """What has its receipt, by partition. Protected by the outbox's lock."""
+        self._held_told_at: float | None = None
 
     def take(self, session: Session) -> tuple[Batch, int] | None:
         """Return the next page and its number, waiting for one; ``None`` when this stream has nothing more."""
         outbox = self._outbox
         with outbox.lock:
-            while not session.is_over:
+            while not session.is_over and self._lost is None:
                 now = outbox.clock()
                 due_at = self._seal_due(now)
                 page = outbox.window.next_to_send(now)
@@ -66,6 +79,8 @@ class OutboxStream:
             session.is_open = True
             if resumed:
                 outbox.window.opened_again(message.next_sequences)
+                if outbox.window.must_renew:
+                    self._lose(WriterFenced("what this publisher had staged is not there any more"))
             else:
                 outbox.window.opened_new()
             bounds = outbox.settings
@@ -83,6 +98,9 @@ class OutboxStream:
         if answer.WhichOneof("answer") == "receipt":
             with outbox.lock:
                 page = window.stored(partition, sequence)
+                if page is not None:
+                    part = self.stored.get(partition, StagedPart(partition, 0, 0))
+                    self.stored[partition] = StagedPart(partition, part.pages + 1, part.records + page.content.count)
                 outbox.work.notify()
             if page is not None:
                 self._end(page.content, convert.receipt(answer.receipt), None)
@@ -94,9 +112,12 @@ class OutboxStream:
                 window.refused_as_gap(partition, sequence)
             elif error.retryable:
                 hold_s = DEFAULT_HOLD_S if error.retry_after_s is None else error.retry_after_s
-                window.refused_for_now(partition, sequence, outbox.clock() + hold_s)
+                window.refused_for_now(partition, sequence, outbox.clock() + hold_s, error)
+                self._tell_held(sink, partition, error, hold_s)
             else:
                 failed = window.refused_for_good(partition, sequence, error)
+            if window.must_renew:
+                self._lose(error)
             outbox.work.notify()
         if failed is not None:
             self._end(failed.page.content, None, failed.error)
@@ -115,6 +136,11 @@ class OutboxStream:
             session.error = error
             self._outbox.wake_all()
 
+    def lost(self) -> HoldfastError | None:
+        """Return what ended a writer that does not renew itself."""
+        with self._outbox.lock:
+            return self._lost
+
     def may_renew(self) -> bool:
         """Return whether the next stream needs, and may take, a new epoch."""
         with self._outbox.lock:
@@ -130,7 +156,7 @@ class OutboxStream:
         outbox = self._outbox
         while True:
             with outbox.lock:
-                if session is not None and session.is_over:
+                if self._lost is not None or (session is not None and session.is_over):
                     return
                 now = outbox.clock()
                 if until is not None and now >= until:
@@ -143,6 +169,9 @@ class OutboxStream:
                     outbox.change.wait(max(0.0, min(times) - now) if times else None)
             for one in failed:
                 self._end(one.page.content, None, one.error)
+            if failed:
+                with outbox.lock:
+                    self._lose(failed[0].error)
 
     def end_all(self, error: HoldfastError) -> None:
         """Fail all that is left, and let the outbox take no more."""
@@ -156,6 +185,27 @@ class OutboxStream:
             outbox.wake_all()
         for batch in left:
             self._end(batch, None, error)
+
+    def _lose(self, error: HoldfastError) -> None:
+        """End a writer that does not renew itself. Under the lock."""
+        if not self._renews and self._lost is None:
+            self._lost = error
+            self._outbox.wake_all()
+
+    def _tell_held(self, sink: str, partition: int, error: HoldfastError, hold_s: float) -> None:
+        """Log that the broker takes nothing now, so that somebody who wonders why it is slow finds it."""
+        now = self._outbox.clock()
+        if self._held_told_at is None or now - self._held_told_at >= HELD_LOG_S:
+            self._held_told_at = now
+            log.warning(
+                "publisher was told to wait sink=%s partition=%d reason=%s retry_after_s=%.2f give_up_after_s=%g: %s",
+                sink,
+                partition,
+                error.reason,
+                hold_s,
+                self._outbox.settings.delivery_timeout_s,
+                error,
+            )
 
     def _seal_due(self, now: float) -> float | None:
         """Seal what has lingered and could be sent now; return when the next batch is due."""

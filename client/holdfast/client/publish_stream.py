@@ -15,6 +15,7 @@ from typing import Final
 import grpc
 
 from holdfast.client.channel import Channels
+from holdfast.client.epoch_values import StagedPart
 from holdfast.client.errors import BrokerUnavailable, ClientClosed, HoldfastError, ProtocolViolation, PublishAbandoned
 from holdfast.client.outbox import Outbox
 from holdfast.client.outbox_stream import OutboxStream, Session
@@ -35,12 +36,15 @@ def _as_it_is(frame: bytes) -> bytes:
 class PublishStream:
     """The threads of one publisher."""
 
-    def __init__(self, channels: Channels, sink: str, writer_id: str, outbox: Outbox) -> None:
+    def __init__(
+        self, channels: Channels, sink: str, writer_id: str, outbox: Outbox, stage: pb.PublishStage | None = None
+    ) -> None:
         self._channels = channels
         self._sink = sink
         self._writer_id = writer_id
         self._outbox = outbox
-        self._stream = OutboxStream(outbox)
+        self._stage = stage
+        self._stream = OutboxStream(outbox, renews=stage is None)
         self._epoch: int | None = None
         self._encoding = threading.Lock()
         """A page is encoded once: the sender of a broken stream may still be at it when the next one begins."""
@@ -49,6 +53,11 @@ class PublishStream:
         self.last_error: HoldfastError | None = None
         """Why the last stream broke."""
         self._thread = threading.Thread(target=self._run, name=f"holdfast-publisher-{sink}", daemon=True)
+
+    def stored(self) -> list[StagedPart]:
+        """Return what has its receipt, by partition."""
+        with self._outbox.lock:
+            return [part for _, part in sorted(self._stream.stored.items())]
 
     def start(self) -> None:
         """Start to connect."""
@@ -96,6 +105,8 @@ class PublishStream:
 
     def _one_stream(self, session: Session) -> HoldfastError | None:
         """Run one stream to its end; return what broke it, ``None`` when it ended as it should."""
+        if (lost := self._stream.lost()) is not None:
+            return lost
         resumed = self._epoch is not None and not self._stream.may_renew()
         try:
             channel = self._channels.of_sink(self._sink)
@@ -122,13 +133,15 @@ class PublishStream:
         reader.join()
         expected = self._stream.is_done() or self._stream.may_renew()
         self._stream.broke(session)
+        if (lost := self._stream.lost()) is not None:
+            return lost
         if session.error is None and not expected:
             return BrokerUnavailable("the broker ended the stream")
         return session.error
 
     def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
         """Yield what is sent, serialised. Runs on grpc's thread."""
-        opening = pb.PublishOpen(sink=self._sink, writer_id=self._writer_id, writer_epoch=epoch)
+        opening = pb.PublishOpen(sink=self._sink, writer_id=self._writer_id, writer_epoch=epoch, stage=self._stage)
         yield pb.PublishRequest(open=opening).SerializeToString()
         telemetry = self._outbox.telemetry
         while (taken := self._stream.take(session)) is not None:
@@ -138,7 +151,7 @@ class PublishStream:
                 if batch.span is None:
                     batch.span = telemetry.send(batch.partition, encoded.record_count, batch.context)
             yield frame_publish_page(batch.partition, sequence, encoded, batch.span.traceparent)
-        if self._stream.is_done():
+        if self._stream.is_done() and self._stage is None:
             yield pb.PublishRequest(close=pb.PublishClose()).SerializeToString()
 
     def _read(self, call: Iterable[pb.PublishResponse], session: Session, resumed: bool) -> None:

@@ -7,6 +7,9 @@
 
 What is not durable within ``delivery_timeout_s`` fails with ``DeliveryTimeout``; whether it is stored is not known
 then, so sending it again may store it twice. Everything else is stored exactly as often as it was sent: once.
+
+With a ``Stage`` the records are stored and not visible before ``Client.epochs.commit`` names them. Such a publisher
+stages all or fails: the first record that fails ends it.
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ from holdfast.client import convert
 from holdfast.client.batching import Batch, headers_bytes
 from holdfast.client.channel import Channels
 from holdfast.client.claims import Bulk, PageClaim, Promise
+from holdfast.client.epoch_values import Stage, StagedToken
+from holdfast.client.epochs import stage_message
 from holdfast.client.errors import (
     BrokerUnavailable,
     HoldfastError,
     InvalidPage,
     InvalidPartition,
     RecordTooLarge,
+    StagingUnsupported,
     UsedAfterFork,
 )
 from holdfast.client.outbox import Outbox
@@ -66,16 +72,19 @@ class Publisher:
         *,
         settings: PublisherSettings,
         writer_id: str | None = None,
+        stage: Stage | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_close: Callable[[Publisher], None] = lambda publisher: None,
     ) -> None:
         self.sink: Final = sink
+        self.stage: Final = stage
         self.writer_id: Final = writer_id or uuid.uuid4().hex
         self._pid = os.getpid()
         self._closed = False
         self._on_close = on_close
         self._outbox = Outbox(settings, Telemetry(sink), clock)
-        self._stream = PublishStream(channels, sink, self.writer_id, self._outbox)
+        staging = None if stage is None else stage_message(stage)
+        self._stream = PublishStream(channels, sink, self.writer_id, self._outbox, staging)
         self._stream.start()
         try:
             opened = self._outbox.await_opened(settings.delivery_timeout_s)
@@ -94,6 +103,12 @@ class Publisher:
     def partitions(self) -> int:
         """Number of partitions of the sink."""
         return self._outbox.partitions
+
+    def staged(self) -> StagedToken:
+        """Return what was staged and has its receipt, for the commit; ``flush`` or ``close`` first, to have all."""
+        if self.stage is None:
+            raise StagingUnsupported("this publisher was opened without a stage")
+        return StagedToken(self.stage.token, tuple(self._stream.stored()))
 
     def send(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Unpack
 
 import grpc
@@ -15,6 +16,7 @@ from holdfast.client.convert import duration
 from holdfast.client.convert_sinks import settings_message, sink, stats
 from holdfast.client.errors import InvalidRange, SinkExists, SinkNotFound
 from holdfast.client.explanations import Explanation, Purged
+from holdfast.client.listing import parts
 from holdfast.client.sink_values import Sink, SinkOptions, SinkStats
 from holdfast.client.status import from_call
 from holdfast.client.values import Gap
@@ -56,18 +58,15 @@ class Sinks:
         """Return all sinks of all brokers, by name."""
         found: list[Sink] = []
         for endpoint in self._channels.endpoints:
-            token = ""
-            while True:
-                request = pb.ListSinksRequest(page_size=1000, page_token=token)
-                stub = SinkServiceStub(self._channels.of_endpoint(endpoint))
-                response = self._unary.call(
-                    lambda t, stub=stub, request=request: stub.ListSinks(request, timeout=t)  # type: ignore[misc]
-                )[0]
-                found.extend(sink(one) for one in response.sinks)
-                token = response.next_page_token
-                if not token:
-                    break
+            for part in parts(partial(self._list_of, endpoint)):
+                found.extend(sink(one) for one in part.sinks)
         return sorted(found, key=lambda one: one.name)
+
+    def _list_of(self, endpoint: str, token: str) -> pb.ListSinksResponse:
+        request = pb.ListSinksRequest(page_size=1000, page_token=token)
+        stub = SinkServiceStub(self._channels.of_endpoint(endpoint))
+        answer: pb.ListSinksResponse = self._unary.call(lambda t: stub.ListSinks(request, timeout=t))[0]
+        return answer
 
     def update(self, name: str, **settings: Unpack[SinkOptions]) -> Sink:
         """Change the settings that are named; the rest stays. Raises ``InvalidSetting``, ``SinkNotFound``."""

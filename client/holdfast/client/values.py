@@ -98,7 +98,7 @@ class Receipt:
     partition: int
 
     first_offset: int | None
-    """Offset of the first record. ``None`` for a duplicate so old that its offsets are no longer known."""
+    """Offset of the first record. ``None`` for what is staged, and for a duplicate so old that it is not known."""
 
     last_offset: int | None
     """Offset of the last record; ``None`` together with ``first_offset``."""
@@ -108,6 +108,9 @@ class Receipt:
 
     duplicate: bool
     """The page had been stored before, nothing was appended now: an answer was lost and the page sent again."""
+
+    staged: bool = False
+    """The page was staged: it has no offsets before its epoch is committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,9 @@ class _Lane(Generic[T]):
     held_until: float = 0.0
     """The broker asked to wait."""
 
+    refusal: HoldfastError | None = None
+    """Why, until a page is taken again."""
+
     broker_next: int = 0
     """What the broker expected next when this stream was opened: all below is stored."""
 
@@ -217,15 +220,19 @@ class Window(Generic[T]):
     def stored(self, partition: int, sequence: int) -> Outgoing[T] | None:
         """A receipt came; return the page unless it was given up or settled before."""
         lane, page, _ = self._answered(partition, sequence)
+        lane.refusal = None
         if not _remove(lane, page):
             return None
         lane.confirmed_below = max(lane.confirmed_below, sequence + 1)
         return None if page.given_up else page
 
-    def refused_for_now(self, partition: int, sequence: int, until: float) -> None:
+    def refused_for_now(
+        self, partition: int, sequence: int, until: float, refusal: HoldfastError | None = None
+    ) -> None:
         """The broker has no room: go back to this page, and not before ``until``."""
         lane, page, current = self._answered(partition, sequence)
         page.unsure = False
+        lane.refusal = refusal
         if page not in lane.unanswered:
             return
         if page.given_up:
@@ -262,13 +269,13 @@ class Window(Generic[T]):
                     break
                 if page.given_up:
                     continue
-                failed.append(_timed_out(page))
+                failed.append(_timed_out(page, lane.refusal))
                 page.given_up = True
                 if not page.on_wire and (self._open or not page.unsure):
                     _remove(lane, page)  # its fate is known
                     self.must_renew = self.must_renew or _number(page) >= lane.broker_next
             while lane.queued and lane.queued[0].deadline <= now:
-                failed.append(_timed_out(lane.queued.popleft()))
+                failed.append(_timed_out(lane.queued.popleft(), lane.refusal))
         return failed
 
     def wakes_at(self, now: float) -> float | None:
@@ -309,8 +316,12 @@ def _number(page: Outgoing[T]) -> int:
     return -1 if page.sequence is None else page.sequence
 
 
-def _timed_out(page: Outgoing[T]) -> Failed[T]:
-    return Failed(page, DeliveryTimeout(f"a page of partition {page.partition} was not durable in time"))
+def _timed_out(page: Outgoing[T], refusal: HoldfastError | None) -> Failed[T]:
+    text = f"a page of partition {page.partition} was not durable in time"
+    if refusal is None:
+        return Failed(page, DeliveryTimeout(text))
+    facts = {**refusal.facts, "refusal": refusal.reason}
+    return Failed(page, DeliveryTimeout(f"{text}; the broker refused it last: {refusal}", facts=facts))
 
 
 def _remove(lane: _Lane[T], page: Outgoing[T]) -> bool:

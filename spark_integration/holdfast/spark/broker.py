@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.client import BrokerInfo, Client, ClientSettings, RetryPolicy, SinkSettings, errors
+from holdfast.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, SinkSettings, errors
 from holdfast.client.settings import PAGE_RECORDS_MAX
-from holdfast.spark.options import Target, WriteOptions
+from holdfast.spark.options import Delivery, Target, WriteOptions
 from holdfast.spark.remedies import explained
 
 FRESH_S: Final = 30.0
@@ -65,6 +65,15 @@ def look_up(options: WriteOptions) -> SinkFacts:
         raise explained(error, options.target, doing="ask for") from error
 
 
+def take_ticket(target: Target, *, patience_s: float) -> int:
+    """Draw the number by which the broker knows the newer one of two runs. Raises `HoldfastSparkError`."""
+    try:
+        with connect(target, patience_s=patience_s) as client:
+            return client.epochs.take_ticket(target.sink)
+    except errors.HoldfastError as error:
+        raise explained(error, target, doing="begin to write to") from error
+
+
 class SinkDirectory:
     """Remembers sinks for the life of one process. Owned by one thread."""
 
@@ -102,6 +111,8 @@ def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
                 raise
             wanted: dict[str, Any] = {} if options.partitions is None else {"partitions": options.partitions}
             sink = client.sinks.create(name, exist_ok=True, **wanted)
+        if options.delivery is Delivery.EXACTLY_ONCE and sink.settings.buffer_mode is BufferMode.MEMORY:
+            raise errors.StagingUnsupported(f"sink {name!r} is in memory only, and staged rows have to survive a crash")
         return _facts(sink.settings, client.info())
 
 

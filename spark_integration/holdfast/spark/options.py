@@ -6,6 +6,7 @@ Everything here is a value that can be pickled; nothing is asked of a broker yet
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,9 @@ ENDPOINT_VARIABLE: Final = "HOLDFAST_ENDPOINT"
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
 CONNECT_TIMEOUT_S: Final = 10.0
 STREAM_CONNECT_TIMEOUT_S: Final = 30.0
+WRITE_NAME_MAX: Final = 91
+"""With a query's id before it a producer's name has up to 128 characters."""
+_WRITE_NAME: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{WRITE_NAME_MAX}}}")
 
 
 class Rows(StrEnum):
@@ -31,6 +35,16 @@ class Rows(StrEnum):
 
     JSON = "json"
     """One JSON object per row, of all its columns."""
+
+
+class Delivery(StrEnum):
+    """How often a row comes to be in the sink."""
+
+    EXACTLY_ONCE = "exactly_once"
+    """Tasks stage their rows; the commit of the batch makes all of them visible at once."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    """Tasks write their rows; what an attempt wrote that failed stays, and is written again."""
 
 
 class Bound(StrEnum):
@@ -82,6 +96,18 @@ class WriteOptions:
     partitions: int | None
     """Partitions of a sink that is made; None takes the broker's default."""
 
+    delivery: Delivery
+    """How often a row comes to be in the sink."""
+
+    write_name: str | None
+    """What the sink remembers a query by; None stands for the sink's name."""
+
+    takeover: bool
+    """The name may have belonged to another query."""
+
+    epoch_from_query: bool
+    """A batch inside of ``foreachBatch`` is written once for each micro-batch, however often it is run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
@@ -128,6 +154,10 @@ WRITE_OPTIONS: Final = (
     "window_pages",
     "create_sink",
     "partitions",
+    "delivery",
+    "write_name",
+    "takeover",
+    "epoch_from_query",
 )
 READ_OPTIONS: Final = (
     *_TARGET,
@@ -162,6 +192,10 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         window_pages=values.whole("window_pages", 1, 256, default=96),
         create_sink=create_sink,
         partitions=partitions,
+        delivery=values.choice("delivery", Delivery, default=Delivery.EXACTLY_ONCE),
+        write_name=_write_name(values, is_stream=is_stream),
+        takeover=values.flag("takeover", default=False),
+        epoch_from_query=_epoch_from_query(values, is_stream=is_stream),
     )
 
 
@@ -199,6 +233,38 @@ def _target(values: OptionValues, environment: Mapping[str, str], *, connect_tim
         sink=name,
         connect_timeout_s=values.seconds("connect_timeout_s", 0.1, 3600.0, default=connect_timeout_s),
     )
+
+
+def _write_name(values: OptionValues, *, is_stream: bool) -> str | None:
+    name = values.text("write_name")
+    if name is None:
+        return None
+    if not is_stream and not values.flag("epoch_from_query", default=False):
+        raise HoldfastSparkError(
+            "Option write_name is for streams: a batch has an id of its own.",
+            'Leave it out, or inside of foreachBatch add .option("epoch_from_query", "true").',
+        )
+    if not _WRITE_NAME.fullmatch(name):
+        raise HoldfastSparkError(
+            f"Option write_name is {name!r}.",
+            f"Set it to 1 to {WRITE_NAME_MAX} letters, digits, '.', '_', ':' and '-'.",
+        )
+    return name
+
+
+def _epoch_from_query(values: OptionValues, *, is_stream: bool) -> bool:
+    wanted = values.flag("epoch_from_query", default=False)
+    if wanted and is_stream:
+        raise HoldfastSparkError(
+            "Option epoch_from_query is for batches inside of foreachBatch: a stream always writes its query's epochs.",
+            "Leave it out.",
+        )
+    if wanted and values.choice("delivery", Delivery, default=Delivery.EXACTLY_ONCE) is Delivery.AT_LEAST_ONCE:
+        raise HoldfastSparkError(
+            "Option epoch_from_query needs exactly once.",
+            "Leave out one of the options delivery and epoch_from_query.",
+        )
+    return wanted
 
 
 def _check_endpoint(endpoint: str) -> None:

@@ -26,7 +26,7 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
     (
         errors.SinkFull,
         "See what waits with: holdfast lag {sink} --endpoint {endpoint}; then let its target catch up, raise the "
-        "sink's limits, or raise the option delivery_timeout_s.",
+        "sink's limits (exactly once, a whole batch has to fit), or raise the option delivery_timeout_s.",
     ),
     (errors.DiskFull, "Free room on the broker's disk; then run this again."),
     (errors.BrokerFull, "Let the targets of the broker's sinks catch up, or raise its max_broker_bytes."),
@@ -35,6 +35,33 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         "Ask the broker with: holdfast info --endpoint {endpoint}; raise the option delivery_timeout_s when it may be "
         "away or full for longer.",
     ),
+    (
+        errors.ProducerChanged,
+        "If this query lost its checkpoint, start it with the old one; or let it take the name over, once, with "
+        '.option("takeover", "true"): rows that were written before may then be written again. If it is another query, '
+        'give it a name of its own: .option("write_name", "<name>").',
+    ),
+    (
+        errors.EpochFenced,
+        "Let only the newest run of this query go on. If this is the newest, its checkpoint is behind what was "
+        "written: start it with the checkpoint that went on, or write under another name with "
+        '.option("write_name", "<name>"), which writes again what the checkpoint has forgotten.',
+    ),
+    (
+        errors.EpochConflict,
+        "Give each write of a micro-batch to this sink a name of its own: "
+        '.option("write_name", "<name>"). Nothing of this write became visible.',
+    ),
+    (
+        errors.StagingUnsupported,
+        'Write with .option("delivery", "at_least_once"), or to a sink whose buffer_mode is DISK or SPILL.',
+    ),
+    (
+        errors.StagedIncomplete,
+        "Run this again; nothing of it became visible. Staged rows were thrown away before the commit: by a newer "
+        "run, or by the sink's staging_ttl.",
+    ),
+    (errors.WriterFenced, "Run this again; another attempt or run has taken over."),
     (errors.RecordTooLarge, "Split such rows, or raise the broker's bound for a record."),
     (errors.InvalidPartition, "Start the query again: the sink was made anew with fewer partitions."),
     (
@@ -56,7 +83,11 @@ _OTHERWISE: Final = "See the broker's log, and holdfast info --endpoint {endpoin
 def explained(error: errors.HoldfastError, target: Target, *, doing: str) -> HoldfastSparkError:
     """Return what to raise towards Spark for an error of the client met while ``doing`` something."""
     endpoint = ",".join(target.endpoints)
-    advice = next((text for kind, text in _ADVICE if isinstance(error, kind)), _OTHERWISE)
+    kind = type(error)
+    if isinstance(error, errors.DeliveryTimeout):
+        # What the broker refused for so long says more than the time.
+        kind = errors.BY_REASON.get(error.refusal, kind)
+    advice = next((text for known, text in _ADVICE if issubclass(kind, known)), _OTHERWISE)
     return HoldfastSparkError(
         f"Could not {doing} sink {target.sink!r} at {endpoint}: {type(error).__name__}: {error}",
         advice.format(sink=target.sink, endpoint=endpoint, variable=ENDPOINT_VARIABLE),

@@ -39,19 +39,21 @@ class HoldfastDataSource(DataSource):
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
         options = self._write_options(overwrite=overwrite, is_stream=False)
         from holdfast.spark.broker import look_up  # noqa: PLC0415 - imports grpc
+        from holdfast.spark.transaction import begin_batch  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
         plan = plan_rows(schema, options.rows)
-        return HoldfastWriter(WriteJob(options, plan, look_up(options)))
+        return HoldfastWriter(WriteJob(options, plan, look_up(options), begin_batch(options)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
         """Return the writer of a micro-batch; a broker that was found before may be away now."""
         options = self._write_options(overwrite=overwrite, is_stream=True)
         from holdfast.spark.broker import SINKS_SEEN  # noqa: PLC0415 - imports grpc
+        from holdfast.spark.transaction import begin_stream  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
         plan = plan_rows(schema, options.rows)
-        return HoldfastStreamWriter(WriteJob(options, plan, SINKS_SEEN.look_up(options)))
+        return HoldfastStreamWriter(WriteJob(options, plan, SINKS_SEEN.look_up(options), begin_stream(options)))
 
     def reader(self, schema: StructType) -> HoldfastReader:
         """Return the reader of a range. Raises `HoldfastSparkError`."""

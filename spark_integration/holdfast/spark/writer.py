@@ -1,15 +1,18 @@
-"""Writes the rows of Spark's tasks to a sink, at least once.
+"""Writes the rows of Spark's tasks to a sink: exactly once, or at least once.
 
-A task has one publisher and ends when every page has its receipt, so a task that Spark counts as done has its rows on
-the broker's disk. A task that fails or is killed may have written a part already; its next attempt writes all
-again. Nothing of gRPC is part of the objects that Spark pickles: the client is made inside the task.
+A task has one publisher and ends when every page has its receipt. Exactly once the pages are only staged by then, under
+a token of the attempt; they become visible when the driver commits the tokens of the attempts that Spark accepted, all
+at one instant. At least once they are visible at once, and an attempt that fails or is killed leaves what it wrote.
+
+The end of ``write`` proves nothing: Spark ends the input of a killed attempt early and without an error. Nothing of
+gRPC is part of the objects that Spark pickles: the client is made inside the task.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -17,9 +20,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from holdfast.client import Receipt, errors
-from holdfast.spark import telemetry
+from holdfast.client import Receipt, Stage, errors
+from holdfast.spark import telemetry, transaction
 from holdfast.spark.broker import SinkFacts, connect
+from holdfast.spark.epochs import Run, Staged, stage_of
 from holdfast.spark.options import WriteOptions
 from holdfast.spark.paging import Pager, Ready
 from holdfast.spark.remedies import explained
@@ -33,6 +37,8 @@ class WriteJob:
     options: WriteOptions
     plan: RowPlan
     facts: SinkFacts
+    run: Run | None = None
+    """For exactly once; None writes at least once."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,9 @@ class WrittenTask(WriterCommitMessage):
     duplicates: int
     """Pages that the broker had already, because an answer was lost and the publisher sent them again."""
 
+    staged: Staged | None = None
+    """What waits for the commit; None when it was written at least once."""
+
 
 class HoldfastWriter(DataSourceArrowWriter):
     """Writes a batch."""
@@ -57,31 +66,69 @@ class HoldfastWriter(DataSourceArrowWriter):
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows; returns when all are durable. Raises `HoldfastSparkError`."""
+        """Write or stage one task's rows; returns when all are durable. Raises `HoldfastSparkError`."""
         return run_task(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make what the tasks staged visible. Raises `HoldfastSparkError`; then nothing of it is visible."""
+        commit_job(self.job, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Throw away what the tasks staged, as far as it is known."""
+        transaction.abort(self.job.options.target, staged_by(messages))
 
 
 class HoldfastStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a stream. Commit and abort have nothing to do: written is written."""
+    """Writes the micro-batches of a stream. Spark makes one for the tasks, and another one for commit or abort."""
 
     def __init__(self, job: WriteJob) -> None:
         """``job`` has been checked against the broker."""
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows; returns when all are durable. Raises `HoldfastSparkError`."""
+        """Write or stage one task's rows; returns when all are durable. Raises `HoldfastSparkError`."""
         return run_task(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the micro-batch visible. Raises `HoldfastSparkError`; Spark then runs it again after a restart."""
+        commit_job(self.job, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Throw away what the tasks staged, as far as it is known; Spark calls it after a failed commit too."""
+        transaction.abort(self.job.options.target, staged_by(messages))
+
+
+def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Commit what the messages of a write name; a write at least once has nothing to commit."""
+    options = job.options
+    transaction.commit(options.target, staged_by(messages), patience_s=options.delivery_timeout_s)
+
+
+def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    """Return what tasks staged. A task that has not ended has no message."""
+    written = (message for message in messages if isinstance(message, WrittenTask))
+    return [message.staged for message in written if message.staged is not None]
 
 
 def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     """Write a task's rows from inside the task."""
     context = TaskContext.get()
     task_partition = context.partitionId() if context is not None else 0
+    local_property = _no_property if context is None else context.getLocalProperty
+    stage = None if job.run is None else stage_of(job.run, job.options, local_property)
     with telemetry.task("write", job.options.target.sink):
         try:
-            return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
+            return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic, stage=stage)
+        except errors.AlreadyCommitted:
+            if stage is None:
+                raise
+            return WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
         except errors.HoldfastError as error:
             raise explained(error, job.options.target, doing="write to") from error
+
+
+def _no_property(name: str) -> str | None:
+    return None
 
 
 def write_rows(
@@ -90,8 +137,9 @@ def write_rows(
     *,
     task_partition: int,
     clock: Callable[[], float],
+    stage: Stage | None = None,
 ) -> WrittenTask:
-    """Publish all rows and wait for their receipts. Raises `HoldfastError` for what the broker refuses."""
+    """Publish or stage all rows and wait for their receipts. Raises `HoldfastError` for what the broker refuses."""
     options = job.options
     pager = Pager(
         job.plan,
@@ -105,6 +153,7 @@ def write_rows(
         connect(options.target, patience_s=options.delivery_timeout_s) as client,
         client.publisher(
             options.target.sink,
+            stage=stage,
             window_pages=options.window_pages,
             delivery_timeout_s=options.delivery_timeout_s,
         ) as publisher,
@@ -116,7 +165,7 @@ def write_rows(
         for ready in pager.rest():
             receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
         publisher.flush()
-        return receipts.wait()
+        return receipts.wait(None if stage is None else Staged(stage, publisher.staged().parts))
 
 
 class _Receipts:
@@ -136,11 +185,11 @@ class _Receipts:
         while self._expected and self._expected[0].done():
             self._take()
 
-    def wait(self) -> WrittenTask:
+    def wait(self, staged: Staged | None) -> WrittenTask:
         """Return when every page has its receipt."""
         while self._expected:
             self._take()
-        return WrittenTask(self._records, self._pages, self._duplicates)
+        return WrittenTask(self._records, self._pages, self._duplicates, staged)
 
     def _take(self) -> None:
         self._duplicates += self._expected.popleft().result().duplicate

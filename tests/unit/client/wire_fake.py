@@ -18,6 +18,7 @@ from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from holdfast.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
 from holdfast.v1.buffer_service_pb2_grpc import add_BufferServiceServicer_to_server
+from holdfast.v1.epoch_service_pb2_grpc import add_EpochServiceServicer_to_server
 from holdfast.v1.sink_service_pb2_grpc import add_SinkServiceServicer_to_server
 
 Handler = Callable[[Any, grpc.ServicerContext], Any]
@@ -86,6 +87,7 @@ class WireFake:
         add_BufferServiceServicer_to_server(self, server)
         add_SinkServiceServicer_to_server(self, server)
         add_AdminServiceServicer_to_server(self, server)
+        add_EpochServiceServicer_to_server(self, server)
         port = server.add_insecure_port(self.address)
         self.address = f"127.0.0.1:{port}"
         server.start()
@@ -125,12 +127,14 @@ class Log:
         self.expected: dict[tuple[int, int], int] = {}
         self.opens: list[pb.PublishOpen] = []
         self.closes = 0
+        self.is_staging = False
         self.refuse: Callable[[pb.PublishPage], status_pb2.Status | None] = lambda page: None
 
     def opened(self, request: pb.PublishOpen) -> pb.PublishOpened:
         """Answer an `open`."""
         with self.lock:
             self.opens.append(request)
+            self.is_staging = request.HasField("stage")
             if request.HasField("writer_epoch"):
                 epoch = request.writer_epoch
             else:
@@ -167,12 +171,10 @@ class Log:
             first = sum(one.record_count for one in log)
             log.append(page)
             receipt = record_pb2.Receipt(
-                sink="s",
-                partition=page.partition,
-                first_offset=first,
-                last_offset=first + page.record_count - 1,
-                durability=record_pb2.DURABILITY_DISK,
+                sink="s", partition=page.partition, durability=record_pb2.DURABILITY_DISK, staged=self.is_staging
             )
+            if not self.is_staging:
+                receipt.first_offset, receipt.last_offset = first, first + page.record_count - 1
             window[page.sequence] = receipt
             self.expected[lane] = page.sequence + 1
             answer.receipt.CopyFrom(receipt)

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Bound, Rows, read_options, write_options
+from holdfast.spark.options import Bound, Delivery, Rows, read_options, write_options
 
 
 def test_a_sink_is_enough() -> None:
@@ -97,6 +97,9 @@ def test_what_spark_adds_is_not_ours_to_judge() -> None:
         ("delivery_timeout_s", "soon"),
         ("create_sink", "yes"),
         ("rows", "avro"),
+        ("delivery", "at_most_once"),
+        ("takeover", "perhaps"),
+        ("epoch_from_query", "1"),
     ],
 )
 def test_a_value_out_of_bounds_is_named_with_its_bounds(name: str, value: str) -> None:
@@ -104,6 +107,38 @@ def test_a_value_out_of_bounds_is_named_with_its_bounds(name: str, value: str) -
         write_options({"sink": "a", name: value}, {})
 
     assert str(error.value).splitlines()[-1].startswith("Set it to ")
+
+
+def test_rows_are_written_exactly_once_unless_told_otherwise() -> None:
+    options = write_options({"sink": "a"}, {})
+
+    assert (options.delivery, options.write_name, options.takeover) == (Delivery.EXACTLY_ONCE, None, False)
+    assert write_options({"sink": "a", "delivery": "at_least_once"}, {}).delivery is Delivery.AT_LEAST_ONCE
+
+
+def test_a_stream_has_a_name_and_a_batch_only_inside_of_foreach_batch() -> None:
+    assert write_options({"sink": "a", "write_name": "w"}, {}, is_stream=True).write_name == "w"
+    assert write_options({"sink": "a", "write_name": "w", "epoch_from_query": "true"}, {}).write_name == "w"
+    with pytest.raises(HoldfastSparkError, match="write_name is for streams") as error:
+        write_options({"sink": "a", "write_name": "w"}, {})
+
+    assert "epoch_from_query" in error.value.remedy
+
+
+@pytest.mark.parametrize("name", ["two words", "x" * 92, "é", "a/b"])
+def test_a_write_name_is_short_and_plain(name: str) -> None:
+    with pytest.raises(HoldfastSparkError, match="write_name") as error:
+        write_options({"sink": "a", "write_name": name}, {}, is_stream=True)
+
+    assert "1 to 91" in error.value.remedy
+
+
+def test_the_query_s_epoch_is_for_batches_that_are_written_exactly_once() -> None:
+    assert write_options({"sink": "a", "epochFromQuery": "true"}, {}).epoch_from_query
+    with pytest.raises(HoldfastSparkError, match="a stream always"):
+        write_options({"sink": "a", "epoch_from_query": "true"}, {}, is_stream=True)
+    with pytest.raises(HoldfastSparkError, match="needs exactly once"):
+        write_options({"sink": "a", "epoch_from_query": "true", "delivery": "at_least_once"}, {})
 
 
 def test_partitions_are_for_a_sink_that_is_made() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from holdfast.client import ReplayedRecord, errors
+from holdfast.client import Record, ReplayedRecord, StagedPart, errors
 from holdfast.client.testing import TestBroker
 from holdfast.spark import HoldfastDataSource, HoldfastSparkError
+from holdfast.spark.options import Delivery
 from holdfast.spark.writer import HoldfastWriter, WrittenTask, write_rows
 
 ROWS = StructType([StructField("value", BinaryType())])
@@ -42,20 +44,50 @@ def values(broker: TestBroker, partitions: int = 1) -> list[bytes]:
         ]
 
 
-def test_a_task_writes_its_rows_in_order(broker: TestBroker) -> None:
-    message = writer(broker).write(batches(10, 0, 20_000))
+def test_a_task_at_least_once_writes_its_rows_in_order(broker: TestBroker) -> None:
+    message = writer(broker, delivery="at_least_once").write(batches(10, 0, 20_000))
 
     assert message == WrittenTask(records=20_010, pages=1, duplicates=0)
     assert values(broker) == [b"%d" % n for n in range(20_010)]
 
 
-def test_a_task_without_rows_writes_nothing(broker: TestBroker) -> None:
-    assert writer(broker).write(iter([])) == WrittenTask(records=0, pages=0, duplicates=0)
+def test_a_task_exactly_once_stages_its_rows_and_the_commit_shows_them_in_order(broker: TestBroker) -> None:
+    original = writer(broker)
+    message = original.write(batches(10, 0, 20_000))
+
+    assert isinstance(message, WrittenTask)
+    assert message.staged is not None
+    assert (message.records, message.staged.parts) == (20_010, (StagedPart(0, pages=1, records=20_010),))
+    assert values(broker) == []
+
+    original.commit([message])
+
+    assert values(broker) == [b"%d" % n for n in range(20_010)]
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+def test_a_task_without_rows_writes_nothing(broker: TestBroker, delivery: Delivery) -> None:
+    original = writer(broker, delivery=delivery)
+    message = original.write(iter([]))
+
+    assert isinstance(message, WrittenTask)
+    assert (message.records, message.pages) == (0, 0)
+    original.commit([message])
     assert values(broker) == []
 
 
+def test_rows_follow_each_other_in_the_order_of_the_tasks(broker: TestBroker) -> None:
+    original = writer(broker)
+    later = original.write(iter([pa.record_batch({"value": pa.array([b"later"], pa.binary())})]))
+    first = original.write(iter([pa.record_batch({"value": pa.array([b"first"], pa.binary())})]))
+
+    original.commit([first, later])
+
+    assert values(broker) == [b"first", b"later"]
+
+
 def test_tasks_begin_with_partitions_of_their_own(broker: TestBroker) -> None:
-    job = writer(broker, partitions=3).job
+    job = writer(broker, partitions=3, delivery="at_least_once").job
 
     for task in (1, 2, 4):
         write_rows(job, batches(1), task_partition=task, clock=time.monotonic)
@@ -108,9 +140,50 @@ def test_a_full_sink_fails_the_task_when_it_stays_full(broker: TestBroker) -> No
     options = {"endpoint": broker.endpoint, "sink": "small", "delivery_timeout_s": "0.5"}
     original = HoldfastDataSource(options).writer(ROWS, False)
 
-    with pytest.raises(HoldfastSparkError) as error:
+    with pytest.raises(HoldfastSparkError, match="DeliveryTimeout") as error:
         original.write(batches(50))
 
     assert "'small'" in error.value.problem
+    assert "max_disk_cache" in error.value.problem
+    assert "holdfast lag small" in error.value.remedy
+    with broker.client() as client:
+        assert client.sinks.stats("small").records == 0
 
-    assert "delivery_timeout_s" in error.value.remedy
+
+def test_a_sink_that_is_full_for_a_while_makes_the_task_wait(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("small", max_disk_cache=10)
+        client.publish("small", [Record(b"old")] * 10)
+        waiting = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "small"}).writer(ROWS, False)
+        with ThreadPoolExecutor(1) as pool:
+            task = pool.submit(waiting.write, batches(10))
+            with pytest.raises(TimeoutError):
+                task.result(0.5)
+            taken = client.pull("small", max_records=10)
+            client.ack("small", taken)
+            waiting.commit([task.result(10)])
+
+        assert client.sinks.stats("small").records == 10
+
+
+def test_a_sink_in_memory_is_refused_before_a_task_starts(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("quick", buffer_mode="MEMORY")
+    options = {"endpoint": broker.endpoint, "sink": "quick"}
+
+    for make in ("writer", "streamWriter"):
+        with pytest.raises(HoldfastSparkError, match="StagingUnsupported") as error:
+            getattr(HoldfastDataSource(options), make)(ROWS, False)
+        assert '.option("delivery", "at_least_once")' in error.value.remedy
+    HoldfastDataSource({**options, "delivery": "at_least_once"}).writer(ROWS, False).write(batches(3))
+    with broker.client() as client:
+        assert client.sinks.stats("quick").records == 3
+
+
+def test_a_stream_outside_of_a_query_is_refused(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("orders")
+    source = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "orders"})
+
+    with pytest.raises(HoldfastSparkError, match="no query"):
+        source.streamWriter(ROWS, False).write(batches(1))

@@ -171,8 +171,6 @@ class StageSession:
         if sequence < expected:
             return self._joined(page, sequence)
         if sequence > expected:
-            if not self.stage.admitted:  # what was staged before is gone
-                raise WriterFenced(self.stage.record.token, self.epoch, None)
             raise SequenceGap(page.partition, sequence, expected)
         if self._staging.draining:
             raise Draining

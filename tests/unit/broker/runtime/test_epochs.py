@@ -12,6 +12,8 @@ from holdfast.broker.core.errors import (
     EpochFenced,
     EpochNotFound,
     ProducerChanged,
+    SequenceGap,
+    SinkFull,
     StagedIncomplete,
 )
 from holdfast.broker.core.pages import DropReason
@@ -307,3 +309,17 @@ async def test_tickets_rise_over_restarts() -> None:
         store = store.reopen()
 
     assert taken == sorted(set(taken))
+
+
+async def test_a_page_behind_the_first_one_that_found_no_room_waits_for_it() -> None:
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(max_disk_cache=2, buffer_page_size=1))
+        session = buffer.staging.open(claim(), "a", None)
+        with pytest.raises(SinkFull):
+            await session.publish(page(b"1", b"2", b"3"), 0)
+
+        with pytest.raises(SequenceGap):
+            await session.publish(page(b"4"), 1)
+
+        assert (await (await session.publish(page(b"1"), 0))).staged
+        assert (await (await session.publish(page(b"4"), 1))).staged

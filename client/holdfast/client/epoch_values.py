@@ -1,0 +1,167 @@
+"""Epochs as values: what is staged, what a commit names, what became of it.
+
+A *producer* writes *epochs*, numbers that rise. An attempt to write a part of an epoch stages pages under a *token* of
+its own; the commit names the tokens that count.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+
+def random_token() -> str:
+    """Return a token that nobody else has."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a publisher stages for: one attempt to write a part of an epoch."""
+
+    producer: str
+    """Who writes: the same in every run of a query, or an id made for one batch. 1 to 128 of ``[A-Za-z0-9._:-]``."""
+
+    epoch: int
+    """Number of the epoch, from 0."""
+
+    run: str
+    """Names the run of the producer. 1 to 128 of ``[A-Za-z0-9._:-]``."""
+
+    ticket: int
+    """From ``Client.epochs.take_ticket``, taken by that run: the run with the higher one is the newer."""
+
+    write_name: str = ""
+    """What the sink remembers a streaming producer by; empty for a batch."""
+
+    token: str = field(default_factory=random_token)
+    """Names this attempt; random unless it is given."""
+
+    takeover: bool = False
+    """The producer takes ``write_name`` over from another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPart:
+    """Pages that one token staged in one partition."""
+
+    partition: int
+    pages: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class StagedToken:
+    """What one attempt staged, as the commit has to name it."""
+
+    token: str
+    parts: tuple[StagedPart, ...] = ()
+    """Each partition once; empty for an attempt without a record."""
+
+    @property
+    def records(self) -> int:
+        """Records in all partitions."""
+        return sum(part.records for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochCommit:
+    """One epoch of one producer in one sink, to be committed."""
+
+    sink: str
+    producer: str
+    epoch: int
+    run: str
+    ticket: int
+    tokens: tuple[StagedToken, ...] = ()
+    """Those that count; their records follow each other in this order. None for an epoch without a record."""
+
+    write_name: str = ""
+    takeover: bool = False
+
+    @classmethod
+    def of(cls, sink: str, stage: Stage, tokens: Iterable[StagedToken]) -> Self:
+        """Return the commit of what was staged for the epoch that ``stage`` belongs to."""
+        return cls(
+            sink=sink,
+            producer=stage.producer,
+            epoch=stage.epoch,
+            run=stage.run,
+            ticket=stage.ticket,
+            tokens=tuple(tokens),
+            write_name=stage.write_name,
+            takeover=stage.takeover,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPart:
+    """Where an epoch's records of one partition stand."""
+
+    partition: int
+    first_offset: int
+    """Offset of the first record; the others follow without a gap."""
+
+    records: int
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A committed epoch."""
+
+    sink: str
+    producer: str
+    epoch: int
+    run: str
+    """The run that committed it."""
+
+    committed_at: datetime
+    """When it became visible: the acceptance time of its records."""
+
+    parts: tuple[EpochPart, ...]
+    """Its records, by partition. Empty for an epoch without any, and for one whose details are no longer kept."""
+
+    tokens: int
+    """Number of tokens that it was made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedEpochs:
+    """What a commit led to."""
+
+    epochs: tuple[Epoch, ...]
+    """In the order of the commits."""
+
+    already_committed: bool
+    """They had been committed before; nothing was changed now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A producer that a sink remembers."""
+
+    producer: str
+    write_name: str
+    """Empty for that of a batch."""
+
+    last_epoch: int | None
+    """The last one that was committed; ``None`` before the first."""
+
+    committed_at: datetime | None
+    """When that was."""
+
+    run: str
+    """The newest run that was seen."""
+
+    ticket: int
+    """Its highest ticket."""
+
+    staged_tokens: int
+    """Tokens with pages staged and not committed."""
+
+    staged_records: int
+    staged_bytes: int

@@ -1,0 +1,84 @@
+"""What the driver does around the tasks of a write: begin a run, then commit what Spark accepted, or throw it away.
+
+Spark names the attempts that it accepted and no others, so a killed or doubled attempt is never committed, however it
+ended. A commit is tried until its outcome is known, because Spark runs a micro-batch again whose commit failed, and
+calls abort before that: neither does harm when the epoch is there already.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.client import EpochCommit, StagedToken, errors
+from holdfast.spark.broker import connect, take_ticket
+from holdfast.spark.epochs import Run, Staged, own_id
+from holdfast.spark.options import Delivery, Target, WriteOptions
+from holdfast.spark.remedies import explained
+
+ABORT_PATIENCE_S: Final = 5.0
+"""What is not thrown away by then goes by the sink's `staging_ttl`."""
+
+log = logging.getLogger(__name__)
+
+
+def begin_batch(options: WriteOptions) -> Run | None:
+    """Draw what the tasks of a batch share; None for at least once. Raises `HoldfastSparkError`."""
+    if options.delivery is Delivery.AT_LEAST_ONCE:
+        return None
+    ticket = take_ticket(options.target, patience_s=options.target.connect_timeout_s)
+    return Run(ticket, batch=None if options.epoch_from_query else own_id())
+
+
+def begin_stream(options: WriteOptions) -> Run | None:
+    """Draw what the tasks of a micro-batch share; None for at least once. Raises `HoldfastSparkError`.
+
+    A query that runs waits here for a broker that is away, for as long as a task would.
+    """
+    if options.delivery is Delivery.AT_LEAST_ONCE:
+        return None
+    return Run(take_ticket(options.target, patience_s=options.delivery_timeout_s), batch=None)
+
+
+def commit(target: Target, staged: Sequence[Staged], *, patience_s: float) -> None:
+    """Make what was staged visible, all of it at once. Raises `HoldfastSparkError`.
+
+    All attempts of one write belong to one epoch. Those without a row are named too: a second write of the same run
+    under the same name is told from this one by its tokens.
+    """
+    if not staged:
+        return
+    tokens = [StagedToken(one.stage.token, one.parts) for one in staged]
+    wanted = EpochCommit.of(target.sink, staged[0].stage, tokens)
+    try:
+        with connect(target, patience_s=patience_s) as client:
+            done = client.epochs.commit([wanted], patience_s=patience_s)
+    except errors.HoldfastError as error:
+        raise explained(error, target, doing="commit to") from error
+    log.info(
+        "epoch was committed sink=%s producer=%s epoch=%d records=%d already_committed=%s",
+        target.sink,
+        wanted.producer,
+        wanted.epoch,
+        sum(token.records for token in tokens),
+        done.already_committed,
+    )
+
+
+def abort(target: Target, staged: Sequence[Staged]) -> None:
+    """Throw away what was staged, as far as it is known and the broker is there. Never raises."""
+    if not staged:
+        return
+    stage = staged[0].stage
+    try:
+        with connect(target, patience_s=ABORT_PATIENCE_S) as client:
+            client.epochs.abort(target.sink, stage.producer, stage.epoch, [one.stage.token for one in staged])
+    except errors.HoldfastError as error:
+        log.warning(
+            "staged pages were left to staging_ttl sink=%s producer=%s epoch=%d reason=%s",
+            target.sink,
+            stage.producer,
+            stage.epoch,
+            error.reason,
+        )

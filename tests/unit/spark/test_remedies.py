@@ -1,0 +1,45 @@
+"""What Spark shows of an error ends with what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client import errors
+from holdfast.spark.options import write_options
+from holdfast.spark.remedies import explained
+
+TARGET = write_options({"sink": "orders", "endpoint": "broker:1"}, {}).target
+
+
+def advice(error: errors.HoldfastError) -> str:
+    return str(explained(error, TARGET, doing="write to")).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (errors.ProducerChanged, ['.option("takeover", "true")', '.option("write_name"', "old one"]),
+        (errors.EpochFenced, ["newest run", "checkpoint is behind", '.option("write_name"']),
+        (errors.EpochConflict, ["name of its own"]),
+        (errors.StagingUnsupported, ['.option("delivery", "at_least_once")']),
+        (errors.StagedIncomplete, ["Run this again", "staging_ttl"]),
+        (errors.WriterFenced, ["Run this again"]),
+        (errors.BrokerFault, ["holdfast info --endpoint broker:1"]),
+    ],
+)
+def test_each_error_has_its_advice(kind: type[errors.HoldfastError], words: list[str]) -> None:
+    assert [word for word in words if word not in advice(kind("text"))] == []
+
+
+def test_a_time_out_behind_a_full_sink_is_about_the_sink() -> None:
+    full = errors.DeliveryTimeout("not in time", facts={"refusal": "SINK_FULL"})
+
+    assert "holdfast lag orders" in advice(full)
+    assert "whole batch has to fit" in advice(full)
+    assert "raise the option delivery_timeout_s" in advice(errors.DeliveryTimeout("not in time"))
+
+
+def test_the_first_line_says_what_could_not_be_done_and_why() -> None:
+    text = str(explained(errors.SinkFull("it is full"), TARGET, doing="commit to"))
+
+    assert text.splitlines()[0] == "Could not commit to sink 'orders' at broker:1: SinkFull: it is full"
