@@ -114,6 +114,12 @@ class EpochPart:
     stage: int
     """Number of the stage that the pages were written for: it stands in their headers."""
 
+    first: int
+    """Lowest page number."""
+
+    last: int
+    """Highest page number."""
+
     @property
     def end(self) -> int:
         return self.base + self.records
@@ -121,7 +127,7 @@ class EpochPart:
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """An epoch that was committed, as it is stored while one of its pages lives."""
+    """An epoch that was committed: stored while one of its pages lives, or it is the last one of its producer."""
 
     producer: str
     write_name: str
@@ -129,6 +135,9 @@ class EpochRecord:
     run: str
     committed_at_us: int
     tokens: int
+    digest: str
+    """Of the tokens."""
+
     parts: tuple[EpochPart, ...]
     """By partition and offset."""
 
@@ -154,6 +163,20 @@ class ProducerRecord:
     committed_at_us: int = 0
     tokens: str = ""
     """Digest of the tokens that were committed."""
+
+    @staticmethod
+    def of(epoch: EpochRecord) -> ProducerRecord:
+        """As its last epoch tells it, where its own record is damaged."""
+        return ProducerRecord(
+            epoch.producer,
+            epoch.write_name,
+            epoch.run,
+            0,
+            epoch.epoch,
+            epoch.run,
+            epoch.committed_at_us,
+            epoch.digest,
+        )
 
 
 class StoredEpochs(NamedTuple):

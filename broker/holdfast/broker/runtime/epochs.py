@@ -45,7 +45,7 @@ class Outcome:
     """What a commit came to."""
 
     epochs: tuple[EpochRecord, ...]
-    """In the order asked for; of those that were there already, without what is not kept of them."""
+    """In the order asked for."""
 
     already: bool
 
@@ -177,7 +177,14 @@ class Epochs:
         claim, staging, sink = wanted.claim, buffer.staging, buffer.record.id
         producer = staging.producers.committed(claim, wanted.names, at_us)
         empty = EpochRecord(
-            claim.producer, claim.write_name, claim.epoch, claim.run, at_us, tokens=len(wanted.tokens), parts=()
+            claim.producer,
+            claim.write_name,
+            claim.epoch,
+            claim.run,
+            at_us,
+            tokens=len(wanted.tokens),
+            digest=producer.tokens,
+            parts=(),
         )
         placed = _Placed(buffer, wanted, producer, empty)
         parts: list[EpochPart] = []
@@ -191,9 +198,7 @@ class Epochs:
             placed.writes.append(PutTail(sink, partition, log.decided))
             placed.writes += buffer.tier.beside(log)
         placed.record = replace(empty, parts=tuple(parts))
-        placed.writes.append(PutProducer(sink, producer))
-        if parts:
-            placed.writes.append(PutEpoch(sink, placed.record))
+        placed.writes += [PutProducer(sink, producer), PutEpoch(sink, placed.record)]
         placed.writes += staging.release(stages)
         thrown, placed.due = staging.discarding(staging.leftover(claim.producer, claim.epoch))
         placed.writes += thrown
@@ -225,8 +230,16 @@ class Epochs:
             log.decided = placed.tails[log.number] = Tail(
                 entry.end, tail.appended_bytes + page.size, tail.appended_pages + 1, accepted_at_us, age_us
             )
-        size = sum(page.size for page in pages)
-        return EpochPart(log.number, base, log.decided.next_offset - base, len(pages), size, stage.record.number)
+        return EpochPart(
+            log.number,
+            base,
+            log.decided.next_offset - base,
+            len(pages),
+            sum(page.size for page in pages),
+            stage.record.number,
+            pages[0].number,
+            pages[-1].number,
+        )
 
     def _confirm(self, placed: _Placed) -> None:
         """The batch is durable: the records are there. Nothing else runs before all of them are."""
@@ -255,9 +268,7 @@ class Epochs:
         found = await pages.call(pages.journal.epochs, buffer.record.id, producer, number, 1)
         if found and found[0].epoch == number:
             return found[0]
-        if number != last:
-            raise EpochNotFound(producer, epoch, last)
-        return EpochRecord(producer, known.write_name, last, known.committed_by, known.committed_at_us, 0, ())
+        raise EpochNotFound(producer, epoch, last)
 
     # -- forgetting
 
@@ -283,7 +294,7 @@ class Epochs:
             front.epochs = await pages.call(pages.journal.epochs, buffer.record.id, producer, front.looked, FRONT)
             front.looked = (front.epochs[-1].epoch if front.epochs else last) + 1
         gone: list[Write] = []
-        while front.epochs and _is_gone(front.epochs[0], buffer.logs):
+        while front.epochs and front.epochs[0].epoch != last and _is_gone(front.epochs[0], buffer.logs):
             gone.append(DropEpoch(buffer.record.id, producer, front.epochs.pop(0).epoch))
         if gone:
             self._services.committer.write(gone)

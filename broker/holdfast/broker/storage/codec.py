@@ -48,7 +48,7 @@ _MARK: Final = struct.Struct(">Qq")
 _RESERVE: Final = struct.Struct(">Qq")
 _HELD: Final = struct.Struct(">QQQI")
 _STAGED: Final = struct.Struct(">QBBIII")
-_EPOCH_PART: Final = struct.Struct(">IQQIQQ")
+_EPOCH_PART: Final = struct.Struct(">IQQIQQQQ")
 
 
 class Undecodable(ValueError):
@@ -388,7 +388,9 @@ def encode_epoch(epoch: EpochRecord) -> bytes:
     """One line of JSON for people, then the parts, of which there may be many."""
     facts = {name: value for name, value in asdict(epoch).items() if name != "parts"}
     parts = (
-        _EPOCH_PART.pack(part.partition, part.base, part.records, part.pages, part.size, part.stage)
+        _EPOCH_PART.pack(
+            part.partition, part.base, part.records, part.pages, part.size, part.stage, part.first, part.last
+        )
         for part in epoch.parts
     )
     return _seal(json.dumps(facts, sort_keys=True).encode() + b"\n" + b"".join(parts))

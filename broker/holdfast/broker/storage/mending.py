@@ -10,6 +10,8 @@
 | head, gap | counted again from the index and the other gaps |
 | cursor | begins at the earliest record that is stored: all is delivered again, nothing is skipped |
 | writer | forgotten: it opens again under a new epoch |
+| stage, staged page | the stage is thrown away: its epoch is refused as incomplete, and written again |
+| producer | that of its last epoch |
 | ledger entry | reclaims its first page |
 | the end of the log | pages in files are named again; offsets go on above all that was stored |
 
@@ -66,6 +68,7 @@ from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.errors import StoreCorrupt
 from holdfast.broker.storage.header import Damaged, decode_header
+from holdfast.broker.storage.mending_epochs import mend_epochs
 from holdfast.broker.storage.state import State, StoredSink, decoded
 from holdfast.broker.storage.survey import OPEN_END, Place, SurveyingJournal, survey, walk
 
@@ -225,6 +228,7 @@ class Mending:
             writes.append(DropWriter(sink_id, writer_id))
             self.tell("writer", sink_id, None, "forgotten: it opens again under a new epoch")
         writes += self._subscriptions(sinks)
+        writes += mend_epochs(self, sinks, self._damaged)
         if missing:
             self._adopt(sinks)
             self.tell("log", None, None, f"its end is gone: {missing} records, but for those that stand in files")

@@ -88,7 +88,8 @@ def _recover(store: Store) -> Recovered:
     journal.put_number(keys.START, start_count)
     sinks = {sink.record.id: sink for sink in _sinks(state, mending)}
     writes: list[Write] = mending.mend(sinks, missing=missing, numbers_max=in_files if missing else highest)
-    due = _due(state, mending, writes)
+    thrown_away = [write.due for write in writes if isinstance(write, PutDue)]
+    due = [*_due(state, mending, writes), *thrown_away]
     if in_files > highest and not missing:
         _log.warning("pages were found that a crash has left without a name")
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
