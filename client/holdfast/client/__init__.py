@@ -21,6 +21,7 @@ from holdfast.client.delivery import (
 from holdfast.client.errors import (
     AccessDenied,
     AlreadyExists,
+    ArrowNotInstalled,
     BrokerDraining,
     BrokerFault,
     BrokerFull,
@@ -50,6 +51,7 @@ from holdfast.client.errors import (
     InvalidPosition,
     InvalidPull,
     InvalidRange,
+    InvalidSchema,
     InvalidSetting,
     InvalidSubscriptionName,
     MemoryOverloaded,
@@ -64,6 +66,8 @@ from holdfast.client.errors import (
     PublisherClosed,
     RecordTooLarge,
     ResourceExhausted,
+    SchemaChanged,
+    SchemaNotFound,
     SequenceConflict,
     SequenceGap,
     SinkExists,
@@ -102,6 +106,10 @@ from holdfast.client.publisher import (
 from holdfast.client.replayer import (
     PageReplay,
     RecordReplay,
+)
+from holdfast.client.schemas import (
+    Schema,
+    Schemas,
 )
 from holdfast.client.settings import (
     ClientSettings,
@@ -156,6 +164,7 @@ from holdfast.client.values import (
 __all__ = [
     "AccessDenied",
     "AlreadyExists",
+    "ArrowNotInstalled",
     "BrokerDraining",
     "BrokerFault",
     "BrokerFull",
@@ -202,6 +211,7 @@ __all__ = [
     "InvalidPosition",
     "InvalidPull",
     "InvalidRange",
+    "InvalidSchema",
     "InvalidSetting",
     "InvalidSubscriptionName",
     "LifetimeTotals",
@@ -236,6 +246,10 @@ __all__ = [
     "ReplayedRecord",
     "ResourceExhausted",
     "RetryPolicy",
+    "Schema",
+    "SchemaChanged",
+    "SchemaNotFound",
+    "Schemas",
     "SequenceConflict",
     "SequenceGap",
     "SettleOutcome",

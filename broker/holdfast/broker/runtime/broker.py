@@ -31,7 +31,15 @@ from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings, sink_name
-from holdfast.broker.core.writes import Due, PutAge, PutQuarantine, PutSink, SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import (
+    Due,
+    PutAge,
+    PutQuarantine,
+    PutSink,
+    SchemaRecord,
+    SinkRecord,
+    SubscriptionRecord,
+)
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
@@ -81,6 +89,8 @@ class StoredSink(Protocol):
     def reserves(self) -> Mapping[int, Reserve]: ...
     @property
     def held(self) -> Mapping[int, tuple[Held, ...]]: ...
+    @property
+    def schemas(self) -> Mapping[int, SchemaRecord]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +252,7 @@ class Broker:
             totals=stored.totals,
             marks=stored.marks,
             reserves=standing.reserves,
+            schemas=stored.schemas.values(),
         )
         self._add(buffer, dict(stored.writers))
 

@@ -35,6 +35,7 @@ from holdfast.broker.core.writes import (
     PutHead,
     PutSink,
     PutSlot,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -54,6 +55,7 @@ from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Slots
 from holdfast.broker.runtime.retaining import Retaining
 from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.broker.runtime.tier import MemoryTier
@@ -95,6 +97,7 @@ class Buffer:
         totals: Mapping[tuple[str, int], Totals] | None = None,
         marks: Mapping[int, Marks] | None = None,
         reserves: Mapping[int, Reserve] | None = None,
+        schemas: Iterable[SchemaRecord] = (),
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -114,6 +117,7 @@ class Buffer:
         self._lineups = [self._lineup(log) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribing = Subscribing(self, services, subscriptions)
+        self.schemas = Schemas(self, services, schemas)
         self.retaining = Retaining(self, services, marks or {})
         for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]

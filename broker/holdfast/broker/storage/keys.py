@@ -25,6 +25,7 @@
 | marks | meta 20 | sink u32, partition u32 | while acked pages are retained |
 | reserve | meta 1f | sink u32, partition u32 | while the sink may forget what it has accepted |
 | held | meta 21 | sink u32, partition u32 | while the stored tail counts pages that only memory holds |
+| schema | meta 26 | sink u32, version u32 | the sink's life |
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ TOTALS: Final = b"\x1b"
 RESERVE: Final = b"\x1f"
 MARKS: Final = b"\x20"
 HELD: Final = b"\x21"
-OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD)
+SCHEMA: Final = b"\x26"
+OF_SINKS: Final = (SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD, SCHEMA)
 """Kinds that go with their sink at once."""
 
 Span = tuple[bytes, bytes]
@@ -153,6 +155,15 @@ def cursor_of(key: bytes) -> tuple[int, str, int]:
     """Sink, subscription and partition of a cursor's or its totals' key."""
     sink_id, number = partition_of(key)
     return sink_id, key[9:].decode(), number
+
+
+def schema(sink_id: int, version: int) -> bytes:
+    return SCHEMA + _PAIR.pack(sink_id, version)
+
+
+def schema_of(key: bytes) -> tuple[int, int]:
+    """Sink and version."""
+    return partition_of(key)
 
 
 def writer(sink_id: int, writer_id: str) -> bytes:

@@ -18,7 +18,7 @@ from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
-from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Store
 from holdfast.broker.storage.errors import StoreCorrupt
@@ -50,6 +50,7 @@ class StoredSink:
     marks: dict[int, Marks] = field(default_factory=dict)
     reserves: dict[int, Reserve] = field(default_factory=dict)
     held: dict[int, tuple[Held, ...]] = field(default_factory=dict)
+    schemas: dict[int, SchemaRecord] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
