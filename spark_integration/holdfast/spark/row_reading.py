@@ -12,8 +12,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from holdfast.arrow import RowsUnreadable, rows_from_json
 from holdfast.client import Encoding, StoredPage, errors
 from holdfast.client.arrow import record_batch
+from holdfast.client.columns import decode_columns
+from holdfast.client.rows import VERSION_HEADER
 from holdfast.spark.arrow_pages import page_batch
 from holdfast.spark.arrow_paging import conformed
 from holdfast.spark.broker import connect
@@ -53,12 +56,24 @@ class RowPages:
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
-        if page.encoding is not Encoding.ARROW:
-            raise HoldfastSparkError(
-                f"Partition {page.partition} holds records from offset {page.base_offset} on, between rows.",
-                _AS_RECORDS,
-            )
-        return conformed(record_batch(page), self._schema)
+        if page.encoding is Encoding.ARROW:
+            return conformed(record_batch(page), self._schema)
+        return self._sent_again(page)
+
+    def _sent_again(self, page: StoredPage) -> pa.RecordBatch:
+        """Return rows that were dead letters, and were sent again one by one, as JSON."""
+        decoded = decode_columns(page)
+        headers = decoded.headers or [()] * len(decoded)
+        for index, found in enumerate(headers):
+            if VERSION_HEADER not in dict(found):
+                raise HoldfastSparkError(
+                    f"Offset {page.first_offset + index} of partition {page.partition} is a record and not a row.",
+                    _AS_RECORDS,
+                )
+        try:
+            return rows_from_json(decoded.values, self._schema)
+        except RowsUnreadable as broken:
+            raise errors.InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
 
 
 def rows_of(options: SchemaOptions) -> StructType:
