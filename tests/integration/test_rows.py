@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from holdfast.broker.server import BrokerServer
+from holdfast.cli import run
+from holdfast.cli.exits import ExitCode
 from holdfast.client import (
     Client,
     DeliveryState,
@@ -22,6 +28,9 @@ from holdfast.client import (
     arrow,
 )
 from holdfast.client.pages import EncodedPage
+from holdfast.deliver import Deliverer
+from holdfast.deliver.file import FileTarget
+from tests.integration.cases.eventually import stats_when
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, 3, 4]), "name": pa.array(["a", None, "c", "d"])})
 JSON = [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}', b'{"id":3,"name":"c"}', b'{"id":4,"name":"d"}']
@@ -203,3 +212,39 @@ def test_records_and_rows_stand_side_by_side_in_one_sink(client: Client, orders:
     found = [record.value for record in client.replay("orders", partition=0) if hasattr(record, "value")]
 
     assert found == [b"plain", JSON[0], b"plain too"]
+
+
+def test_a_deliverer_sends_records_and_rows_alike(client: Client, orders: Publisher, tmp_path: Path) -> None:
+    publish(orders, arrow.page(BATCH, 1, compression="zstd"))
+    orders.send(b'{"id": 5}', partition=0)
+    orders.flush(20)
+    target = FileTarget(tmp_path / "out.jsonl")
+    deliverer = Deliverer(client, "orders", target)
+    thread = Thread(target=deliverer.run, name="deliverer")
+    thread.start()
+
+    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
+    deliverer.stop()
+    thread.join(20)
+
+    lines = [json.loads(line) for line in target.path_of(0).read_text().splitlines()]
+    assert [(line["offset"], line["value"]) for line in lines] == [
+        (0, {"id": 1, "name": "a"}),
+        (1, {"id": 2, "name": None}),
+        (2, {"id": 3, "name": "c"}),
+        (3, {"id": 4, "name": "d"}),
+        (4, {"id": 5}),
+    ]
+
+
+@pytest.mark.parametrize("command", [["peek", "orders", "-n", "2"], ["replay", "orders", "-p", "0", "--end", "2"]])
+def test_commands_show_rows_as_json(
+    broker: BrokerServer, orders: Publisher, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    publish(orders, arrow.page(BATCH, 1))
+
+    assert run([*command, "--endpoint", broker.endpoint, "-o", "json"]) == ExitCode.OK
+
+    out = capsys.readouterr().out
+    shown: list[Any] = json.loads(out) if out.startswith("[") else [json.loads(line) for line in out.splitlines()]
+    assert [record["value"] for record in shown] == [text.decode() for text in JSON[:2]]
