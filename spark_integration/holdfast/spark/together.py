@@ -27,6 +27,7 @@ from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Delivery, WriteOptions, write_options
 from holdfast.spark.remedies import explained
 from holdfast.spark.schema import plan_rows
+from holdfast.spark.source import row_schema
 from holdfast.spark.writer import WriteJob, run_task
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
 def _staged(write: Write, options: WriteOptions) -> list[Staged]:
     """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
     run = transaction.begin_batch(options)
-    job = WriteJob(options, plan_rows(write.frame.schema, options.rows), look_up(options), run)
+    plan = plan_rows(write.frame.schema, options.rows, options.partition_by)
+    job = WriteJob(options, plan, look_up(options), run, row_schema(options, plan, write.frame.schema))
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = run_task(job, batches)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,10 +24,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from holdfast.client import Receipt, Stage, errors
 from holdfast.spark import telemetry, transaction
+from holdfast.spark.arrow_paging import ArrowPager
 from holdfast.spark.broker import SinkFacts, connect
 from holdfast.spark.epochs import Run, Staged, stage_of
 from holdfast.spark.options import WriteOptions
 from holdfast.spark.paging import Pager, Ready
+from holdfast.spark.registering import RowSchema
 from holdfast.spark.remedies import explained
 from holdfast.spark.schema import RowPlan
 
@@ -40,6 +43,8 @@ class WriteJob:
     facts: SinkFacts
     run: Run | None = None
     """For exactly once; None writes at least once."""
+    rows: RowSchema | None = None
+    """The schema that rows have, where they are written with one."""
 
 
 @dataclass(frozen=True)
@@ -158,14 +163,7 @@ def write_rows(
 ) -> WrittenTask:
     """Publish or stage all rows and wait for their receipts. Raises `HoldfastError` for what the broker refuses."""
     options = job.options
-    pager = Pager(
-        job.plan,
-        partitions=job.facts.partitions,
-        first_partition=task_partition,
-        page_bytes=min(options.page_bytes, job.facts.page_bytes_max),
-        page_records=job.facts.page_records_max,
-        linger_s=options.linger_ms / 1000,
-    )
+    pager = _pager(job, task_partition)
     with (
         connect(options.target, patience_s=options.delivery_timeout_s) as client,
         client.publisher(
@@ -183,6 +181,20 @@ def write_rows(
             receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
         publisher.flush()
         return receipts.wait(None if stage is None else Staged(stage, publisher.staged().parts))
+
+
+def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
+    options = job.options
+    bounds: dict[str, Any] = {
+        "partitions": job.facts.partitions,
+        "first_partition": task_partition,
+        "page_bytes": min(options.page_bytes, job.facts.page_bytes_max),
+        "page_records": job.facts.page_records_max,
+        "linger_s": options.linger_ms / 1000,
+    }
+    if job.rows is None:
+        return Pager(job.plan, **bounds)
+    return ArrowPager(job.rows, partition_by=options.partition_by, compression=options.arrow_compression, **bounds)
 
 
 class _Receipts:

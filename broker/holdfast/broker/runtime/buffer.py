@@ -36,6 +36,7 @@ from holdfast.broker.core.writes import (
     PutHead,
     PutSink,
     PutSlot,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -55,6 +56,7 @@ from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Slots
 from holdfast.broker.runtime.retaining import Retaining
 from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.staging import Staging
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
@@ -98,6 +100,7 @@ class Buffer:
         marks: Mapping[int, Marks] | None = None,
         reserves: Mapping[int, Reserve] | None = None,
         epochs: StoredEpochs | None = None,
+        schemas: Iterable[SchemaRecord] = (),
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -118,6 +121,7 @@ class Buffer:
         self._lineups = [self._lineup(log) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribing = Subscribing(self, services, subscriptions)
+        self.schemas = Schemas(self, services, schemas)
         self.retaining = Retaining(self, services, marks or {})
         for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]

@@ -23,7 +23,7 @@ from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark, Marks
 from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
 
 _SEAL: Final = struct.Struct(">IB")
 _VERSION: Final = 1
@@ -46,6 +46,7 @@ _TOTALS: Final = struct.Struct(">QQQQQ")
 _COUNT: Final = struct.Struct(">H")
 _MARK: Final = struct.Struct(">Qq")
 _RESERVE: Final = struct.Struct(">Qq")
+_SCHEMA: Final = struct.Struct(">qI")
 _HELD: Final = struct.Struct(">QQQI")
 _STAGED: Final = struct.Struct(">QBBIII")
 _EPOCH_PART: Final = struct.Struct(">IQQIQQQQ")
@@ -211,6 +212,23 @@ def encode_totals(totals: Totals) -> bytes:
 
 def decode_totals(value: bytes) -> Totals:
     return Totals(*_unpack(_TOTALS, _open(value)))
+
+
+def encode_schema(schema: SchemaRecord) -> bytes:
+    fixed = _SCHEMA.pack(schema.registered_at_us, len(schema.arrow_schema))
+    return _seal(fixed + schema.arrow_schema + schema.spark_schema.encode())
+
+
+def decode_schema(version: int, value: bytes) -> SchemaRecord:
+    content = _open(value)
+    registered_at_us, length = _unpack(_SCHEMA, content)
+    at = _SCHEMA.size + length
+    if len(content) < at:
+        raise Undecodable(f"{len(content)} bytes are too few")
+    try:
+        return SchemaRecord(version, registered_at_us, content[_SCHEMA.size : at], content[at:].decode())
+    except UnicodeDecodeError as error:
+        raise Undecodable(str(error)) from error
 
 
 def encode_marks(marks: Marks) -> bytes:

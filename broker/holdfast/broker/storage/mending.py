@@ -12,6 +12,7 @@
 | writer | forgotten: it opens again under a new epoch |
 | stage, staged page | the stage is thrown away: its epoch is refused as incomplete, and written again |
 | producer | that of its last epoch |
+| schema | its version stays taken, and what it stood for is lost: rows of it are told to be unreadable |
 | ledger entry | reclaims its first page |
 | the end of the log | pages in files are named again; offsets go on above all that was stored |
 
@@ -56,10 +57,12 @@ from holdfast.broker.core.writes import (
     PutGap,
     PutHead,
     PutMarks,
+    PutSchema,
     PutSink,
     PutSubscription,
     PutTail,
     PutTotals,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -73,6 +76,8 @@ from holdfast.broker.storage.state import State, StoredSink, decoded
 from holdfast.broker.storage.survey import OPEN_END, Place, SurveyingJournal, survey, walk
 
 DEFAULT: Final = "default"
+SCHEMAS_LEFT_OUT: Final = 16
+"""Versions behind the last that is known, where keys could not be read: rows of one of them may be stored."""
 
 
 class Mending:
@@ -229,6 +234,7 @@ class Mending:
             self.tell("writer", sink_id, None, "forgotten: it opens again under a new epoch")
         writes += self._subscriptions(sinks)
         writes += mend_epochs(self, sinks, self._damaged)
+        writes += self._schemas(sinks)
         if missing:
             self._adopt(sinks)
             self.tell("log", None, None, f"its end is gone: {missing} records, but for those that stand in files")
@@ -254,6 +260,23 @@ class Mending:
             writes.append(PutMarks(number, partition, ()))
             self.tell("marks", number, partition, "acked records are retained from now on only")
         return writes
+
+    def _schemas(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
+        """No number is given twice: a version that cannot be read keeps its own, and so may those behind the last."""
+        lost = [keys.schema_of(key) for key in self._damaged.pop(keys.SCHEMA, ())]
+        for number, version in lost:
+            self.tell("schema", number, None, f"version {version} is lost: its rows cannot be read")
+        for number, sink in sinks.items():
+            first = max([0, *sink.schemas, *(version for owner, version in lost if owner == number)]) + 1
+            end = first + SCHEMAS_LEFT_OUT
+            if self._state.is_lost(keys.schema(number, first)):
+                lost += [(number, version) for version in range(first, end)]
+                self.tell(
+                    "schema", number, None, f"versions {first} to {end - 1} are left out: they may have been given"
+                )
+        for number, version in lost:
+            sinks[number].schemas[version] = SchemaRecord(version, 0, b"", "")
+        return [PutSchema(number, sinks[number].schemas[version]) for number, version in lost]
 
     def _adopt(self, sinks: dict[int, StoredSink]) -> None:
         """Sinks whose own record went with the log, and whose pages stand in files."""

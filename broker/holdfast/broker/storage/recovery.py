@@ -178,6 +178,9 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
             sink.held[partition] = codec.decode_held(value)
         elif kind == keys.RESERVE:
             sink.reserves[partition] = codec.decode_reserve(value)
+        elif kind == keys.SCHEMA:
+            _, version = keys.schema_of(key)
+            sink.schemas[version] = codec.decode_schema(version, value)
         elif kind == keys.GAP:
             first, subscription = keys.gap_of(key)
             sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))

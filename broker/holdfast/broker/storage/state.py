@@ -19,7 +19,7 @@ from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
-from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Store
 from holdfast.broker.storage.errors import StoreCorrupt
@@ -60,6 +60,8 @@ class StoredSink:
     def epochs(self) -> StoredEpochs:
         """Its producers, and what they have staged."""
         return StoredEpochs(self.producers.values(), self.stages.values(), self.staged)
+
+    schemas: dict[int, SchemaRecord] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
