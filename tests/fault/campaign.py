@@ -18,30 +18,32 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client, Gap, OffsetTrimmed, RetryPolicy, SinkStats
+from holdfast.client import Client, RetryPolicy, SinkStats
 from tests.fault import operators
 from tests.fault.consumers import ConsumerThread, Temper
 from tests.fault.matrix import SOUGHT, Cell, cells
 from tests.fault.oracle import DEFAULT, Oracle
 from tests.fault.process import BrokerEnded, BrokerProcess, Launcher, free_port
-from tests.fault.publishers import HABITS, SETTINGS, PublisherThread
-from tests.fault.records import identity_of
+from tests.fault.publishers import HABITS, SETTINGS, Connect, PublisherThread
+from tests.fault.replaying import replay
 from tests.fault.report import Report, total
 from tests.fault.rounds import Round, next_round
 
-OTHERS_PACE: Final = 3.0
+OTHERS_PACE: Final = 60.0
 """How much slower than those of the first cell the publishers of the others are: they share the machine."""
 
+LOOKS: Final = 4
+"""Cells that are looked at, and operated, in one life."""
 PURGE: Final = 0.1
 SEEK: Final = 0.5
-"""Per life that is looked at, and cell."""
-REPLAY_RECORDS_MAX: Final = 3_000
+"""Per cell that is operated."""
 DRAIN_S: Final = 120.0
 BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
 """For what is not to wait until a broker that was killed is back."""
@@ -78,6 +80,8 @@ class Campaign:
         self._stop_publishing = threading.Event()
         self._stop_consuming = threading.Event()
         self._calm = threading.Event()
+        self._clients = {name: Client(self._endpoint, settings=SETTINGS) for name in self._cells if name != self._first}
+        """By cell; all of the first have clients of their own, which are many connections to come back after a kill."""
         sources = count(1)
         self._publishers = [
             PublisherThread(
@@ -89,6 +93,7 @@ class Campaign:
                 chance=random.Random(self._chance.random()),
                 stop=self._stop_publishing,
                 pace=lambda pace=1.0 if cell.name == self._first else OTHERS_PACE: pace,  # type: ignore[misc]
+                connect=self._connect(cell),
             )
             for cell in self._cells.values()
             for habit in (HABITS if cell.name == self._first else self._chance.sample(HABITS[:3], k=2))
@@ -98,7 +103,7 @@ class Campaign:
             for cell in self._cells.values()
             for number, subscription in enumerate((DEFAULT, *([DEFAULT] if cell.name == self._first else []), SOUGHT))
         ]
-        self._kills = 0
+        self._kills = self._stops = 0
         self._kills_while_starting = 0
         self._purges = self._seeks = 0
         self._dropped: dict[str, int] = {}
@@ -119,13 +124,14 @@ class Campaign:
                 broker = self._start()
             broker.ready()
             self._finish()
-            if (code := broker.terminate()) != 0:
-                self._oracles[self._first].fault("faults", f"the broker ended with {code} when it was asked to stop")
+            self._stop(broker)
             self._look_again()
         finally:
             self._stop_publishing.set()
             self._stop_consuming.set()
             broker.kill()
+            for client in self._clients.values():
+                client.close()
         return self._report()
 
     def _start(self) -> BrokerProcess:
@@ -143,7 +149,12 @@ class Campaign:
             stop=self._stop_consuming,
             calm=self._calm,
             subscription=subscription,
+            connect=self._connect(cell),
         )
+
+    def _connect(self, cell: Cell) -> Connect | None:
+        client = self._clients.get(cell.name)
+        return None if client is None else lambda: nullcontext(client)
 
     def _make_sinks(self) -> None:
         with Client(self._endpoint, settings=SETTINGS) as client:
@@ -160,17 +171,33 @@ class Campaign:
                     self._oracles[self._first].fault("faults", "the broker was not ready within 30 s")
                 until = time.monotonic() + plan.life_s
                 if plan.life_s > 0.05:
-                    self._check(replays=plan.replays)
-                    self._operate()
+                    looked_at = self._chance.sample(list(self._cells), k=min(LOOKS, len(self._cells)))
+                    self._check(looked_at, replays=plan.replays)
+                    self._operate(looked_at)
                 self._stop_consuming.wait(max(0.0, until - time.monotonic()))
             if is_ready and broker.has_ended():
                 raise BrokerEnded(f"the broker ended with {broker.wait()} by itself")
         except BrokerEnded as error:
             self._oracles[self._first].fault("faults", str(error))
             return
-        broker.kill()
-        self._kills += 1
+        if plan.ending == "stop":
+            self._stop(broker)
+            self._stops += 1
+            return
+        if plan.ending == "kill while stopping":
+            broker.ask_to_stop()
+            self._stop_consuming.wait(plan.grace_s)
+        code = broker.kill()
+        self._stops += code == 0
+        self._kills += code != 0
         self._kills_while_starting += not is_ready
+        self._say_progress()
+
+    def _stop(self, broker: BrokerProcess) -> None:
+        if (code := broker.terminate()) != 0:
+            self._oracles[self._first].fault("faults", f"the broker ended with {code} when it was asked to stop")
+
+    def _say_progress(self) -> None:
         now = time.monotonic()
         if now - self._said >= PROGRESS_S:
             self._said = now
@@ -180,11 +207,11 @@ class Campaign:
                 f"{now - self._began:5.0f} s  {self._kills} kills  {sent} records sent  {found} violations"
             )
 
-    def _operate(self) -> None:
+    def _operate(self, names: Iterable[str]) -> None:
         """Purge and seek here and there; a kill may come at any moment."""
         with Client(self._endpoint, settings=BRIEF) as client:
-            for name, cell in self._cells.items():
-                partition = self._chance.randrange(cell.partitions)
+            for name in names:
+                partition = self._chance.randrange(self._cells[name].partitions)
                 if self._chance.random() < PURGE:
                     self._purges += operators.purge(client, self._oracles[name], partition, self._chance) > 0
                 if self._chance.random() < SEEK:
@@ -192,46 +219,19 @@ class Campaign:
 
     # -- looking at the broker
 
-    def _check(self, *, replays: bool, all_told: bool = False) -> dict[str, SinkStats]:
+    def _check(self, names: Iterable[str], *, replays: bool, all_told: bool = False) -> dict[str, SinkStats]:
         """Ask the broker what it has, and compare."""
         found: dict[str, SinkStats] = {}
         with Client(self._endpoint, settings=SETTINGS) as client:
-            for name, oracle in self._oracles.items():
+            for name in names:
+                oracle = self._oracles[name]
                 promised = oracle.promises()
                 found[name] = stats = client.sinks.stats(name)
                 oracle.check(stats, promised, all_told=all_told)
                 if replays:
                     partition = self._chance.randrange(self._cells[name].partitions)
-                    self._replay(client, oracle, partition, promised[partition].end)
+                    replay(client, oracle, partition, promised[partition].end, self._chance)
         return found
-
-    def _replay(self, client: Client, oracle: Oracle, partition: int, promised_end: int) -> None:
-        """Read what is stored of a partition, from its beginning or from somewhere near its end."""
-        start = None if self._chance.random() < 0.5 else max(0, promised_end - self._chance.randrange(1_000))
-        batch: list[int] = []
-        first = position = -1
-        try:
-            with client.replay(oracle.sink, partition=partition, start=start, on_gap="yield") as records:
-                for record in records:
-                    if isinstance(record, Gap):
-                        if not oracle.may_miss(record):
-                            oracle.fault("lost", f"a replay of {partition} met {record}")
-                        oracle.replayed(partition, first, batch)
-                        batch, position = [], record.last_offset + 1
-                        continue
-                    if position >= 0 and record.offset != position:
-                        oracle.fault("lost", f"a replay of {partition} went from {position} to {record.offset}")
-                    if not batch:
-                        first = record.offset
-                    batch.append(identity_of(record.value) or 0)
-                    position = record.offset + 1
-                    if len(batch) >= REPLAY_RECORDS_MAX:
-                        break
-        except OffsetTrimmed:
-            pass  # it was acked and trimmed while it was read
-        if 0 in batch:
-            oracle.fault("lost", f"a replay of {partition} read what nobody sent")
-        oracle.replayed(partition, first, batch)
 
     # -- the end
 
@@ -270,14 +270,13 @@ class Campaign:
         """After a clean stop everything is as it was."""
         with self._start() as broker:
             broker.ready()
-            found = self._check(replays=True, all_told=True)
+            found = self._check(self._cells, replays=True, all_told=True)
             for name, stats in found.items():
                 self._dropped[name] = self._oracles[name].check_drops(stats)
                 if left := sum(stats.pending(one.name) for one in stats.subscriptions):
                     again = f"{left} records are pending again after a clean stop"
                     self._oracles[name].fault("acks_forgotten", again)
-            if (code := broker.terminate()) != 0:
-                self._oracles[self._first].fault("faults", f"the broker ended with {code} when it was asked to stop")
+            self._stop(broker)
 
     def _read_log(self, log: Path) -> None:
         """What a broker logged as an error is a fault: nothing here may surprise it."""
@@ -296,6 +295,7 @@ class Campaign:
         return Report(
             kills=self._kills,
             kills_while_starting=self._kills_while_starting,
+            stops=self._stops,
             **total(oracle.violations for oracle in self._oracles.values()),
             acknowledged=sum(found["acknowledged"] for found in totals),
             delivered=sum(found["delivered"] for found in totals),

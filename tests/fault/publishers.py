@@ -196,7 +196,9 @@ class PublisherThread(threading.Thread):
                 self._oracle.receipt(receipt.partition, None, records[at:])
                 return
             size = receipt.last_offset - receipt.first_offset + 1
-            self._oracle.receipt(receipt.partition, receipt.first_offset, records[at : at + size])
+            some = records[at : at + size]
+            where, level = receipt.first_offset, receipt.durability
+            self._oracle.receipt(receipt.partition, where, some, level, duplicate=receipt.duplicate)
             at += size
         if at != len(records):
             self._oracle.fault("faults", f"{len(records)} records were sent, and the receipts are for {at}")

@@ -21,6 +21,9 @@ class Report:
     kills_while_starting: int
     """Of these, the ones that had not come to serve."""
 
+    stops: int
+    """Brokers that were asked to stop on the way, and did."""
+
     acknowledged: int
     """Records with a receipt."""
 
