@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.client import Client, RetryPolicy, SinkStats
-from tests.fault import operators
+from tests.fault import operators, rejecting
 from tests.fault.consumers import ConsumerThread, Temper
 from tests.fault.matrix import SOUGHT, Cell, cells
 from tests.fault.oracle import DEFAULT, Oracle
 from tests.fault.process import BrokerEnded, BrokerProcess, Launcher, free_port
 from tests.fault.publishers import HABITS, SETTINGS, Connect, PublisherThread
+from tests.fault.rejecting import RejectingConsumer
 from tests.fault.replaying import replay
 from tests.fault.report import Report, total
 from tests.fault.rounds import Round, next_round
@@ -44,6 +45,8 @@ LOOKS: Final = 4
 PURGE: Final = 0.1
 SEEK: Final = 0.5
 """Per cell that is operated."""
+REDRIVE: Final = 0.3
+"""Per life that is looked at."""
 DRAIN_S: Final = 120.0
 BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
 """For what is not to wait until a broker that was killed is back."""
@@ -98,6 +101,22 @@ class Campaign:
             for cell in self._cells.values()
             for habit in (HABITS if cell.name == self._first else self._chance.sample(HABITS[:3], k=2))
         ]
+        self._places = rejecting.Places()
+        self._publishers.append(
+            PublisherThread(
+                HABITS[0],
+                self._endpoint,
+                self._places,
+                partitions=rejecting.PARTITIONS,
+                sources=sources,
+                chance=random.Random(self._chance.random()),
+                stop=self._stop_publishing,
+                pace=lambda: OTHERS_PACE,
+            )
+        )
+        chance = random.Random(self._chance.random())
+        self._rejecting = RejectingConsumer(self._endpoint, self._places, chance, self._stop_consuming, self._calm)
+        self._dead_letters: dict[str, int] = {}
         self._consumers = [
             self._consumer(cell, number, subscription)
             for cell in self._cells.values()
@@ -116,7 +135,7 @@ class Campaign:
         broker = self._start()
         broker.ready()
         self._make_sinks()
-        for thread in (*self._publishers, *self._consumers):
+        for thread in (*self._publishers, *self._consumers, self._rejecting):
             thread.start()
         try:
             while self._kills < self._options.kills:
@@ -138,12 +157,16 @@ class Campaign:
         return self._launcher.start(self._options.directory / "store", self._endpoint)
 
     def _consumer(self, cell: Cell, number: int, subscription: str) -> ConsumerThread:
-        """Where the oldest may be dropped, consumers are slow, so that some of it is."""
+        """Where the oldest may be dropped, consumers are slow, so that some of it is; those of the first take most."""
+        if "OVERFLOW" in cell.reasons:
+            temper = Temper(credit_records=300, pause_s=0.05)
+        else:
+            temper = Temper() if cell.name == self._first else Temper(credit_records=1_000)
         return ConsumerThread(
             f"{number}",
             self._endpoint,
             self._oracles[cell.name],
-            Temper(credit_records=300, pause_s=0.05) if "OVERFLOW" in cell.reasons else Temper(),
+            temper,
             hold_s=cell.hold_s,
             chance=random.Random(self._chance.random()),
             stop=self._stop_consuming,
@@ -161,6 +184,7 @@ class Campaign:
             for cell in self._cells.values():
                 client.sinks.create(cell.name, **cell.settings)
                 client.subscriptions.create(cell.name, SOUGHT)
+            rejecting.make(client)
 
     def _round(self, broker: BrokerProcess, plan: Round) -> None:
         """Let a broker live and kill it."""
@@ -201,7 +225,7 @@ class Campaign:
         now = time.monotonic()
         if now - self._said >= PROGRESS_S:
             self._said = now
-            found = sum(sum(oracle.violations.values()) for oracle in self._oracles.values())
+            found = sum(sum(oracle.violations.values()) for oracle in (*self._oracles.values(), self._places))
             sent = sum(publisher.sent for publisher in self._publishers)
             self._options.say(
                 f"{now - self._began:5.0f} s  {self._kills} kills  {sent} records sent  {found} violations"
@@ -210,6 +234,8 @@ class Campaign:
     def _operate(self, names: Iterable[str]) -> None:
         """Purge and seek here and there; a kill may come at any moment."""
         with Client(self._endpoint, settings=BRIEF) as client:
+            if self._chance.random() < REDRIVE:
+                rejecting.redrive(client, self._places)
             for name in names:
                 partition = self._chance.randrange(self._cells[name].partitions)
                 if self._chance.random() < PURGE:
@@ -245,7 +271,7 @@ class Campaign:
         self._calm.set()
         self._drain()
         self._stop_consuming.set()
-        for consumer in self._consumers:
+        for consumer in (*self._consumers, self._rejecting):
             consumer.join(DRAIN_S)
             if consumer.is_alive():
                 self._oracles[self._first].fault("faults", f"{consumer.name} did not end within {DRAIN_S:g} s")
@@ -265,6 +291,7 @@ class Campaign:
                         oracle.fault("faults", f"{left} after {DRAIN_S:g} s without a kill: {stats}")
                         break
                     self._stop_consuming.wait(0.1)
+            self._dead_letters = rejecting.finish(client, self._places)
 
     def _look_again(self) -> None:
         """After a clean stop everything is as it was."""
@@ -289,14 +316,15 @@ class Campaign:
         self._read_log(self._options.directory / "store.log")
         by_cell = {name: oracle.close() for name, oracle in self._oracles.items()}
         totals = list(by_cell.values())
-        for oracle in self._oracles.values():
+        everything = [*self._oracles.values(), self._places]
+        for oracle in everything:
             for story in oracle.stories:
                 self._options.say(story)
         return Report(
             kills=self._kills,
             kills_while_starting=self._kills_while_starting,
             stops=self._stops,
-            **total(oracle.violations for oracle in self._oracles.values()),
+            **total(oracle.violations for oracle in everything),
             acknowledged=sum(found["acknowledged"] for found in totals),
             delivered=sum(found["delivered"] for found in totals),
             redelivered=sum(found["redelivered"] for found in totals),
@@ -305,6 +333,7 @@ class Campaign:
             given_up=sum(publisher.given_up for publisher in self._publishers),
             purges=self._purges,
             seeks=self._seeks,
+            dead_letters=self._dead_letters,
             cells={
                 name: {
                     **found,

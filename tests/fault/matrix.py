@@ -42,14 +42,14 @@ DIMENSIONS: Final[Mapping[str, Mapping[str, Value]]] = {
     "ordering": {"STRICT": KEPT, "RELAXED": KEPT},
     "buffer_mode": {
         "DISK": KEPT,
-        "SPILL": Value(frozenset({"LOST_IN_CRASH"}), {"memory_cache_threshold": 1_000}),
+        "SPILL": Value(frozenset({"LOST_IN_CRASH"}), {"memory_cache_threshold": 3_000}),
         "VOLATILE": Value(
             frozenset({"WIPED_AT_START"}), {"buffer_mode": "SPILL", "volatile": True, "memory_cache_threshold": 1_000}
         ),
         "MEMORY": Value(frozenset({"LOST_IN_CRASH", "CLEANED_AT_STOP"}), {"memory_cache_threshold": 2_000}),
     },
 }
-"""By setting and value. A threshold is low enough to be passed by one burst, where what comes then is written."""
+"""By setting and value. A threshold is passed now and then; from then on all is written until readers catch up."""
 
 
 @dataclass(frozen=True, slots=True)

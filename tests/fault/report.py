@@ -69,6 +69,9 @@ class Report:
     seeks: int
     """Seeks that are known to have been done."""
 
+    dead_letters: Mapping[str, int]
+    """What came of the sink whose target rejects some for good."""
+
     cells: Mapping[str, Mapping[str, int]]
     """What came of each cell of the matrix, by its sink's name."""
 
