@@ -31,7 +31,7 @@ from tests.fault.consumers import ConsumerThread, Temper
 from tests.fault.matrix import SOUGHT, Cell, cells
 from tests.fault.oracle import DEFAULT, Oracle
 from tests.fault.process import BrokerEnded, BrokerProcess, Launcher, free_port
-from tests.fault.publishers import HABITS, SETTINGS, Connect, PublisherThread
+from tests.fault.publishers import HABITS, PATIENT, SETTINGS, Connect, PublisherThread
 from tests.fault.rejecting import RejectingConsumer
 from tests.fault.replaying import replay
 from tests.fault.report import Report, total
@@ -52,8 +52,6 @@ REDRIVE: Final = 0.3
 DRAIN_S: Final = 120.0
 BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
 """For what is not to wait until a broker that was killed is back."""
-PATIENT: Final = replace(SETTINGS, call_timeout_s=60.0)
-"""For what nobody kills meanwhile: a busy machine is no fault of a broker."""
 
 PROGRESS_S: Final = 10.0
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -35,6 +35,8 @@ SETTINGS: Final = ClientSettings(
     reconnect=RetryPolicy(tries_max=1_000_000, delay_min_s=0.01, delay_max_s=0.05, budget_s=86_400.0),
 )
 """Back within a moment: what is tested is what happens around a kill, not how long a client may wait after one."""
+PATIENT: Final = replace(SETTINGS, call_timeout_s=60.0)
+"""For questions to a broker that nobody kills meanwhile: a busy machine is no fault of it."""
 
 FLUSH_S: Final = 60.0
 
