@@ -38,7 +38,7 @@ SETTINGS: Final = ClientSettings(
 PATIENT: Final = replace(SETTINGS, call_timeout_s=60.0)
 """For questions to a broker that nobody kills meanwhile: a busy machine is no fault of it."""
 
-FLUSH_S: Final = 60.0
+FLUSH_S: Final = 300.0
 
 Connect = Callable[[], AbstractContextManager[Client]]
 """Gives a client for a life; many lives may share one."""
@@ -61,7 +61,7 @@ class Habit:
     how: str
     """`keyed`, `spread`, `many`, `together` (as much as makes a file of its own) or `batch` (a call of its own)."""
 
-    delivery_timeout_s: float = 120.0
+    delivery_timeout_s: float = 600.0
     """A short one gives pages up while the broker is away."""
 
 
