@@ -1,4 +1,4 @@
-"""One campaign of kills: sinks for all cells of the matrix, those who work with them, and one broker after the other."""
+"""One campaign of kills: sinks for all cells of the matrix, those who work with them, and one broker after another."""
 
 from __future__ import annotations
 
