@@ -109,6 +109,7 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "subscription": ("stopped", value(Family.META, keys.subscription(HIT, "second"))),
     "gap": ("stopped", value(Family.META, keys.gap(HIT, 0, 150))),
     "writer": ("stopped", value(Family.META, keys.writer(HIT, "writer"))),
+    "schema": ("stopped", value(Family.META, keys.schema(HIT, 1))),
     "slot": ("stopped", value(Family.META, keys.slot(HIT, "writer", 0, 3))),
     "ledger": ("stopped", value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
     "store numbers": (

@@ -25,11 +25,13 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutSchema,
     PutSink,
     PutSlot,
     PutSubscription,
     PutTail,
     PutWriter,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -90,6 +92,7 @@ def _made(sink: int, name: str) -> list[Write]:
         PutSink(SinkRecord(sink, name, "abc", DEFAULTS, 7), fresh=True),
         PutSubscription(sink, SubscriptionRecord("second", 7, EARLIEST)),
         PutCursor(sink, "second", 0, Cursor()),
+        PutSchema(sink, SchemaRecord(1, 7, b"schema of %d" % sink, "{}")),
     ]
 
 

@@ -63,6 +63,7 @@ def _client_exit_code(error: BaseException, errors: ModuleType) -> ExitCode:
     table: tuple[tuple[tuple[type[BaseException], ...], ExitCode], ...] = (
         ((errors.InvalidArgument,), ExitCode.USAGE),
         ((errors.NotFound,), ExitCode.NOT_FOUND),
+        ((errors.ArrowNotInstalled,), ExitCode.LACKING),
         (
             (errors.BrokerUnavailable, errors.DeadlineExceeded, errors.DeliveryTimeout, errors.FlushTimeout),
             ExitCode.UNAVAILABLE,

@@ -54,14 +54,16 @@ class Schemas:
         return _schema(response.schema)
 
     def latest(self, sink: str) -> tuple[int, Schema | None]:
-        """Return the highest version that was given, 0 for none, and what it stands for.
+        """Return the highest version that was given, 0 for none, and the latest one that the broker still has.
 
-        That is ``None`` where there is none, and where the broker has lost it. Raises ``SinkNotFound``.
+        The two differ where a damaged store has lost some. Raises ``SinkNotFound``.
         """
         try:
             found = self.get(sink)
         except SchemaNotFound as none:
-            return max(0, none.latest), None
+            highest = max(0, none.latest)
+            kept = [one.version for one in self.list(sink) if one.registered_at is not None] if highest else []
+            return highest, self.get(sink, kept[-1]) if kept else None
         return found.version, found
 
     def register(self, sink: str, arrow_schema: bytes, *, previous: int, spark_schema: str = "") -> int:

@@ -61,9 +61,9 @@ def _settled(client: Client, sink: str, rows: StructType) -> RowSchema:
                 f"The schema of sink {sink!r} was registered by another program than Spark.",
                 'Write to another sink, or write whole rows as JSON with .option("row_format", "json").',
             )
-        wanted = grown(known, rows, sink=sink, version=version)
+        wanted = grown(known, rows, sink=sink, version=latest.version)
         if wanted == known:
-            return RowSchema(version, latest.arrow_schema)
+            return RowSchema(latest.version, latest.arrow_schema)
     arrow_schema = encode_schema(to_arrow_schema(wanted, timezone="UTC"))
     made = client.schemas.register(sink, arrow_schema, previous=version, spark_schema=wanted.json())
     return RowSchema(made, arrow_schema)

@@ -28,6 +28,11 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         "See what waits with: holdfast lag {sink} --endpoint {endpoint}; then let its target catch up, raise the "
         "sink's limits (exactly once, a whole batch has to fit), or raise the option delivery_timeout_s.",
     ),
+    (
+        errors.SchemaNotFound,
+        "The sink was made anew meanwhile, or its store was damaged: run this again, or read from a later offset on.",
+    ),
+    (errors.InvalidSchema, "Write fewer columns, or to another sink: its schemas together have reached their bound."),
     (errors.DiskFull, "Free room on the broker's disk; then run this again."),
     (errors.BrokerFull, "Let the targets of the broker's sinks catch up, or raise its max_broker_bytes."),
     (

@@ -25,6 +25,8 @@ CODES = [
     (errors.SinkNotEmpty("x"), ExitCode.REFUSED),
     (errors.OffsetTrimmed("x"), ExitCode.REFUSED),
     (errors.WriterFenced("x"), ExitCode.REFUSED),
+    (errors.ArrowNotInstalled("x"), ExitCode.LACKING),
+    (errors.SchemaNotFound("x"), ExitCode.NOT_FOUND),
     (errors.GapError("x"), ExitCode.FAILED),
     (errors.BrokerFault("x"), ExitCode.FAILED),
     (UnknownTarget("x", ["http"]), ExitCode.USAGE),

@@ -43,7 +43,7 @@ from holdfast.broker.core.mending import (
     tail_of,
     uncovered,
 )
-from holdfast.broker.core.pages import DropReason, Gap
+from holdfast.broker.core.pages import DropReason, Encoding, Gap
 from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SinkSettings
@@ -91,6 +91,8 @@ class Mending:
         self._damaged: dict[bytes, list[bytes]] = {}
         self._highest_lost = False
         self._numbers_max = 0
+        self._with_rows: set[int] = set()
+        """Sinks with pages of rows that had lost their names."""
         self.journal = SurveyingJournal(state.store, self._store_id())
         if state.lost:
             detail = "could not be read; gaps, writers and ledger entries that were in them are gone"
@@ -234,14 +236,13 @@ class Mending:
             self.tell("writer", sink_id, None, "forgotten: it opens again under a new epoch")
         writes += self._subscriptions(sinks)
         writes += mend_epochs(self, sinks, self._damaged)
-        writes += self._schemas(sinks)
         if missing:
             self._adopt(sinks)
             self.tell("log", None, None, f"its end is gone: {missing} records, but for those that stand in files")
         places = self._places(sinks, all_of_them=missing > 0)
         for sink_id, partition in sorted(places):
             writes += self._mend(sinks[sink_id], partition, missing)
-        return writes
+        return writes + self._schemas(sinks, log_cut=missing > 0)
 
     def _subscriptions(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
         """What is not of one partition's log: who reads, and what was counted for them."""
@@ -261,15 +262,18 @@ class Mending:
             self.tell("marks", number, partition, "acked records are retained from now on only")
         return writes
 
-    def _schemas(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
-        """No number is given twice: a version that cannot be read keeps its own, and so may those behind the last."""
+    def _schemas(self, sinks: Mapping[int, StoredSink], *, log_cut: bool) -> list[Write]:
+        """No number is given twice: a version that cannot be read keeps its own, and so may those behind the last.
+
+        ``log_cut``: the end of the log is gone, and a version may have gone with it whose rows stand in files.
+        """
         lost = [keys.schema_of(key) for key in self._damaged.pop(keys.SCHEMA, ())]
         for number, version in lost:
             self.tell("schema", number, None, f"version {version} is lost: its rows cannot be read")
         for number, sink in sinks.items():
             first = max([0, *sink.schemas, *(version for owner, version in lost if owner == number)]) + 1
             end = first + SCHEMAS_LEFT_OUT
-            if self._state.is_lost(keys.schema(number, first)):
+            if self._state.is_lost(keys.schema(number, first)) or (log_cut and number in self._with_rows):
                 lost += [(number, version) for version in range(first, end)]
                 self.tell(
                     "schema", number, None, f"versions {first} to {end - 1} are left out: they may have been given"
@@ -362,6 +366,8 @@ class Mending:
             self.tell("tail", number, partition, f"offsets go on at {now.next_offset}")
         if head_lost or (head_now != head and head is not None):
             self.tell("head", number, partition, f"counted again: {found.records} records from {head_now.earliest} on")
+        if any(entry.encoding == Encoding.ARROW for entry in found.rebuilt):
+            self._with_rows.add(number)
         if found.rebuilt:
             self.tell("index", number, partition, f"{len(found.rebuilt)} pages were named again")
         for gap in made:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import RESERVE
-from holdfast.broker.core.pages import Body, DropReason, Entry, Gap
+from holdfast.broker.core.pages import Body, DropReason, Encoding, Entry, Gap
 from holdfast.broker.core.settings import DEFAULTS
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
@@ -231,6 +231,25 @@ def lost_end(store: MemoryStore) -> MemoryStore:
 
     store.write([Put(Family.META, keys.HIGHEST, encode_highest(PAGES[0].entry.number, 10))])
     return store.reopen()
+
+
+def test_after_a_damaged_log_no_version_of_a_schema_is_given_twice_whose_rows_stand_in_files() -> None:
+    store = filled()
+    [entry] = [one.entry for one in PAGES if one.entry.bulk]
+    rows = replace(entry, number=entry.number + 10, base=60, encoding=Encoding.ARROW)
+    journal = recover(store).journal
+    body = PAGES[1].body
+    journal.commit([PageWrite(1, 0, rows, body)], [PutEntry(1, 0, rows), PutTail(1, 0, replace(TAIL, next_offset=70))])
+    store = store.reopen()
+    store.write([Delete(Family.META, keys.schema(1, 2)), Delete(Family.INDEX, keys.place(1, 0, 60))])
+
+    found = recover(lost_end(store))
+
+    schemas = found.sinks[0].schemas
+    assert schemas[1] == SchemaRecord(1, 7, b"first", "{}")
+    assert max(schemas) > 2
+    assert all(schema.lost for version, schema in schemas.items() if version > 1)
+    assert found.sinks[1].schemas == {}
 
 
 def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_handed_out_twice() -> None:

@@ -1,0 +1,66 @@
+"""A schema never changes, so a reader asks for each version once."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.server import BrokerServer
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, testing
+from holdfast.client.channel import Channels
+from holdfast.client.errors import BrokerUnavailable
+from holdfast.client.schemas import SchemaCache
+
+IMPATIENT = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
+
+
+def test_a_version_that_was_met_is_not_asked_for_again() -> None:
+    with testing.broker() as broker:
+        with broker.client() as client:
+            client.sinks.create("orders")
+            client.schemas.register("orders", b"one", previous=0)
+        channels = Channels((broker.endpoint,), IMPATIENT)
+        schema_of = SchemaCache(channels, "orders").source("incarnation")
+        first = schema_of(1)
+        with pytest.raises(SchemaNotFound):
+            schema_of(2)
+
+    assert schema_of(1) is first
+    with pytest.raises(BrokerUnavailable):
+        schema_of(2)
+    channels.close()
+
+
+def test_a_sink_that_was_made_anew_is_asked_again() -> None:
+    with testing.broker() as broker, broker.client() as client:
+        channels = Channels((broker.endpoint,), IMPATIENT)
+        cache = SchemaCache(channels, "orders")
+        found = []
+        for incarnation in (b"first", b"second"):
+            client.sinks.create("orders")
+            client.schemas.register("orders", incarnation, previous=0)
+            found.append(cache.source(incarnation.decode())(1).arrow_schema)
+            client.sinks.delete("orders")
+        channels.close()
+
+    assert found == [b"first", b"second"]
+
+
+def test_the_latest_version_that_is_left_is_found_behind_those_that_are_lost() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        assert client.schemas.latest("orders") == (0, None)
+        for version in range(3):
+            client.schemas.register("orders", b"%d" % version, previous=version)
+    again = store.reopen()
+    again.write([Put(Family.META, keys.schema(1, version), b"damaged") for version in (1, 3)])
+
+    with BrokerServer.in_memory(again) as server, Client(server.endpoint) as client:
+        highest, found = client.schemas.latest("orders")
+
+        assert (highest, found) == (3, client.schemas.get("orders", 2))
+        assert [one.registered_at is None for one in client.schemas.list("orders")] == [True, False, True]
+        assert client.schemas.register("orders", b"new", previous=3) == 4
