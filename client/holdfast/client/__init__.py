@@ -75,6 +75,7 @@ from holdfast.client.errors import (
     StoreFenced,
     SubscriberClosed,
     SubscriptionExists,
+    SubscriptionInUse,
     SubscriptionNotFound,
     Superseded,
     TooManySinks,
@@ -130,6 +131,7 @@ from holdfast.client.subscriber import (
 )
 from holdfast.client.subscription_values import (
     Position,
+    SettledPartition,
     Subscription,
     SubscriptionPlace,
 )
@@ -240,6 +242,7 @@ __all__ = [
     "SequenceGap",
     "SettleOutcome",
     "SettleResult",
+    "SettledPartition",
     "Sink",
     "SinkExists",
     "SinkFull",
@@ -256,6 +259,7 @@ __all__ = [
     "SubscriberClosed",
     "Subscription",
     "SubscriptionExists",
+    "SubscriptionInUse",
     "SubscriptionNotFound",
     "SubscriptionPartitionStats",
     "SubscriptionPlace",

@@ -8,7 +8,8 @@
     │   └── RecordTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists
-    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription
+    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription,
+    │                         SubscriptionInUse
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
     │                         TooManySinks, TooManyStreams, TooManySubscriptions
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
@@ -227,6 +228,12 @@ class DefaultSubscription(FailedPrecondition):
     """`default` cannot be deleted: it lives as long as its sink. Seek it to the latest instead."""
 
     default_reason = "DEFAULT_SUBSCRIPTION"
+
+
+class SubscriptionInUse(FailedPrecondition):
+    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+
+    default_reason = "SUBSCRIPTION_IN_USE"
 
 
 class ResourceExhausted(HoldfastError):

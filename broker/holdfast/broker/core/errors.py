@@ -6,7 +6,8 @@
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
     │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter
     ├── NotFound           SinkNotFound, SubscriptionNotFound
-    ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription
+    ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription,
+    │                      SubscriptionInUse
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
@@ -220,6 +221,21 @@ class DefaultSubscription(BrokerError):
 
     def __init__(self, sink: str) -> None:
         super().__init__(f"the default subscription of sink {sink!r} cannot be deleted", sink=sink)
+
+
+class SubscriptionInUse(BrokerError):
+    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+
+    reason = "SUBSCRIPTION_IN_USE"
+
+    def __init__(self, sink: str, subscription: str, partition: int, consumer: str) -> None:
+        super().__init__(
+            f"consumer {consumer!r} owns partition {partition} of subscription {subscription!r} of sink {sink!r}",
+            sink=sink,
+            subscription=subscription,
+            partition=partition,
+            consumer_id=consumer,
+        )
 
 
 class SinkNotEmpty(BrokerError):
