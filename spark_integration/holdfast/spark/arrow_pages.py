@@ -16,31 +16,77 @@ from numpy.typing import NDArray
 from holdfast.client.columns import Run, decode_columns, runs
 from holdfast.client.pages import NO_KEY
 from holdfast.client.values import NO_EVENT_TIME, StoredPage
+from holdfast.spark.ranges import Missing
+from holdfast.spark.read_schema import GAP_COLUMN
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _INSTANT: Final = pa.timestamp("us", "UTC")
 
 
-def page_batch(page: StoredPage, schema: pa.Schema) -> pa.RecordBatch:
+def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:
     """Return the wanted records of a page as one batch of ``schema``, which names the columns of a read.
 
-    Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
+    Only these are decoded. Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
     """
-    every = runs(page)
-    offsets = np.arange(page.base_offset, page.base_offset + page.record_count, dtype=np.int64)
-    columns = {
-        "partition": pa.repeat(pa.scalar(page.partition, pa.int32()), page.record_count),
-        "offset": pa.array(offsets),
-        "accepted_at": pa.array(_accepted_at(page, offsets)).view(_INSTANT),
-        "event_time": pa.concat_arrays([_event_times(run) for run in every]),
-        "key": pa.concat_arrays([_keys(run) for run in every]),
-        "value": pa.concat_arrays([_binary(run.value_lengths, run.values) for run in every]),
+    columns = {**_places(page, schema, sink), **_records(page, schema)}
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def missing_batch(missing: Missing, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:
+    """Return the one row that stands for records that are gone, of a ``schema`` with a column ``_gap``."""
+    place = {"first_offset": missing.first_offset, "last_offset": missing.last_offset, "reason": missing.reason}
+    known = {
+        "partition": missing.partition,
+        "offset": missing.first_offset,
+        "_sink": sink,
+        "_partition": missing.partition,
+        "_offset": missing.first_offset,
+        GAP_COLUMN: place,
     }
+    columns = [pa.array([known.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _places(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array]:
+    """Return the columns that say where and when, whatever the encoding of the page."""
+    made: dict[str, pa.Array] = {}
+    for field in schema:
+        match field.name:
+            case "partition" | "_partition":
+                made[field.name] = pa.repeat(pa.scalar(page.partition, pa.int32()), len(page))
+            case "offset" | "_offset":
+                made[field.name] = pa.array(_offsets(page))
+            case "accepted_at" | "_accepted_at":
+                made[field.name] = pa.array(_accepted_at(page, _offsets(page))).view(_INSTANT)
+            case "_sink":
+                made[field.name] = pa.repeat(pa.scalar(sink), len(page))
+            case "_attempt" | "_gap":  # a replay does not know of tries, and these records are there
+                made[field.name] = pa.nulls(len(page), field.type)
+    return made
+
+
+def _records(page: StoredPage, schema: pa.Schema) -> dict[str, pa.Array]:
+    """Return the wanted columns of the records themselves."""
+    every = runs(page)
     first = page.first_offset - page.base_offset
-    wanted = {name: column.slice(first, len(page)) for name, column in columns.items()}
-    wanted["headers"] = _headers(page, every, schema.field("headers").type)
-    return pa.RecordBatch.from_arrays([wanted[name] for name in schema.names], schema=schema)
+    made: dict[str, pa.Array] = {}
+    for field in schema:
+        match field.name:
+            case "event_time":
+                made[field.name] = pa.concat_arrays([_event_times(run) for run in every]).slice(first, len(page))
+            case "key":
+                made[field.name] = pa.concat_arrays([_keys(run) for run in every]).slice(first, len(page))
+            case "value":
+                values = pa.concat_arrays([_binary(run.value_lengths, run.values) for run in every])
+                made[field.name] = values.slice(first, len(page))
+            case "headers" | "_headers":
+                made[field.name] = _headers(page, every, field.type)
+    return made
+
+
+def _offsets(page: StoredPage) -> NDArray[np.int64]:
+    return np.arange(page.first_offset, page.first_offset + len(page), dtype=np.int64)
 
 
 def _binary(lengths: memoryview, joined: memoryview) -> pa.Array:

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import read_options, write_options
-from holdfast.spark.schema import READ_SCHEMA, plan_rows
+from holdfast.spark.options import write_options
+from holdfast.spark.read_options import read_options, wanted_columns
+from holdfast.spark.read_schema import read_schema
+from holdfast.spark.schema import plan_rows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from holdfast.spark.options import WriteOptions
     from holdfast.spark.reader import HoldfastReader
+    from holdfast.spark.stream_reader import HoldfastStreamReader
     from holdfast.spark.writer import HoldfastStreamWriter, HoldfastWriter
 
 
 class HoldfastDataSource(DataSource):
-    """Writes batches and streams to a sink of Holdfast, and reads a range of one."""
+    """Writes batches and streams to a sink of Holdfast, and reads a range of one or follows it."""
 
     @classmethod
     def name(cls) -> str:
@@ -33,7 +36,7 @@ class HoldfastDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read."""
-        return READ_SCHEMA
+        return read_schema(*wanted_columns(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> HoldfastWriter:
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
@@ -58,7 +61,25 @@ class HoldfastDataSource(DataSource):
         options = read_options(self.options, os.environ)
         from holdfast.spark.reader import HoldfastReader  # noqa: PLC0415 - imports grpc and pyarrow
 
-        return HoldfastReader(options, schema)
+        return HoldfastReader(options, self._read_schema(schema))
+
+    def streamReader(self, schema: StructType) -> HoldfastStreamReader:
+        """Return the reader of a stream. Asks nothing of the broker yet. Raises `HoldfastSparkError`."""
+        options = read_options(self.options, os.environ, is_stream=True)
+        from holdfast.spark.stream_reader import HoldfastStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+        return HoldfastStreamReader(options, self._read_schema(schema))
+
+    def _read_schema(self, schema: StructType) -> StructType:
+        """Return the columns of a read, which must be those that Spark asks for: it passes on what a user set."""
+        own = self.schema()
+        if schema != own:
+            raise HoldfastSparkError(
+                "A read of format holdfast has a schema of its own, and another one was set.",
+                "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
+                "the options columns and metadata choose columns.",
+            )
+        return own
 
     def _write_options(self, *, overwrite: bool, is_stream: bool) -> WriteOptions:
         if overwrite:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import read_options
 from holdfast.spark.ranges import Held, Span, plan_spans
+from holdfast.spark.read_options import read_options
 
 HELD = [Held(0, 10, 30), Held(1, 0, 0), Held(2, 5, 8)]
 
