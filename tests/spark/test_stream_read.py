@@ -73,6 +73,15 @@ def offsets(first: int, end: int, *, partition: int = 0) -> list[tuple[int, int]
     return [(partition, offset) for offset in range(first, end)]
 
 
+def account(broker: TestBroker) -> dict[str, int]:
+    """Return the account of the subscription ``spark``, which balances."""
+    with broker.client() as client:
+        stats = client.sinks.stats("orders")
+    assert stats.identity_ok
+    [found] = [one for one in stats.subscriptions if one.name == "spark"]
+    return {name: sum(getattr(one, name) for one in found.partitions) for name in ("acked", "skipped", "pending")}
+
+
 def test_a_stream_reads_what_there_is_and_goes_on_from_its_checkpoint(reading: Reading, broker: TestBroker) -> None:
     fill(broker, 5)
     fill(broker, 3, partition=2)
@@ -135,3 +144,50 @@ def test_the_very_first_batch_may_fail_and_begins_where_latest_was(reading: Read
     reading.fails = False
 
     assert reading.run(startingOffsets="latest") == [[], offsets(5, 8)]
+
+
+def test_a_subscription_is_drained_and_settled_to_its_end(reading: Reading, broker: TestBroker) -> None:
+    fill(broker, 5)
+
+    batches = reading.run(subscription="spark", maxRecordsPerTrigger="2")
+
+    assert batches == [offsets(0, 2), offsets(2, 4), offsets(4, 5)]
+    assert account(broker) == {"acked": 5, "skipped": 0, "pending": 0}
+
+
+def test_as_a_subscription_no_row_is_skipped_by_a_first_batch_that_failed(reading: Reading, broker: TestBroker) -> None:
+    """S7, and Q4: what was read in vain is still there."""
+    fill(broker, 5)
+    with broker.client() as client:
+        client.subscriptions.create("orders", "spark", start="latest")
+    fill(broker, 3)
+    reading.fails = True
+    with pytest.raises(StreamingQueryException, match="the target is away"):
+        reading.run(subscription="spark", startingOffsets="latest")
+    failed = account(broker)
+    fill(broker, 2)
+    reading.fails = False
+
+    batches = reading.run(subscription="spark", startingOffsets="latest")
+
+    assert failed == {"acked": 0, "skipped": 0, "pending": 3}
+    assert batches == [offsets(5, 8), offsets(8, 10)]
+    assert account(broker) == {"acked": 5, "skipped": 0, "pending": 0}
+
+
+def test_a_stream_takes_in_partitions_that_were_added_and_says_what_is_gone(
+    reading: Reading, broker: TestBroker
+) -> None:
+    fill(broker, 3)
+    reading.run()
+    with broker.client() as client:
+        fill(broker, 2)
+        client.sinks.purge("orders", partition=0)
+        client.sinks.update("orders", partitions=4)
+        fill(broker, 1)
+        fill(broker, 2, partition=3)
+
+    with pytest.raises(StreamingQueryException, match=r"Offsets 3 to 4 of partition 0 .* are gone \(PURGED\)"):
+        reading.run()
+
+    assert reading.run(failOnDataLoss="false") == [offsets(5, 6) + offsets(0, 2, partition=3)]

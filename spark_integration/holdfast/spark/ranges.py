@@ -46,6 +46,10 @@ class Missing:
     reason: str
     """Why, in the broker's words."""
 
+    def goes_on_in(self, other: Missing) -> bool:
+        """Say whether ``other`` is missing right behind this, for the same reason."""
+        return self.last_offset + 1 == other.first_offset and self.reason == other.reason
+
 
 def plan_spans(options: ReadOptions, held: Sequence[Held]) -> list[Span]:
     """Return what each task reads. Raises `HoldfastSparkError` for offsets that the sink does not have."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -55,7 +56,7 @@ def read_split(options: ReadOptions, schema: StructType, span: Span) -> Iterator
 
 def _batches(client: Client, options: ReadOptions, schema: pa.Schema, span: Span) -> Iterator[pa.RecordBatch]:
     sink = options.target.sink
-    for found in _found(client, sink, span):
+    for found in _joined(_found(client, sink, span)):
         if isinstance(found, StoredPage):
             yield page_batch(found, schema, sink=sink)
             continue
@@ -86,6 +87,22 @@ def _found(client: Client, sink: str, span: Span) -> Iterator[StoredPage | Missi
                 raise
             yield Missing(span.partition, start, min(error.earliest, span.end) - 1, TRIMMED)
             start = error.earliest
+
+
+def _joined(every: Iterator[StoredPage | Missing]) -> Iterator[StoredPage | Missing]:
+    """Join what is missing side by side for one reason: pages are dropped one by one."""
+    waiting: Missing | None = None
+    for found in every:
+        if isinstance(found, Missing) and waiting is not None and waiting.goes_on_in(found):
+            waiting = replace(waiting, last_offset=found.last_offset)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = found if isinstance(found, Missing) else None
+        if isinstance(found, StoredPage):
+            yield found
+    if waiting is not None:
+        yield waiting
 
 
 def _missing(gap: Gap, span: Span) -> Missing:

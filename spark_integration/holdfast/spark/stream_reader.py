@@ -1,4 +1,4 @@
-"""Follows a sink as a stream. The position is Spark's, in the checkpoint.
+"""Follows a sink as a stream. The position is Spark's, in the checkpoint; a subscription follows it, if one is named.
 
 Offsets are handed out once in a sink's life, so a micro-batch that is run again has the rows that it had. This object
 lives in the driver; a task gets another one, which knows only what it was made with and its `Split`.
@@ -6,8 +6,9 @@ lives in the driver; a task gets another one, which knows only what it was made 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -29,8 +30,10 @@ from holdfast.spark.ranges import plan_batch, plan_start
 from holdfast.spark.read_options import ReadOptions
 from holdfast.spark.reading import Split, read_split
 from holdfast.spark.remedies import explained
+from holdfast.spark.settling import Settling
 from holdfast.spark.sink_view import SinkView, resolved, view
 
+_log: Final = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
@@ -44,6 +47,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._client: Client | None = None
         self._initial: StreamOffset | None = None
         """Spark asks twice, and ``latest`` has to be the same both times."""
+        self._settling = Settling(options, options.subscription) if options.subscription is not None else None
         self._target: Mapping[int, int] | None = None
         """Where a query with `Trigger.AvailableNow` ends."""
         self._seen: StreamOffset | None = None
@@ -52,7 +56,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Json:
         """Return where the query begins. Raises `HoldfastSparkError`."""
         if self._initial is None:
-            self._initial = self._asked(self._find_start)
+            self._initial = self._asked(self._find_start if self._settling is None else self._settling.begin)
         return self._initial.json()
 
     def _find_start(self, client: Client) -> StreamOffset:
@@ -73,10 +77,14 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._asked(self._look).ends()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """Return where the micro-batch ends that begins at ``start``; ``start`` itself when there is nothing new."""
+        """Return where the micro-batch ends that begins at ``start``; ``start`` itself when there is nothing new.
+
+        Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
+        """
         begin = parsed(start)
         found = self._asked(self._look)
         self._check_same(begin, found)
+        self._settle(begin)
         held = found.held
         if self._target is not None:
             held = tuple(one.up_to(self._target.get(one.partition, 0)) for one in held)
@@ -104,11 +112,26 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, Split):  # Spark passes another one when there is nothing to read
             yield from read_split(self._options, self._schema, partition.span)
 
+    def commit(self, end: Json) -> None:
+        """Settle what the batches up to ``end`` have read. Spark calls it when the next one is planned."""
+        self._settle(parsed(end))
+
     def stop(self) -> None:
         """Close the connection."""
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def _settle(self, upto: StreamOffset) -> None:
+        settling = self._settling
+        if settling is None or (self._seen is not None and self._seen.incarnation != upto.incarnation):
+            return
+        try:
+            self._asked(lambda client: settling.settle(client, upto))
+        except HoldfastSparkError as error:
+            if not isinstance(error.__cause__, errors.BrokerUnavailable):
+                raise
+            _log.warning("settling waits for the broker sink=%s: %s", self._options.target.sink, error.__cause__)
 
     def _bounds(self, limit: ReadLimit) -> Bounds:
         match limit:

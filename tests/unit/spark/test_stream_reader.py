@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from holdfast.client import Record
+from holdfast.client import Record, testing
 from holdfast.client.testing import TestBroker
 from holdfast.spark import HoldfastDataSource, HoldfastSparkError
 from holdfast.spark.offsets import parsed
@@ -214,3 +214,125 @@ def test_a_broker_that_is_away_is_named(orders: TestBroker) -> None:
 
     with pytest.raises(HoldfastSparkError, match=r"127\.0\.0\.1:1"):
         query.streamReader(query.schema()).initialOffset()
+
+
+# -- as a named subscription
+
+
+def account(broker: TestBroker, name: str = "spark") -> tuple[int, int, int]:
+    """Return what a subscription has acked and skipped, and what is pending. Its accounts balance."""
+    with broker.client() as client:
+        stats = client.sinks.stats("orders")
+    assert stats.identity_ok
+    [found] = [one for one in stats.subscriptions if one.name == name]
+    return (
+        sum(one.acked for one in found.partitions),
+        sum(one.skipped for one in found.partitions),
+        sum(one.pending for one in found.partitions),
+    )
+
+
+def test_a_subscription_is_made_where_the_query_begins(orders: TestBroker) -> None:
+    query = reader(orders, subscription="spark", startingOffsets='{"0": 2}')
+
+    assert places(query.initialOffset()) == {0: 2, 1: 0}
+    assert account(orders) == (0, 0, 3)
+
+
+def test_latest_is_pinned_in_the_broker_before_anything_is_planned(orders: TestBroker) -> None:
+    """S7, also when the query dies before its first batch is in the checkpoint."""
+    first = reader(orders, subscription="spark", startingOffsets="latest").initialOffset()
+    fill(orders, 3)
+
+    again = reader(orders, subscription="spark", startingOffsets="latest")
+
+    assert again.initialOffset() == first
+    assert offsets(rows(again, first, latest(again, first))) == [5, 6, 7]
+
+
+def test_a_subscription_that_exists_goes_on_where_it_stands(orders: TestBroker) -> None:
+    with orders.client() as client:
+        client.ack("orders", client.pull("orders", max_records=2))
+
+    query = reader(orders, subscription="default", startingOffsets="earliest")
+
+    assert places(query.initialOffset()) == {0: 2, 1: 0}
+
+
+def test_nothing_is_settled_before_the_commit_that_covers_it(orders: TestBroker) -> None:
+    """Q4."""
+    query = reader(orders, subscription="spark")
+    start = query.initialOffset()
+    first = latest(query, start, ReadMaxRows(2))
+    rows(query, start, first)
+    before = account(orders)
+    second = latest(query, first, ReadMaxRows(2))  # Spark has committed the first batch
+    rows(query, first, second)
+    between = account(orders)
+
+    query.commit(second)
+
+    assert [before, between, account(orders)] == [(0, 0, 5), (2, 0, 3), (4, 0, 1)]
+
+
+def test_the_last_batch_is_settled_when_spark_asks_what_comes_next(orders: TestBroker) -> None:
+    query = reader(orders, subscription="spark")
+    end = latest(query, query.initialOffset())
+
+    assert latest(query, end) == end
+    assert account(orders) == (5, 0, 0)
+
+
+def test_a_batch_that_is_committed_again_is_counted_once(orders: TestBroker) -> None:
+    query = reader(orders, subscription="spark")
+    first = latest(query, query.initialOffset(), ReadMaxRows(2))
+    second = latest(query, first)
+    query.commit(second)
+
+    again = reader(orders, subscription="spark")
+    again.commit(second)
+    again.commit(first)
+
+    assert account(orders) == (5, 0, 0)
+
+
+def test_records_that_a_query_has_not_committed_are_kept_for_it(orders: TestBroker) -> None:
+    query = reader(orders, subscription="spark")
+    start = query.initialOffset()
+    end = latest(query, start)
+    with orders.client() as client:
+        client.ack("orders", client.pull("orders", max_records=100))
+
+    assert offsets(rows(reader(orders, subscription="spark"), start, end)) == [0, 1, 2, 3, 4]
+
+
+def test_a_query_that_gets_a_subscription_later_has_one_from_where_it_stands(orders: TestBroker) -> None:
+    free = reader(orders)
+    end = latest(free, free.initialOffset(), ReadMaxRows(2))
+
+    latest(reader(orders, subscription="spark"), end)
+
+    assert account(orders) == (0, 0, 3)
+
+
+def test_two_who_settle_the_same_subscription_are_told_of_each_other(orders: TestBroker) -> None:
+    query = reader(orders, subscription="default")
+    end = latest(query, query.initialOffset(), ReadMaxRows(2))
+    with orders.client() as client:
+        client.pull("orders", max_records=1)
+
+    with pytest.raises(HoldfastSparkError, match="'pull' owns partition 0") as error:
+        latest(query, end)
+
+    assert "subscription" in error.value.remedy
+
+
+def test_a_commit_does_not_fail_because_the_broker_is_away() -> None:
+    with testing.broker() as broker:
+        with broker.client() as client:
+            client.sinks.create("orders")
+        fill(broker, 5)
+        query = reader(broker, subscription="spark", connect_timeout_s="0.3")
+        end = latest(query, query.initialOffset())
+
+    query.commit(end)
