@@ -25,6 +25,8 @@ class Reading:
         self.batches: list[list[tuple[int, int]]] = []
         """Partition and offset of every row, by batch, sorted."""
         self.fails = False
+        self.fails_in: int | None = None
+        """The batch that fails."""
 
     def start(self, *, follows: bool = False, **options: str) -> StreamingQuery:
         """Start a query; unless it ``follows`` it ends where the sink ends now."""
@@ -50,7 +52,7 @@ class Reading:
     def _take(self, rows: DataFrame, number: int) -> None:
         folder = self._folder / f"batch-{number}"
         rows.select("partition", "offset").write.mode("overwrite").json(str(folder))
-        if self.fails:
+        if self.fails or number == self.fails_in:
             raise RuntimeError("the target is away")
         lines = [line for part in folder.glob("*.json") for line in part.read_text().splitlines()]
         self.batches.append(sorted((row["partition"], row["offset"]) for row in map(json.loads, lines)))
@@ -172,6 +174,23 @@ def test_as_a_subscription_no_row_is_skipped_by_a_first_batch_that_failed(readin
 
     assert failed == {"acked": 0, "skipped": 0, "pending": 3}
     assert batches == [offsets(5, 8), offsets(8, 10)]
+    assert account(broker) == {"acked": 5, "skipped": 0, "pending": 0}
+
+
+def test_a_query_that_failed_half_way_reads_that_batch_again_and_settles_what_it_has_committed(
+    reading: Reading, broker: TestBroker
+) -> None:
+    fill(broker, 5)
+    reading.fails_in = 1
+    with pytest.raises(StreamingQueryException, match="the target is away"):
+        reading.run(subscription="spark", maxRecordsPerTrigger="2")
+    failed = account(broker)
+    reading.fails_in = None
+
+    again = reading.run(subscription="spark")
+
+    assert failed == {"acked": 2, "skipped": 0, "pending": 3}
+    assert again == [offsets(2, 4), offsets(4, 5)]
     assert account(broker) == {"acked": 5, "skipped": 0, "pending": 0}
 
 
