@@ -19,7 +19,7 @@ ALL = ReadAllAvailable()
 
 def reader(broker: TestBroker, **options: str) -> HoldfastStreamReader:
     """Return what a query gets when it starts, or starts again."""
-    source = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "orders", **options})
+    source = HoldfastDataSource({"endpoint": broker.endpoint} | {"sink": "orders"} | options)
     return source.streamReader(source.schema())
 
 
@@ -336,3 +336,15 @@ def test_a_commit_does_not_fail_because_the_broker_is_away() -> None:
         end = latest(query, query.initialOffset())
 
     query.commit(end)
+
+
+def test_dead_letters_are_a_sink_that_can_be_read(orders: TestBroker) -> None:
+    with orders.client() as client, client.subscriber("orders") as subscriber:
+        next(subscriber).dead_letter("HTTP 422", wait=True)
+    query = reader(orders, sink="orders.dlq")
+    start = query.initialOffset()
+
+    found = rows(query, start, latest(query, start))
+
+    assert [row["value"] for row in found] == [b"0", b"1", b"2", b"3", b"4"]
+    assert "HTTP 422" in str(found[0]["headers"])
