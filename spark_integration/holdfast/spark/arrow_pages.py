@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdfast.client import errors
 from holdfast.client.columns import Run, decode_columns, runs
 from holdfast.client.pages import NO_KEY
 from holdfast.client.values import NO_EVENT_TIME, StoredPage
@@ -103,6 +104,8 @@ def _keys(run: Run) -> pa.Array:
 
 
 def _from_lengths(lengths: NDArray[np.uint32], joined: memoryview, *, validity: pa.Buffer | None) -> pa.Array:
+    if int(lengths.sum(dtype=np.int64)) != joined.nbytes:  # Arrow would read beyond the end
+        raise errors.InvalidPage("a run's column is not as long as its lengths say")
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(joined)]
