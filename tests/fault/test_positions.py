@@ -221,3 +221,19 @@ def test_subscriptions_seeks_and_partitions_that_were_answered_survive_a_kill(si
     assert (audit.start_offset, audit.lifetime.acked, audit.lifetime.skipped) == (4, 2, 4)
     assert site.take(100) == [4, 5]
     assert site.take(100, "late") == []
+
+
+@pytest.mark.slow
+def test_what_was_settled_below_an_offset_stays_so_after_each_kill(site: Site) -> None:
+    """Offsets in the middle of pages, and each asked for again after the kill, as after a lost answer."""
+    site.fill(KILLS * 3, page=5)
+
+    for kill in range(1, KILLS + 1):
+        [settled] = site.client.subscriptions.settle(SINK, AUDIT, offsets={0: kill * 3})
+        site.kill()
+        [again] = site.client.subscriptions.settle(SINK, AUDIT, offsets={0: kill * 3})
+        assert (settled.acked, settled.watermark) == (3, kill * 3)
+        assert (again.acked, again.watermark) == (0, kill * 3)
+        assert site.balances()
+
+    assert site.take(100) == []

@@ -18,6 +18,7 @@ from holdfast.client import (
     Record,
     Subscription,
     SubscriptionExists,
+    SubscriptionInUse,
     SubscriptionNotFound,
     SubscriptionPartitionStats,
     TooManySubscriptions,
@@ -344,3 +345,33 @@ def test_partitions_never_shrink(client: Client) -> None:
 
     assert refused.value.facts["field"] == "partitions"
     assert client.sinks.get("orders").settings.partitions == 3
+
+
+def test_a_reader_with_a_position_of_its_own_settles_what_it_has_read(orders: Client) -> None:
+    orders.subscriptions.create("orders", "audit")
+    fill(orders, 4)
+
+    [settled] = orders.subscriptions.settle("orders", "audit", offsets={0: 3})
+
+    assert (settled.partition, settled.acked, settled.watermark) == (0, 3, 3)
+    assert (account(orders, "audit").acked, account(orders, "audit").pending) == (3, 1)
+    assert taken(orders, "audit") == [b"3"]
+
+
+def test_a_reader_does_not_settle_past_a_consumer(orders: Client) -> None:
+    fill(orders, 4)
+    orders.pull("orders", max_records=1)
+
+    with pytest.raises(SubscriptionInUse) as error:
+        orders.subscriptions.settle("orders", offsets={0: 3})
+
+    assert error.value.facts["consumer_id"] == "pull"
+
+
+def test_the_offset_of_a_time_is_that_of_the_first_record_accepted_then_or_later(orders: Client) -> None:
+    fill(orders, 3)
+    times = [record.accepted_at for record in orders.pull("orders", max_records=3)]
+
+    assert orders.offset_at("orders", times[0] - timedelta(days=1), partition=0) == 0
+    assert orders.offset_at("orders", times[2], partition=0) == times.index(times[2])
+    assert orders.offset_at("orders", times[2] + timedelta(days=1), partition=0) == 3

@@ -153,6 +153,22 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert bool(offsets) == bool(pending)
         account.states |= dict.fromkeys(offsets, "acked")
 
+    @rule(name=st.sampled_from(NAMES), place=OFFSETS, offset=OFFSETS)
+    def settle_below(self, name: str, place: int, offset: int) -> None:
+        if name not in self.accounts:
+            return
+        partition = place % len(self.ends)
+        account, beyond = self.accounts[name][partition], offset > self.ends[partition]
+        pending = [o for o in range(account.start, offset) if o not in account.states]
+        try:
+            [settled] = self.run(self.buffer.subscribing.settle(name, {partition: offset}))
+        except OffsetAhead:
+            assert beyond
+            return
+        assert not beyond
+        assert settled.acked == len(pending)
+        account.states |= dict.fromkeys(pending, "acked")
+
     @rule(name=st.sampled_from(NAMES[1:]), start=POSITIONS, or_earliest=st.booleans())
     def create(self, name: str, start: Position, *, or_earliest: bool) -> None:
         try:

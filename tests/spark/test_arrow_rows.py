@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from holdfast.client import Encoding, StoredPage
 from holdfast.client.testing import TestBroker
-from holdfast.spark.schema import READ_SCHEMA
+from holdfast.spark.read_schema import RECORD
 from tests.spark import buffered
 
 
@@ -215,7 +215,7 @@ def test_rows_can_be_read_as_records(spark: SparkSession, broker: TestBroker) ->
 def test_a_sink_without_rows_is_read_as_records_unless_rows_are_asked_for(
     spark: SparkSession, broker: TestBroker
 ) -> None:
-    assert read(spark, broker).schema == READ_SCHEMA
+    assert read(spark, broker).schema == RECORD
     with pytest.raises(PySparkException, match="has no schema of rows"):
         read(spark, broker, row_format="arrow")
 

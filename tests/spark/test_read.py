@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.client import Record
+from holdfast.client import Record, ReplayedRecord
 from holdfast.client.testing import TestBroker
 
 EVENT_TIME = dt.datetime(2026, 1, 31, 1, 2, 3, 4, dt.UTC)
@@ -109,3 +109,48 @@ def test_what_was_read_can_be_written(spark: SparkSession, filled: TestBroker) -
     compared = ("partition", "value", "key", "headers", "event_time")
     assert copied.select(*compared).exceptAll(rows.select(*compared)).count() == 0
     assert copied.count() == 15
+
+
+def test_columns_are_chosen_and_those_about_a_record_stand_beside_them(spark: SparkSession, filled: TestBroker) -> None:
+    rows = read(spark, filled, columns="value", metadata="true").where("_partition = 2").orderBy("_offset").collect()
+
+    assert [bytes(row.value) for row in rows] == [b"w%d" % n for n in range(5)]
+    assert rows[4].asDict() | {"value": None, "_accepted_at": None} == {
+        "value": None,
+        "_sink": "orders",
+        "_partition": 2,
+        "_offset": 4,
+        "_accepted_at": None,
+        "_attempt": None,
+        "_headers": None,
+    }
+
+
+def test_what_is_gone_is_a_row_where_that_was_asked_for(spark: SparkSession, filled: TestBroker) -> None:
+    with filled.client() as client:
+        client.sinks.purge("orders", partition=0)
+        client.publish("orders", [Record(b"new")], partition=0)
+
+    rows = (
+        read(spark, filled, startingOffsets='{"0": 3}', failOnDataLoss="false", columns="offset,value", metadata="_gap")
+        .where("offset >= 5 or _gap is not null")
+        .orderBy("offset")
+        .collect()
+    )
+
+    assert [(row.offset, row.value and bytes(row.value), row._gap and tuple(row._gap)) for row in rows] == [
+        (3, None, (3, 9, "PURGED")),
+        (10, b"new", None),
+    ]
+
+
+def test_a_range_of_time_is_read(spark: SparkSession, filled: TestBroker) -> None:
+    with filled.client() as client:
+        [border] = client.publish("orders", [Record(b"later")], partition=0)
+        assert border.first_offset == 10
+        [*_, last] = client.replay("orders", partition=0, start=10)
+        assert isinstance(last, ReplayedRecord)
+    later = last.accepted_at.isoformat()
+
+    assert (0, 10) not in places(read(spark, filled, endingTimestamp=later))
+    assert places(read(spark, filled, startingTimestamp=later))[-1] == (0, 10)

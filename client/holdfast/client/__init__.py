@@ -100,6 +100,7 @@ from holdfast.client.errors import (
     StoreFenced,
     SubscriberClosed,
     SubscriptionExists,
+    SubscriptionInUse,
     SubscriptionNotFound,
     Superseded,
     TooManySinks,
@@ -159,6 +160,7 @@ from holdfast.client.subscriber import (
 )
 from holdfast.client.subscription_values import (
     Position,
+    SettledPartition,
     Subscription,
     SubscriptionPlace,
 )
@@ -287,6 +289,7 @@ __all__ = [
     "SequenceGap",
     "SettleOutcome",
     "SettleResult",
+    "SettledPartition",
     "Sink",
     "SinkExists",
     "SinkFull",
@@ -308,6 +311,7 @@ __all__ = [
     "SubscriberClosed",
     "Subscription",
     "SubscriptionExists",
+    "SubscriptionInUse",
     "SubscriptionNotFound",
     "SubscriptionPartitionStats",
     "SubscriptionPlace",

@@ -247,6 +247,14 @@ class Client:
             on_gap=on_gap,
         )
 
+    def offset_at(self, sink: str, time: datetime, *, partition: int) -> int:
+        """Return the offset of the first stored record of a partition that was accepted at ``time`` or later.
+
+        Where there is none, the offset that the next record gets. A time without a zone is local.
+        Raises ``SinkNotFound``, ``InvalidPartition``.
+        """
+        return self._pulling.offset_at(sink, time, partition=partition)
+
     def pull(
         self,
         sink: str,

@@ -279,7 +279,10 @@ def _keys(lengths: array[int], joined: bytes) -> list[bytes | None]:
 def _headers(entries: memoryview) -> Headers:
     if not entries:
         return ()
-    message = record_pb2.Headers.FromString(bytes(entries))
+    try:
+        message = record_pb2.Headers.FromString(bytes(entries))
+    except DecodeError as failure:
+        raise InvalidPage("a record's headers are not Headers") from failure
     return tuple((header.key, header.value) for header in message.entries)
 
 

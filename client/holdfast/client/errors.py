@@ -9,7 +9,7 @@
     ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
-    │                         StagingUnsupported
+    │                         StagingUnsupported, SubscriptionInUse
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
     │                         TooManySinks, TooManyStreams, TooManySubscriptions
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
@@ -277,6 +277,12 @@ class StagingUnsupported(FailedPrecondition):
     """The sink keeps nothing on a disk, or holds dead letters. Publish without a stage, or use another sink."""
 
     default_reason = "STAGING_UNSUPPORTED"
+
+
+class SubscriptionInUse(FailedPrecondition):
+    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+
+    default_reason = "SUBSCRIPTION_IN_USE"
 
 
 class ResourceExhausted(HoldfastError):

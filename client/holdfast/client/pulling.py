@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from holdfast.client import convert
 from holdfast.client.answers import Answer, Verb
@@ -74,6 +75,20 @@ class Pulling:
         with Telemetry(sink, subscription).settling(Verb.NACK, *_told(answers)):
             response, _ = self._unary.call(lambda t: self._stub(sink).Nack(request, timeout=t))
         return [convert.settle_result(result) for result in response.results]
+
+    def offset_at(self, sink: str, time: datetime, *, partition: int) -> int:
+        """Look a time up: a replay says first where it begins, and is ended then."""
+        moment = time if time.tzinfo is not None else time.astimezone()
+        request = pb.ReplayRequest(sink=sink, partition=partition, start_time=convert.stamp(moment))
+
+        def attempt(timeout_s: float) -> int:
+            call = self._stub(sink).Replay(request, timeout=timeout_s)
+            try:
+                return int(next(call).opened.start_offset)
+            finally:
+                call.cancel()
+
+        return self._unary.call(attempt)[0]
 
     def peek(self, sink: str, *, partition: int, offset: int | None, max_records: int) -> list[PeekedRecord]:
         """Look at a few records."""

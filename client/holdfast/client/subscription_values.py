@@ -27,6 +27,18 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class SettledPartition:
+    """What settling below an offset did in one partition."""
+
+    partition: int
+    acked: int
+    """Records settled by it."""
+
+    watermark: int
+    """Lowest offset that is not settled."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionPlace:
     """Where a subscription was put in one partition."""
 

@@ -1,4 +1,4 @@
-"""Makes, lists, moves and deletes the subscriptions of a sink. Durable before it returns."""
+"""Makes, lists, moves, settles and deletes the subscriptions of a sink. Durable before it returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import moment, stamp
 from holdfast.client.errors import BrokerDraining, HoldfastError, InvalidPosition, SubscriptionExists
 from holdfast.client.errors import SubscriptionNotFound as NotFound
-from holdfast.client.subscription_values import Position, Subscription, SubscriptionPlace
+from holdfast.client.subscription_values import Position, SettledPartition, Subscription, SubscriptionPlace
 from holdfast.v1 import subscription_pb2 as pb
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -115,6 +115,19 @@ class Subscriptions:
             )
             for one in response.places
         )
+
+    def settle(self, sink: str, name: str = "default", *, offsets: Mapping[int, int]) -> tuple[SettledPartition, ...]:
+        """Settle all that a subscription has not settled below an offset, by partition; return what became of it.
+
+        It counts as acked. For readers that keep their own position and read with ``replay``; doing it again, or with
+        a lower offset, changes nothing. All partitions or none.
+
+        Raises ``SubscriptionInUse`` when a consumer owns one of them, ``OffsetAhead``, ``InvalidPosition``,
+        ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``.
+        """
+        request = pb.SettleSubscriptionRequest(sink=sink, name=name, offsets=dict(offsets))
+        response, _ = self._unary.call(lambda t: self._stub(sink).SettleSubscription(request, timeout=t))
+        return tuple(SettledPartition(one.partition, one.acked, one.watermark) for one in response.partitions)
 
 
 def position_message(place: Position) -> pb.Position:

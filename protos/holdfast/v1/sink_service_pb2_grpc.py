@@ -119,6 +119,11 @@ class SinkServiceStub(object):
                 request_serializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionRequest.SerializeToString,
                 response_deserializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionResponse.FromString,
                 _registered_method=True)
+        self.SettleSubscription = channel.unary_unary(
+                '/holdfast.v1.SinkService/SettleSubscription',
+                request_serializer=holdfast_dot_v1_dot_subscription__pb2.SettleSubscriptionRequest.SerializeToString,
+                response_deserializer=holdfast_dot_v1_dot_subscription__pb2.SettleSubscriptionResponse.FromString,
+                _registered_method=True)
 
 
 class SinkServiceServicer(object):
@@ -297,6 +302,20 @@ class SinkServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SettleSubscription(self, request, context):
+        """Settles for a subscription all that it has not settled below an offset, in each partition that is named: it counts as
+        acked. For readers that keep their own position and read with `Replay`. All partitions or none, durably; doing it
+        again, or with a lower offset, changes nothing.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_POSITION`, `INVALID_PARTITION`: no offset is named, or a partition that is not there.
+        - `OUT_OF_RANGE` / `OFFSET_AHEAD`: the offset is beyond the end of a partition.
+        - `FAILED_PRECONDITION` / `SUBSCRIPTION_IN_USE`: a consumer owns one of the partitions, and would be settled past.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SinkServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -379,6 +398,11 @@ def add_SinkServiceServicer_to_server(servicer, server):
                     servicer.SeekSubscription,
                     request_deserializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionRequest.FromString,
                     response_serializer=holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionResponse.SerializeToString,
+            ),
+            'SettleSubscription': grpc.unary_unary_rpc_method_handler(
+                    servicer.SettleSubscription,
+                    request_deserializer=holdfast_dot_v1_dot_subscription__pb2.SettleSubscriptionRequest.FromString,
+                    response_serializer=holdfast_dot_v1_dot_subscription__pb2.SettleSubscriptionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -817,6 +841,33 @@ class SinkService(object):
             '/holdfast.v1.SinkService/SeekSubscription',
             holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionRequest.SerializeToString,
             holdfast_dot_v1_dot_subscription__pb2.SeekSubscriptionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SettleSubscription(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/holdfast.v1.SinkService/SettleSubscription',
+            holdfast_dot_v1_dot_subscription__pb2.SettleSubscriptionRequest.SerializeToString,
+            holdfast_dot_v1_dot_subscription__pb2.SettleSubscriptionResponse.FromString,
             options,
             channel_credentials,
             insecure,

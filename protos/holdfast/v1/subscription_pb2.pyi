@@ -124,3 +124,36 @@ class SeekSubscriptionResponse(_message.Message):
     PLACES_FIELD_NUMBER: _ClassVar[int]
     places: _containers.RepeatedCompositeFieldContainer[SubscriptionPlace]
     def __init__(self, places: _Optional[_Iterable[_Union[SubscriptionPlace, _Mapping]]] = ...) -> None: ...
+
+class SettleSubscriptionRequest(_message.Message):
+    __slots__ = ("sink", "name", "offsets")
+    class OffsetsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    sink: str
+    name: str
+    offsets: _containers.ScalarMap[int, int]
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
+class SettledPartition(_message.Message):
+    __slots__ = ("partition", "acked", "watermark")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ACKED_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    acked: int
+    watermark: int
+    def __init__(self, partition: _Optional[int] = ..., acked: _Optional[int] = ..., watermark: _Optional[int] = ...) -> None: ...
+
+class SettleSubscriptionResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[SettledPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[SettledPartition, _Mapping]]] = ...) -> None: ...

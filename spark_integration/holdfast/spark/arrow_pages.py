@@ -6,6 +6,7 @@ touched in Python, except for headers, which are messages of their own on the wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,52 +14,97 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdfast.client import errors
 from holdfast.client.columns import Run, decode_columns, runs
 from holdfast.client.pages import NO_KEY
 from holdfast.client.values import NO_EVENT_TIME, Encoding, Headers, StoredPage
+from holdfast.spark.ranges import Missing
+from holdfast.spark.read_schema import GAP_COLUMN
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _INSTANT: Final = pa.timestamp("us", "UTC")
 
 
-def page_batch(page: StoredPage, schema: pa.Schema) -> pa.RecordBatch:
+def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:
     """Return the wanted records of a page as one batch of ``schema``, which names the columns of a read.
 
-    Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
+    Only these are decoded. Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
     """
-    if page.encoding is Encoding.ARROW:
-        return _row_batch(page, schema)
-    every = runs(page)
-    offsets = np.arange(page.base_offset, page.base_offset + page.record_count, dtype=np.int64)
-    columns = {
-        "partition": pa.repeat(pa.scalar(page.partition, pa.int32()), page.record_count),
-        "offset": pa.array(offsets),
-        "accepted_at": pa.array(_accepted_at(page, offsets)).view(_INSTANT),
-        "event_time": pa.concat_arrays([_event_times(run) for run in every]),
-        "key": pa.concat_arrays([_keys(run) for run in every]),
-        "value": pa.concat_arrays([_binary(run.value_lengths, run.values) for run in every]),
-    }
-    first = page.first_offset - page.base_offset
-    wanted = {name: column.slice(first, len(page)) for name, column in columns.items()}
-    wanted["headers"] = _headers(page, every, schema.field("headers").type)
-    return pa.RecordBatch.from_arrays([wanted[name] for name in schema.names], schema=schema)
-
-
-def _row_batch(page: StoredPage, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as records: a JSON object each."""
-    decoded = decode_columns(page)
-    offsets = np.arange(page.first_offset, page.last_offset + 1, dtype=np.int64)
-    columns = {
-        "partition": pa.repeat(pa.scalar(page.partition, pa.int32()), len(page)),
-        "offset": pa.array(offsets),
-        "accepted_at": pa.array(_accepted_at(page, offsets)).view(_INSTANT),
-        "event_time": pa.nulls(len(page), _INSTANT),
-        "key": pa.nulls(len(page), pa.binary()),
-        "value": pa.array(decoded.values, pa.binary()),
-        "headers": _header_lists(decoded.headers or [], schema.field("headers").type),
-    }
+    columns = {**places(page, schema, sink), **_records(page, schema)}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def missing_batch(missing: Missing, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:
+    """Return the one row that stands for records that are gone, of a ``schema`` with a column ``_gap``."""
+    place = {"first_offset": missing.first_offset, "last_offset": missing.last_offset, "reason": missing.reason}
+    known = {
+        "partition": missing.partition,
+        "offset": missing.first_offset,
+        "_sink": sink,
+        "_partition": missing.partition,
+        "_offset": missing.first_offset,
+        GAP_COLUMN: place,
+    }
+    columns = [pa.array([known.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def places(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array]:
+    """Return the columns that say where and when, whatever the encoding of the page."""
+    made: dict[str, pa.Array] = {}
+    for field in schema:
+        match field.name:
+            case "partition" | "_partition":
+                made[field.name] = pa.repeat(pa.scalar(page.partition, pa.int32()), len(page))
+            case "offset" | "_offset":
+                made[field.name] = pa.array(_offsets(page))
+            case "accepted_at" | "_accepted_at":
+                made[field.name] = pa.array(_accepted_at(page, _offsets(page))).view(_INSTANT)
+            case "_sink":
+                made[field.name] = pa.repeat(pa.scalar(sink), len(page))
+            case "_attempt" | "_gap":  # a replay does not know of tries, and these records are there
+                made[field.name] = pa.nulls(len(page), field.type)
+    return made
+
+
+def _records(page: StoredPage, schema: pa.Schema) -> dict[str, pa.Array]:
+    """Return the wanted columns of the records themselves; of a row its value is a JSON object."""
+    if page.encoding is Encoding.ARROW:
+        return _rows(page, schema)
+    every = runs(page)
+    first = page.first_offset - page.base_offset
+    made: dict[str, pa.Array] = {}
+    for field in schema:
+        match field.name:
+            case "event_time":
+                made[field.name] = pa.concat_arrays([_event_times(run) for run in every]).slice(first, len(page))
+            case "key":
+                made[field.name] = pa.concat_arrays([_keys(run) for run in every]).slice(first, len(page))
+            case "value":
+                values = pa.concat_arrays([_binary(run.value_lengths, run.values) for run in every])
+                made[field.name] = values.slice(first, len(page))
+            case "headers" | "_headers":
+                made[field.name] = _headers(page, every, field.type)
+    return made
+
+
+def _rows(page: StoredPage, schema: pa.Schema) -> dict[str, pa.Array]:
+    made: dict[str, pa.Array] = {}
+    decoded = decode_columns(page) if {"value", "headers", "_headers"} & set(schema.names) else None
+    for field in schema:
+        match field.name:
+            case "event_time" | "key":
+                made[field.name] = pa.nulls(len(page), field.type)
+            case "value" if decoded is not None:
+                made[field.name] = pa.array(decoded.values, pa.binary())
+            case "headers" | "_headers" if decoded is not None:
+                made[field.name] = _header_lists(decoded.headers or [()] * len(page), field.type)
+    return made
+
+
+def _offsets(page: StoredPage) -> NDArray[np.int64]:
+    return np.arange(page.first_offset, page.first_offset + len(page), dtype=np.int64)
 
 
 def _binary(lengths: memoryview, joined: memoryview) -> pa.Array:
@@ -75,6 +121,8 @@ def _keys(run: Run) -> pa.Array:
 
 
 def _from_lengths(lengths: NDArray[np.uint32], joined: memoryview, *, validity: pa.Buffer | None) -> pa.Array:
+    if int(lengths.sum(dtype=np.int64)) != joined.nbytes:  # Arrow would read beyond the end
+        raise errors.InvalidPage("a run's column is not as long as its lengths say")
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(joined)]
@@ -98,9 +146,8 @@ def _headers(page: StoredPage, every: list[Run], kind: pa.DataType) -> pa.Array:
     """Return the headers of the wanted records; null stands for none."""
     if not any(run.headers for run in every):
         return pa.nulls(len(page), kind)
-    decoded = decode_columns(page).headers or [()] * len(page)
-    return _header_lists(decoded, kind)
+    return _header_lists(decode_columns(page).headers or [()] * len(page), kind)
 
 
-def _header_lists(decoded: list[Headers], kind: pa.DataType) -> pa.Array:
-    return pa.array([[{"key": name, "value": value} for name, value in headers] or None for headers in decoded], kind)
+def _header_lists(every: Sequence[Headers], kind: pa.DataType) -> pa.Array:
+    return pa.array([[{"key": name, "value": value} for name, value in headers] or None for headers in every], kind)

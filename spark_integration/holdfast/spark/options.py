@@ -1,11 +1,10 @@
-"""The options of ``format("holdfast")``: one table, read once, in the driver.
+"""The options of ``format("holdfast")``: one table, read once, in the driver. Those of a read are in `read_options`.
 
 Everything here is a value that can be pickled; nothing is asked of a broker yet.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,13 +55,6 @@ class Delivery(StrEnum):
 
     AT_LEAST_ONCE = "at_least_once"
     """Tasks write their rows; what an attempt wrote that failed stays, and is written again."""
-
-
-class Bound(StrEnum):
-    """An end of a partition, wherever that is when the read is planned."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,57 +110,12 @@ class WriteOptions:
 
     epoch_from_query: bool
     """A batch inside of ``foreachBatch`` is written once for each micro-batch, however often it is run."""
+
     arrow_compression: Compression = Compression.NONE
     """How pages of rows are compressed."""
 
     partition_by: tuple[str, ...] = ()
     """Columns whose values choose the partition of a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """One end of the range to read, per partition."""
-
-    default: Bound
-    """For the partitions that are not named."""
-
-    by_partition: Mapping[int, int | Bound]
-    """For those that are."""
-
-    def of(self, partition: int) -> int | Bound:
-        """Return the offset or bound of a partition."""
-        return self.by_partition.get(partition, self.default)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """What range is read, and how."""
-
-    target: Target
-    """Where it comes from."""
-
-    starting: Offsets
-    """First offsets."""
-
-    ending: Offsets
-    """Offsets after the last."""
-
-    max_records_per_split: int | None
-    """Most records that one Spark task reads; None is one task per partition of the sink."""
-
-    fail_on_data_loss: bool
-    """Fail when records of the range are gone, instead of leaving them out."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaOptions:
-    """What has to be known to say which columns a read has."""
-
-    target: Target
-    """Where it comes from."""
-
-    rows: Rows
-    """``AUTO``, ``RECORD`` or ``ARROW``."""
 
 
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s")
@@ -192,8 +139,15 @@ WRITE_OPTIONS: Final = (
 READ_OPTIONS: Final = (
     *_TARGET,
     "row_format",
+    "columns",
+    "metadata",
     "startingOffsets",
+    "startingTimestamp",
     "endingOffsets",
+    "endingTimestamp",
+    "subscription",
+    "maxRecordsPerTrigger",
+    "maxBytesPerTrigger",
     "max_records_per_split",
     "failOnDataLoss",
 )
@@ -213,7 +167,7 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
             'Add .option("create_sink", "true"), or leave partitions out.',
         )
     return WriteOptions(
-        target=_target(
+        target=target_options(
             values, environment, connect_timeout_s=STREAM_CONNECT_TIMEOUT_S if is_stream else CONNECT_TIMEOUT_S
         ),
         rows=_row_format(values),
@@ -229,28 +183,6 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         epoch_from_query=_epoch_from_query(values, is_stream=is_stream),
         arrow_compression=values.choice("arrow_compression", Compression, default=Compression.NONE),
         partition_by=_columns(values.text("partition_by")),
-    )
-
-
-def read_options(given: Mapping[str, str], environment: Mapping[str, str]) -> ReadOptions:
-    """Read the options of a batch read. Raises `HoldfastSparkError` for the first one that is wrong."""
-    values = OptionValues(given, READ_OPTIONS, other=WRITE_OPTIONS, doing="read")
-    return ReadOptions(
-        target=_target(values, environment, connect_timeout_s=CONNECT_TIMEOUT_S),
-        starting=_offsets(values, "startingOffsets", default=Bound.EARLIEST),
-        ending=_offsets(values, "endingOffsets", default=Bound.LATEST),
-        max_records_per_split=values.whole("max_records_per_split", 1, 1 << 40, default=None),
-        fail_on_data_loss=values.flag("failOnDataLoss", default=True),
-    )
-
-
-def schema_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SchemaOptions:
-    """Read what the columns of a read depend on. Spark asks for them before a write to a new table too."""
-    known = tuple(dict.fromkeys((*READ_OPTIONS, *WRITE_OPTIONS)))
-    values = OptionValues(given, known, other=(), doing="read")
-    return SchemaOptions(
-        _target(values, environment, connect_timeout_s=CONNECT_TIMEOUT_S),
-        values.choice("row_format", Rows, default=Rows.AUTO),
     )
 
 
@@ -272,7 +204,8 @@ def _columns(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def _target(values: OptionValues, environment: Mapping[str, str], *, connect_timeout_s: float) -> Target:
+def target_options(values: OptionValues, environment: Mapping[str, str], *, connect_timeout_s: float) -> Target:
+    """Read which sink of which broker is meant. Raises `HoldfastSparkError`."""
     sink, path = values.text("sink"), values.text("path")
     if sink and path and sink != path:
         raise HoldfastSparkError(
@@ -335,32 +268,3 @@ def _check_endpoint(endpoint: str) -> None:
             f"The endpoint {endpoint!r} is not of the form host:port.",
             f'Set .option("endpoint", "host:7461") or the environment variable {ENDPOINT_VARIABLE}.',
         )
-
-
-def _offsets(values: OptionValues, name: str, *, default: Bound) -> Offsets:
-    text = values.text(name)
-    if text is None:
-        return Offsets(default, {})
-    if text.lower() in set(Bound):
-        return Offsets(Bound(text.lower()), {})
-    wrong = HoldfastSparkError(
-        f"Option {name} is {text!r}.",
-        'Set it to earliest, latest, or offsets by partition such as {"0": 1200, "1": "latest"}.',
-    )
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        raise wrong from None
-    if not isinstance(parsed, dict):
-        raise wrong
-    by_partition: dict[int, int | Bound] = {}
-    for partition, offset in parsed.items():
-        if not partition.isdecimal():
-            raise wrong
-        if isinstance(offset, str) and offset.lower() in set(Bound):
-            by_partition[int(partition)] = Bound(offset.lower())
-        elif isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
-            by_partition[int(partition)] = offset
-        else:
-            raise wrong
-    return Offsets(default, by_partition)

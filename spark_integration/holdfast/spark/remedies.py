@@ -79,6 +79,16 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         "See why with: holdfast sink show {sink} --endpoint {endpoint}; accept the loss with "
         '.option("failOnDataLoss", "false").',
     ),
+    (
+        errors.SubscriptionInUse,
+        "End that consumer, or read as a subscription of its own: "
+        '.option("subscription", "<name>"); holdfast subscription list {sink} shows those that there are.',
+    ),
+    (
+        errors.TooManySubscriptions,
+        "Delete one that nobody needs: holdfast subscription delete {sink} <name> --endpoint {endpoint}.",
+    ),
+    (errors.InvalidSubscriptionName, "Name it with 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'."),
     (errors.SinkReplaced, "Run this again: the sink was deleted and made anew meanwhile."),
     (errors.AccessDenied, "Check the credentials and what they are allowed to do."),
 )

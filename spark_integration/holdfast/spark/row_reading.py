@@ -17,14 +17,16 @@ from holdfast.client import Encoding, StoredPage, errors
 from holdfast.client.arrow import record_batch
 from holdfast.client.columns import decode_columns
 from holdfast.client.rows import VERSION_HEADER
-from holdfast.spark.arrow_pages import page_batch
+from holdfast.spark.arrow_pages import missing_batch, page_batch, places
 from holdfast.spark.arrow_paging import conformed
 from holdfast.spark.broker import connect
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import ReadOptions, Rows, SchemaOptions, Target
+from holdfast.spark.options import Rows, Target
+from holdfast.spark.ranges import Missing
+from holdfast.spark.read_options import ReadOptions, SchemaOptions
+from holdfast.spark.read_schema import RECORD, read_schema, row_schema
 from holdfast.spark.remedies import explained
 from holdfast.spark.row_schema import parse, readable_as
-from holdfast.spark.schema import READ_SCHEMA
 
 _AS_RECORDS: Final = 'Read records instead: .option("row_format", "record").'
 
@@ -32,33 +34,62 @@ _AS_RECORDS: Final = 'Read records instead: .option("row_format", "record").'
 class PageReader(Protocol):
     """Makes batches of stored pages. Is pickled."""
 
+    schema: pa.Schema
+    """Of each batch."""
+
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """Return the wanted part of a page. Raises `HoldfastError`, or `HoldfastSparkError` for what does not fit."""
+
+    def missing(self, missing: Missing) -> pa.RecordBatch:
+        """Return the one row that stands for what is gone, where column ``_gap`` was asked for."""
 
 
 class RecordPages:
     """Reads records."""
 
-    def __init__(self) -> None:
-        self._schema = to_arrow_schema(READ_SCHEMA, timezone="UTC")
+    def __init__(self, schema: StructType, sink: str) -> None:
+        """``schema`` has the columns of the read."""
+        self.schema = to_arrow_schema(schema, timezone="UTC")
+        self._sink = sink
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
-        return page_batch(page, self._schema)
+        return page_batch(page, self.schema, sink=self._sink)
+
+    def missing(self, missing: Missing) -> pa.RecordBatch:
+        """See `PageReader`."""
+        return missing_batch(missing, self.schema, sink=self._sink)
 
 
 class RowPages:
     """Reads rows with a schema."""
 
-    def __init__(self, schema: StructType) -> None:
-        """``schema`` has the columns of the read."""
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+    def __init__(self, schema: StructType, about: frozenset[str], sink: str) -> None:
+        """``schema`` has the columns of the read; those in ``about`` are no columns of the rows."""
+        self.schema = to_arrow_schema(schema, timezone="UTC")
+        self._about = pa.schema([field for field in self.schema if field.name in about])
+        self._rows = pa.schema([field for field in self.schema if field.name not in about])
+        self._sink = sink
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
-        if page.encoding is Encoding.ARROW:
-            return conformed(record_batch(page), self._schema)
-        return self._sent_again(page)
+        rows = conformed(record_batch(page), self._rows) if page.encoding is Encoding.ARROW else self._sent_again(page)
+        if not self._about.names:
+            return rows
+        found = places(page, self._about, self._sink)
+        if "_headers" in self._about.names:
+            found["_headers"] = pa.nulls(len(page), self._about.field("_headers").type)
+        columns = [found[name] if name in found else rows.column(name) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def missing(self, missing: Missing) -> pa.RecordBatch:
+        """See `PageReader`."""
+        about = missing_batch(missing, self._about, sink=self._sink)
+        columns = [
+            about.column(field.name) if field.name in self._about.names else pa.nulls(1, field.type)
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _sent_again(self, page: StoredPage) -> pa.RecordBatch:
         """Return rows that were dead letters, and were sent again one by one, as JSON."""
@@ -71,38 +102,45 @@ class RowPages:
                     _AS_RECORDS,
                 )
         try:
-            return rows_from_json(decoded.values, self._schema)
+            return rows_from_json(decoded.values, self._rows)
         except RowsUnreadable as broken:
             raise errors.InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
 
 
-def rows_of(options: SchemaOptions) -> StructType:
+def columns_of(options: SchemaOptions) -> StructType:
     """Return the columns of a read. Raises `HoldfastSparkError`."""
     if options.rows is Rows.JSON:
         raise HoldfastSparkError("Option row_format is 'json' for a read.", "Set it to one of: auto, record, arrow.")
     latest = _latest(options.target)
     if latest is None and options.rows is Rows.ARROW:
         raise HoldfastSparkError(f"Sink {options.target.sink!r} has no schema of rows.", _AS_RECORDS)
-    return READ_SCHEMA if latest is None else latest
+    if latest is None:
+        return read_schema(options.columns, options.metadata)
+    return row_schema(latest, options.columns, options.metadata)
 
 
 def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
     """Return what makes batches of ``schema``: Spark passes on what a user has set. Raises `HoldfastSparkError`."""
-    if schema == READ_SCHEMA:
-        return RecordPages()
-    latest = _latest(options.target)
+    sink = options.target.sink
+    may_be_records = options.rows is not Rows.ARROW and set(options.columns or ()) <= set(RECORD.fieldNames())
+    if may_be_records and schema == read_schema(options.columns, options.metadata):
+        return RecordPages(schema, sink)
+    latest = None if options.rows is Rows.RECORD else _latest(options.target)
     if latest is None:
         raise HoldfastSparkError(
             "A read of format holdfast has a schema of its own, and another one was set.",
-            "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...).",
+            "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
+            "the options columns and metadata choose columns.",
         )
-    if not readable_as(latest, schema):
+    own = row_schema(latest, options.columns, options.metadata)
+    if schema != own and not readable_as(own, schema):
         raise HoldfastSparkError(
             f"Sink {options.target.sink!r} holds rows of another schema than the one that was set:"
             f"\n  {latest.simpleString()}",
             "Leave .schema(...) out, or name columns of it with their types.",
         )
-    return RowPages(schema)
+    about = set(own.fieldNames()) - set(latest.fieldNames())
+    return RowPages(schema, frozenset(about), sink)
 
 
 def _latest(target: Target) -> StructType | None:

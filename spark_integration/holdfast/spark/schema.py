@@ -18,11 +18,9 @@ from pyspark.sql.types import (
     GeographyType,
     GeometryType,
     IntegerType,
-    LongType,
     MapType,
     ShortType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
     UserDefinedType,
@@ -34,29 +32,6 @@ from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows
 
 RECORD_COLUMNS: Final = ("value", "key", "headers", "partition", "event_time")
-READ_SCHEMA: Final = StructType(
-    [
-        StructField("partition", IntegerType(), nullable=False),
-        StructField("offset", LongType(), nullable=False),
-        StructField("accepted_at", TimestampType(), nullable=False),
-        StructField("event_time", TimestampType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType(), nullable=False),
-        StructField(
-            "headers",
-            ArrayType(
-                StructType(
-                    [
-                        StructField("key", StringType(), nullable=False),
-                        StructField("value", BinaryType(), nullable=False),
-                    ]
-                ),
-                containsNull=False,
-            ),
-        ),
-    ]
-)
-"""The columns of a read. A record without headers has null there, as without key and event time."""
 
 _JSON_REMEDY: Final = 'or write whole rows with .option("row_format", "arrow") or "json".'
 _UNWRITABLE: Final[dict[type[DataType], str]] = {

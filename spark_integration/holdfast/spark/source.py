@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Rows, read_options, schema_options, write_options
-from holdfast.spark.schema import READ_SCHEMA, plan_rows
+from holdfast.spark.options import Rows, write_options
+from holdfast.spark.read_options import read_options, schema_options
+from holdfast.spark.read_schema import read_schema
+from holdfast.spark.schema import plan_rows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
     from holdfast.spark.reader import HoldfastReader
     from holdfast.spark.registering import RowSchema
     from holdfast.spark.schema import RowPlan
+    from holdfast.spark.stream_reader import HoldfastStreamReader
     from holdfast.spark.writer import HoldfastStreamWriter, HoldfastWriter
 
 
 class HoldfastDataSource(DataSource):
-    """Writes batches and streams to a sink of Holdfast, and reads a range of one."""
+    """Writes batches and streams to a sink of Holdfast, and reads a range of one or follows it."""
 
     @classmethod
     def name(cls) -> str:
@@ -34,13 +37,13 @@ class HoldfastDataSource(DataSource):
         return "holdfast"
 
     def schema(self) -> StructType:
-        """Return the columns of a read: those of the rows that the sink holds, or of records."""
+        """Return the columns of a read: those of the rows that the sink holds, or of records; and those about them."""
         options = schema_options(self.options, os.environ)
         if options.rows is Rows.RECORD:
-            return READ_SCHEMA
-        from holdfast.spark.row_reading import rows_of  # noqa: PLC0415 - imports grpc
+            return read_schema(options.columns, options.metadata)
+        from holdfast.spark.row_reading import columns_of  # noqa: PLC0415 - imports grpc
 
-        return rows_of(options)
+        return columns_of(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> HoldfastWriter:
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
@@ -72,6 +75,13 @@ class HoldfastDataSource(DataSource):
         from holdfast.spark.reader import HoldfastReader  # noqa: PLC0415 - imports grpc and pyarrow
 
         return HoldfastReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> HoldfastStreamReader:
+        """Return the reader of a stream. Raises `HoldfastSparkError`."""
+        options = read_options(self.options, os.environ, is_stream=True)
+        from holdfast.spark.stream_reader import HoldfastStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+        return HoldfastStreamReader(options, schema)
 
     def _write_options(self, *, overwrite: bool, is_stream: bool) -> WriteOptions:
         if overwrite:

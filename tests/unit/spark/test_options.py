@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Bound, Compression, Delivery, Rows, read_options, schema_options, write_options
+from holdfast.spark.options import Compression, Delivery, Rows, write_options
+from holdfast.spark.read_options import read_options, schema_options
 
 
 def test_a_sink_is_enough() -> None:
@@ -145,30 +146,6 @@ def test_partitions_are_for_a_sink_that_is_made() -> None:
     assert write_options({"sink": "a", "create_sink": "true", "partitions": "4"}, {}).partitions == 4
     with pytest.raises(HoldfastSparkError, match="only for a sink that this write makes"):
         write_options({"sink": "a", "partitions": "4"}, {})
-
-
-def test_a_read_covers_everything_unless_told_otherwise() -> None:
-    options = read_options({"sink": "a"}, {})
-
-    assert options.starting.of(3) is Bound.EARLIEST
-    assert options.ending.of(3) is Bound.LATEST
-    assert options.fail_on_data_loss
-
-
-def test_offsets_are_named_by_partition() -> None:
-    options = read_options({"sink": "a", "startingoffsets": '{"0": 12, "2": "latest"}'}, {})
-
-    assert [options.starting.of(partition) for partition in range(3)] == [12, Bound.EARLIEST, Bound.LATEST]
-
-
-@pytest.mark.parametrize(
-    "offsets", ["yesterday", "[1]", '{"0": -1}', '{"0": 1.5}', '{"0": true}', '{"x": 1}', "7", '{"0": null}']
-)
-def test_offsets_of_another_form_are_refused_with_an_example(offsets: str) -> None:
-    with pytest.raises(HoldfastSparkError, match="startingOffsets") as error:
-        read_options({"sink": "a", "startingoffsets": offsets}, {})
-
-    assert '{"0": 1200' in error.value.remedy
 
 
 @pytest.mark.parametrize("name", ["row_format", "rowFormat", "rows"])

@@ -19,7 +19,8 @@ from holdfast.spark.arrow_pages import page_batch
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows
 from holdfast.spark.paging import Pager, Ready
-from holdfast.spark.schema import READ_SCHEMA, RowPlan
+from holdfast.spark.read_schema import RECORD
+from holdfast.spark.schema import RowPlan
 
 ACCEPTED = dt.datetime(2026, 1, 2, 3, 4, 5, 6, dt.UTC)
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -30,7 +31,7 @@ KINDS = {
     "event_time": pa.timestamp("us", "UTC"),
     "headers": HEADERS,
 }
-READ = to_arrow_schema(READ_SCHEMA, timezone="UTC")
+READ = to_arrow_schema(RECORD, timezone="UTC")
 
 
 def batch(**columns: Sequence[Any]) -> pa.RecordBatch:
@@ -77,7 +78,7 @@ def stored(ready: Ready, base_offset: int = 0, first: int = 0, end: int | None =
 
 
 def rows(ready: Ready) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = page_batch(stored(ready), READ).to_pylist()
+    found: list[dict[str, Any]] = page_batch(stored(ready), READ, sink="orders").to_pylist()
     return found
 
 
@@ -279,7 +280,7 @@ def test_a_read_may_want_a_part_of_a_page() -> None:
         batch(value=[b"a", b"b", b"c"], key=[b"1", None, b""], headers=[None, [{"key": "h", "value": b"v"}], None])
     )
 
-    found = page_batch(stored(ready, base_offset=100, first=1, end=3), READ)
+    found = page_batch(stored(ready, base_offset=100, first=1, end=3), READ, sink="orders")
 
     assert found.schema == READ
     assert found.column("offset").to_pylist() == [101, 102]

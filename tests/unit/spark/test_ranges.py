@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import read_options
-from holdfast.spark.ranges import Held, Span, plan_spans
+from holdfast.spark.ranges import Held, Missing, Span, plan_batch, plan_spans, plan_start
+from holdfast.spark.read_options import ReadOptions, read_options
 
 HELD = [Held(0, 10, 30), Held(1, 0, 0), Held(2, 5, 8)]
 
@@ -59,3 +59,46 @@ def test_a_range_upside_down_is_refused() -> None:
 def test_a_partition_that_does_not_exist_is_refused() -> None:
     with pytest.raises(HoldfastSparkError, match="no partition 3; it has 3"):
         plan(startingOffsets='{"3": 0}')
+
+
+def test_what_is_gone_is_left_to_the_tasks_where_gaps_are_rows() -> None:
+    spans = plan(startingOffsets='{"0": 3}', failOnDataLoss="false", metadata="_gap")
+
+    assert spans[0] == Span(0, 3, 30)
+
+
+# -- streams
+
+
+def stream(**options: str) -> ReadOptions:
+    return read_options({"sink": "orders", **options}, {}, is_stream=True)
+
+
+def test_a_stream_begins_at_the_earliest_in_each_partition() -> None:
+    assert plan_start(stream(), HELD) == {0: 10, 1: 0, 2: 5}
+
+
+def test_a_stream_does_not_begin_below_what_is_held_unless_that_loss_is_accepted() -> None:
+    with pytest.raises(HoldfastSparkError, match="earliest record is at 10"):
+        plan_start(stream(startingOffsets='{"0": 3}'), HELD)
+
+    assert plan_start(stream(startingOffsets='{"0": 3}', failOnDataLoss="false"), HELD)[0] == 10
+
+
+def test_a_micro_batch_covers_what_lies_between_and_new_partitions_from_0() -> None:
+    spans = plan_batch(stream(max_records_per_split="4"), {0: 10, 1: 7}, {0: 16, 1: 7, 2: 3})
+
+    assert spans == [Span(0, 10, 14), Span(0, 14, 16), Span(2, 0, 3)]
+
+
+def test_a_micro_batch_upside_down_is_refused() -> None:
+    with pytest.raises(HoldfastSparkError, match="ends at offset 5 of partition 0"):
+        plan_batch(stream(), {0: 10}, {0: 5})
+
+
+def test_gaps_side_by_side_go_on_in_each_other_only_for_one_reason() -> None:
+    gone = Missing(0, 3, 5, "OVERFLOW")
+
+    assert gone.goes_on_in(Missing(0, 6, 6, "OVERFLOW"))
+    assert not gone.goes_on_in(Missing(0, 7, 7, "OVERFLOW"))
+    assert not gone.goes_on_in(Missing(0, 6, 6, "EXPIRED"))

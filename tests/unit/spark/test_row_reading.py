@@ -11,10 +11,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from holdfast.client import Record, StoredPage, arrow
 from holdfast.client.testing import TestBroker
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import read_options, schema_options
+from holdfast.spark.ranges import Missing
+from holdfast.spark.read_options import read_options, schema_options
+from holdfast.spark.read_schema import RECORD
 from holdfast.spark.registering import SchemaDirectory
-from holdfast.spark.row_reading import page_reader, rows_of
-from holdfast.spark.schema import READ_SCHEMA
+from holdfast.spark.row_reading import columns_of, page_reader
 
 FIRST = StructType([StructField("id", LongType())])
 SECOND = StructType([*FIRST.fields, StructField("name", StringType())])
@@ -58,7 +59,7 @@ def rows(broker: TestBroker, schema: StructType, start: int = 0) -> list[dict[st
 
 
 def columns(broker: TestBroker, **options: str) -> StructType:
-    return rows_of(schema_options({**OPTIONS, "endpoint": broker.endpoint, **options}, {}))
+    return columns_of(schema_options({**OPTIONS, "endpoint": broker.endpoint, **options}, {}))
 
 
 def test_pages_of_all_versions_are_read_with_the_latest(orders: TestBroker) -> None:
@@ -76,7 +77,7 @@ def test_only_the_wanted_rows_of_a_page_and_the_wanted_columns_come(orders: Test
 
 
 def test_rows_read_as_records_are_json_objects(orders: TestBroker) -> None:
-    found = rows(orders, READ_SCHEMA, start=3)
+    found = rows(orders, RECORD, start=3)
 
     assert [(row["offset"], row["value"], row["key"]) for row in found] == [(3, b'{"id":4,"name":null}', None)]
 
@@ -107,7 +108,7 @@ def test_a_schema_that_somebody_else_has_registered_is_not_guessed_at(broker: Te
         client.sinks.create("orders")
         client.schemas.register("orders", b"arrow", previous=0)
 
-    assert columns(broker) == READ_SCHEMA
+    assert columns(broker) == RECORD
     with pytest.raises(HoldfastSparkError, match="registered by another program"):
         SchemaDirectory(Clock()).register(read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target, FIRST)
 
@@ -116,10 +117,32 @@ def test_records_are_read_where_there_are_no_rows(broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.create("orders")
 
-    assert columns(broker) == READ_SCHEMA
+    assert columns(broker) == RECORD
     with pytest.raises(HoldfastSparkError, match="has no schema of rows"):
         columns(broker, row_format="arrow")
     with pytest.raises(HoldfastSparkError, match="row_format is 'json' for a read"):
         columns(broker, row_format="json")
     with pytest.raises(HoldfastSparkError, match="has a schema of its own, and another one was set"):
         rows(broker, FIRST)
+
+
+def test_what_there_is_about_a_row_stands_beside_its_columns(orders: TestBroker) -> None:
+    given = {**OPTIONS, "endpoint": orders.endpoint, "columns": "name", "metadata": "_offset,_sink,_gap"}
+    schema = columns_of(schema_options(given, {}))
+    reader = page_reader(read_options(given, {}), schema)
+
+    with orders.client() as client:
+        [page] = [page for page in client.replay_pages("orders", partition=0, start=3) if isinstance(page, StoredPage)]
+        found = reader.batch(page).to_pylist()
+    gone = reader.missing(Missing(0, 7, 9, "PURGED")).to_pylist()
+
+    assert found == [{"name": None, "_sink": "orders", "_offset": 3, "_gap": None}]
+    place = {"first_offset": 7, "last_offset": 9, "reason": "PURGED"}
+    assert gone == [{"name": None, "_sink": "orders", "_offset": 7, "_gap": place}]
+
+
+def test_a_column_that_the_rows_do_not_have_is_told_with_those_that_they_have(orders: TestBroker) -> None:
+    with pytest.raises(HoldfastSparkError, match="names 'value'") as error:
+        columns(orders, columns="id,value")
+
+    assert "id, name" in error.value.remedy

@@ -7,7 +7,7 @@
     │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema
     ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
-    │                      StagedIncomplete, StagingUnsupported
+    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
@@ -241,6 +241,21 @@ class DefaultSubscription(BrokerError):
 
     def __init__(self, sink: str) -> None:
         super().__init__(f"the default subscription of sink {sink!r} cannot be deleted", sink=sink)
+
+
+class SubscriptionInUse(BrokerError):
+    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+
+    reason = "SUBSCRIPTION_IN_USE"
+
+    def __init__(self, sink: str, subscription: str, partition: int, consumer: str) -> None:
+        super().__init__(
+            f"consumer {consumer!r} owns partition {partition} of subscription {subscription!r} of sink {sink!r}",
+            sink=sink,
+            subscription=subscription,
+            partition=partition,
+            consumer_id=consumer,
+        )
 
 
 class SinkNotEmpty(BrokerError):

@@ -58,6 +58,20 @@ class Lane(Outbound):
             results.append((Range(max(asked.first, end), asked.end), Outcome.STALE))
         return results
 
+    def settle_below(self, end: int, now: float, next_offset: int) -> int:
+        """Settle as acked all that is unsettled below ``end``, though it was never sent; returns how many records.
+
+        Only while nobody owns the lane. Who asks for it has read by other means, and met what is missing there.
+        """
+        before = self.cursor.acked
+        for part in list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark)))):
+            self._apply(part, Settlement.ACKED, now, next_offset, answered=False)  # it says nothing of a target
+        self.position = max(self.position, end)
+        self._told.settled_by_number(end)
+        self._told.answered(end, ())
+        self._note_told()
+        return self.cursor.acked - before
+
     def take_settled_ages(self) -> list[int]:
         """Age stamps of the deliveries of a page whose last record was answered since this was asked last."""
         return self._flights.take_settled_ages()

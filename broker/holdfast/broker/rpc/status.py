@@ -47,6 +47,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.StagedIncomplete: grpc.StatusCode.FAILED_PRECONDITION,
     errors.StagingUnsupported: grpc.StatusCode.FAILED_PRECONDITION,
     errors.DefaultSubscription: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.SubscriptionInUse: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SinkFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.BrokerFull: grpc.StatusCode.RESOURCE_EXHAUSTED,

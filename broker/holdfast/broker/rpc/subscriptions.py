@@ -1,4 +1,4 @@
-"""Subscriptions: the part of the sinks' service that makes, lists, moves and deletes them. It translates."""
+"""Subscriptions: the part of the sinks' service that makes, lists, moves, settles and deletes them. It translates."""
 
 from __future__ import annotations
 
@@ -51,6 +51,18 @@ class SubscriptionCalls:
             or_earliest=request.or_earliest,
         )
         return pb.SeekSubscriptionResponse(places=places(moved))
+
+    async def SettleSubscription(
+        self, request: pb.SettleSubscriptionRequest, context: Any
+    ) -> pb.SettleSubscriptionResponse:
+        self._broker.check_serving()
+        settled = await self._broker.sink(request.sink).subscribing.settle(request.name, dict(request.offsets))
+        return pb.SettleSubscriptionResponse(
+            partitions=[
+                pb.SettledPartition(partition=one.partition, acked=one.acked, watermark=one.watermark)
+                for one in settled
+            ]
+        )
 
 
 def position(message: pb.Position, field: str) -> Position:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.account import opened
@@ -18,8 +19,10 @@ from holdfast.broker.core.errors import (
     InvalidPartition,
     InvalidPosition,
     InvalidSubscriptionName,
+    OffsetAhead,
     SinkNotFound,
     SubscriptionExists,
+    SubscriptionInUse,
     SubscriptionNotFound,
     TooManySubscriptions,
 )
@@ -38,6 +41,18 @@ _log: Final = logging.getLogger(__name__)
 DEFAULT_SUBSCRIPTION: Final = "default"
 SUBSCRIPTIONS_MAX: Final = 100
 """Subscriptions of one sink: every drop and every trim looks at all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What settling below an offset did in one partition."""
+
+    partition: int
+    acked: int
+    """Records settled by it."""
+
+    watermark: int
+    """Lowest offset that is not settled."""
 
 
 class Subscribing:
@@ -158,6 +173,40 @@ class Subscribing:
         await asyncio.shield(moved)
         _log.info("subscription was moved sink=%s subscription=%s to=%s", buffer.name, subscription.name, to.at.name)
         return places
+
+    async def settle(self, name: str, offsets: Mapping[int, int]) -> Sequence[Settled]:
+        """Settle all below an offset in each partition that is named; returns what became of it, by partition.
+
+        Raises:
+            SubscriptionNotFound: there is none of that name.
+            InvalidPosition, InvalidPartition: no offset is named, or a partition that is not there.
+            OffsetAhead: an offset is beyond the end; nothing was settled.
+            SubscriptionInUse: a consumer owns a partition; nothing was settled.
+        """
+        buffer = self._buffer
+        self._check_alive()
+        subscription = buffer.subscription(name)
+        subscription.pullers.sweep()  # a lease that has run out owns nothing
+        if not offsets:
+            raise InvalidPosition("no offset is named", field="offsets")
+        for partition, offset in offsets.items():
+            lane = subscription.lane(partition)
+            log = buffer.logs[partition]
+            if offset > log.tail.next_offset:
+                raise OffsetAhead(offset, log.earliest, log.tail.next_offset)
+            if lane.owner is not None:
+                raise SubscriptionInUse(buffer.name, subscription.name, partition, lane.owner)
+        acked = {partition: subscription.settle_below(partition, offsets[partition]) for partition in sorted(offsets)}
+        found = [
+            Settled(partition, acked[partition], subscription.lanes[partition].cursor.watermark) for partition in acked
+        ]
+        writes = [subscription.cursor_write(partition) for partition in acked]
+        written = self._services.committer.write(writes)
+        for partition in acked:
+            subscription.saving(partition, written)
+            buffer.trim_soon(partition)
+        await asyncio.shield(written)
+        return found
 
     def _check(self, position: Position) -> None:
         for partition, _ in position.offsets:

@@ -425,6 +425,15 @@ class Subscription:
         writes += [PutGap(sink, partition, gap) for gap in made]
         return [*writes, self.cursor_write(partition), PutTotals(sink, self.name, partition, totals)]
 
+    def settle_below(self, partition: int, end: int) -> int:
+        """Settle as acked all that is unsettled below ``end``, while nobody owns the partition; returns how many."""
+        lane = self.lanes[partition]
+        acked = lane.settle_below(end, self.now(), self.log(partition).tail.next_offset)
+        if acked:
+            self.count_settled(partition, "acked", acked)
+            self.dead_letters.breaker.acked(acked)
+        return acked
+
     def totals_of(self, partition: int) -> Totals:
         """What the accounts that were closed in a partition came to."""
         return self._totals.get(partition, Totals())

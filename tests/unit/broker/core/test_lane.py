@@ -11,7 +11,7 @@ from holdfast.broker.core.flights import InFlight
 from holdfast.broker.core.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import DEFAULTS
+from holdfast.broker.core.settings import DEFAULTS, Ordering
 
 NOW = 1_000.0
 NEXT = 1_000
@@ -548,3 +548,36 @@ def test_with_too_many_holes_nothing_new_is_sent_until_the_lowest_are_settled() 
     assert held.lane.pages_allowed(NOW) == 0
     held.ack(0, 1)
     assert held.lane.pages_allowed(NOW) is None
+
+
+# -- settled by a reader with a position of its own
+
+
+def test_what_is_settled_below_an_offset_was_never_sent_and_counts_as_acked() -> None:
+    lane = Lane(Cursor(), DEFAULTS)
+
+    assert lane.settle_below(5, NOW, NEXT) == 5
+    assert lane.settle_below(3, NOW, NEXT) == 0
+    assert (lane.cursor.watermark, lane.cursor.acked, lane.cursor.told) == (5, 5, 5)
+
+
+def test_what_waits_aside_is_settled_with_the_rest() -> None:
+    held = Held(ordering=Ordering.RELAXED)
+    held.send(4)
+    held.nack(1, 2)
+    held.lane.release(failed=False)
+
+    assert held.lane.settle_below(4, NOW, NEXT) == 4
+    assert not held.lane.side.parked
+    assert held.lane.cursor.balances(4)
+
+
+def test_tries_that_failed_are_forgotten_with_the_record_that_is_settled_below_an_offset() -> None:
+    held = Held()
+    held.send(4)
+    held.nack(0, 1)
+    held.lane.release(failed=False)
+
+    held.lane.settle_below(4, NOW, NEXT)
+
+    assert held.lane.cursor.attempts == ()

@@ -11,6 +11,7 @@ from holdfast.broker.core.errors import (
     OffsetAhead,
     StoreFenced,
     SubscriptionExists,
+    SubscriptionInUse,
     SubscriptionNotFound,
     TooManySinks,
 )
@@ -357,3 +358,82 @@ async def test_stats_taken_while_partitions_are_added_are_whole() -> None:
         await buffer.change(buffer.settings.changed({"partitions": 3}))
 
         assert all(len(lanes) in {1, 3} for _, _, lanes in await looking)
+
+
+# -- settling below an offset
+
+
+async def test_what_is_settled_below_an_offset_counts_as_acked_and_never_goes_back() -> None:
+    store = MemoryStore()
+    async with filled_sink(store, records=10) as buffer:
+        settled = await buffer.subscribing.settle("", {0: 6})
+        again = await buffer.subscribing.settle("", {0: 4})
+
+        assert [(one.acked, one.watermark) for one in (*settled, *again)] == [(6, 6), (0, 6)]
+    async with running(store.reopen()) as broker:
+        cursor = broker.sink("orders").subscription("").lanes[0].cursor
+        assert (cursor.watermark, cursor.acked, cursor.told, cursor.balances(10)) == (6, 6, 6, True)
+
+
+async def test_settling_is_answered_when_it_is_durable() -> None:
+    store = HeldStore()
+    async with filled_sink(store, records=3) as buffer:
+        store.hold()
+        settling = asyncio.ensure_future(buffer.subscribing.settle("", {0: 3}))
+        await store.reached()
+        before = settling.done()
+
+        store.let_go()
+        await settling
+
+        assert not before
+
+
+async def test_records_that_were_dropped_stay_dropped_when_all_below_an_offset_is_settled() -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=4) as buffer:
+        await fill(buffer, 7)
+
+        [settled] = await buffer.subscribing.settle("", {0: 5})
+
+        cursor = buffer.subscription("").lanes[0].cursor
+        assert (settled.acked, cursor.dropped, cursor.watermark, cursor.balances(7)) == (2, 3, 5, True)
+
+
+async def test_what_a_consumer_has_settled_before_is_not_counted_twice() -> None:
+    async with filled_sink(records=6) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(2, 4)
+        taker.subscription.leave(taker.consumer)
+
+        [settled] = await buffer.subscribing.settle("", {0: 6})
+
+        cursor = buffer.subscription("").lanes[0].cursor
+        assert (settled.acked, cursor.acked, cursor.beyond, cursor.balances(6)) == (4, 6, (), True)
+
+
+async def test_nothing_is_settled_past_a_consumer_that_owns_one_of_the_partitions() -> None:
+    async with filled_sink(records=3, partitions=2) as buffer:
+        taker = Taker(buffer.subscription(""))
+
+        with pytest.raises(SubscriptionInUse):
+            await buffer.subscribing.settle("", {0: 3, 1: 3})
+        taker.subscription.leave(taker.consumer)
+        settled = await buffer.subscribing.settle("", {0: 3, 1: 3})
+
+        assert [one.acked for one in settled] == [3, 3]
+
+
+async def test_settling_beyond_the_end_is_refused_and_settles_nothing() -> None:
+    async with filled_sink(records=3, partitions=2) as buffer:
+        with pytest.raises(OffsetAhead):
+            await buffer.subscribing.settle("", {0: 2, 1: 4})
+
+        assert [lane.cursor.watermark for lane in buffer.subscription("").lanes] == [0, 0]
+
+
+async def test_a_consumer_that_comes_after_begins_behind_what_was_settled() -> None:
+    async with filled_sink(records=5) as buffer:
+        await buffer.subscribing.settle("", {0: 3})
+
+        assert await Taker(buffer.subscription("")).all_offsets() == [3, 4]

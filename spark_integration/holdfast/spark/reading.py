@@ -1,0 +1,130 @@
+"""Reads one split of a sink inside a task, batch or stream. Settles nothing.
+
+What is gone fails the task, with the offsets and the reason; where the user has accepted that loss it is counted in the
+log, and stands as a row of its own where column ``_gap`` was asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from holdfast.client import Client, Gap, StoredPage, errors
+from holdfast.spark import telemetry
+from holdfast.spark.broker import connect
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.ranges import Missing, Span
+from holdfast.spark.read_options import ReadOptions
+from holdfast.spark.read_schema import GAP_COLUMN
+from holdfast.spark.remedies import explained
+from holdfast.spark.row_reading import PageReader
+
+_log: Final = logging.getLogger(__name__)
+BATCH_RECORDS: Final = 10_000
+BATCH_BYTES: Final = 4 << 20
+TRIMMED: Final = "TRIMMED"
+"""Why settled records are gone: every subscription had settled them."""
+
+
+class Split(InputPartition):
+    """What one Spark task reads."""
+
+    def __init__(self, span: Span) -> None:
+        """``span`` names a partition of the sink and the offsets in it."""
+        super().__init__(span)
+        self.span = span
+
+
+def read_split(options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split as batches. Raises `HoldfastSparkError`."""
+    target = options.target
+    with telemetry.task("read", target.sink):
+        try:
+            with connect(target, patience_s=target.connect_timeout_s) as client:
+                yield from _gathered(_batches(client, options, pages, span))
+        except errors.HoldfastError as error:
+            raise explained(error, target, doing="read from") from error
+
+
+def _batches(client: Client, options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
+    sink = options.target.sink
+    for found in _joined(_found(client, sink, span)):
+        if isinstance(found, StoredPage):
+            yield pages.batch(found)
+            continue
+        if options.fail_on_data_loss:
+            raise _lost(found, sink)
+        _log.warning(
+            "records are gone sink=%s partition=%d first_offset=%d last_offset=%d reason=%s",
+            *(sink, found.partition, found.first_offset, found.last_offset, found.reason),
+        )
+        if GAP_COLUMN in pages.schema.names:
+            yield pages.missing(found)
+
+
+def _found(client: Client, sink: str, span: Span) -> Iterator[StoredPage | Missing]:
+    """Yield what there is of a span, and what is not."""
+    start = span.start
+    while start < span.end:
+        try:
+            with client.replay_pages(
+                sink, partition=span.partition, start=start, end=span.end, on_gap="yield"
+            ) as replay:
+                for found in replay:
+                    start = found.last_offset + 1
+                    yield found if isinstance(found, StoredPage) else _missing(found, span)
+            return
+        except errors.OffsetTrimmed as error:
+            if error.earliest <= start:
+                raise
+            yield Missing(span.partition, start, min(error.earliest, span.end) - 1, TRIMMED)
+            start = error.earliest
+
+
+def _joined(every: Iterator[StoredPage | Missing]) -> Iterator[StoredPage | Missing]:
+    """Join what is missing side by side for one reason: pages are dropped one by one."""
+    waiting: Missing | None = None
+    for found in every:
+        if isinstance(found, Missing) and waiting is not None and waiting.goes_on_in(found):
+            waiting = replace(waiting, last_offset=found.last_offset)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = found if isinstance(found, Missing) else None
+        if isinstance(found, StoredPage):
+            yield found
+    if waiting is not None:
+        yield waiting
+
+
+def _missing(gap: Gap, span: Span) -> Missing:
+    return Missing(gap.partition, gap.first_offset, min(gap.last_offset, span.end - 1), gap.reason.value)
+
+
+def _lost(missing: Missing, sink: str) -> HoldfastSparkError:
+    return HoldfastSparkError(
+        f"Offsets {missing.first_offset} to {missing.last_offset} of partition {missing.partition} of sink {sink!r} "
+        f"are gone ({missing.reason}).",
+        f"See why with: holdfast gaps {sink}; then go on without them: "
+        '.option("failOnDataLoss", "false") leaves out what is gone, and .option("metadata", "_gap") tells where.',
+    )
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches: a sink that was fed record by record has a page for each."""
+    waiting: list[pa.RecordBatch] = []
+    records = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        records += batch.num_rows
+        size += batch.nbytes
+        if records >= BATCH_RECORDS or size >= BATCH_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, records, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)

@@ -1,0 +1,176 @@
+"""Follows a sink as a stream. The position is Spark's, in the checkpoint; a subscription follows it, if one is named.
+
+Offsets are handed out once in a sink's life, so a micro-batch that is run again has the rows that it had. This object
+lives in the driver; a task gets another one, which knows only what it was made with and its `Split`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from holdfast.client import Client, errors
+from holdfast.spark.admission import Bounds, admitted
+from holdfast.spark.broker import connect
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.offsets import Json, StreamOffset, beginning, parsed
+from holdfast.spark.ranges import plan_batch, plan_start
+from holdfast.spark.read_options import ReadOptions
+from holdfast.spark.reading import Split, read_split
+from holdfast.spark.remedies import explained
+from holdfast.spark.row_reading import page_reader
+from holdfast.spark.settling import Settling
+from holdfast.spark.sink_view import SinkView, resolved, view
+
+_log: Final = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver and reads them in tasks."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """``schema`` has the columns that Spark wants: those of the source, unless a user set others.
+
+        Raises `HoldfastSparkError` for what the sink does not hold.
+        """
+        self._options = options
+        self._pages = page_reader(options, schema)
+        self._client: Client | None = None
+        self._initial: StreamOffset | None = None
+        """Spark asks twice, and ``latest`` has to be the same both times."""
+        self._settling = Settling(options, options.subscription) if options.subscription is not None else None
+        self._target: Mapping[int, int] | None = None
+        """Where a query with `Trigger.AvailableNow` ends."""
+        self._seen: StreamOffset | None = None
+        """The end of the sink when it was looked at last."""
+
+    def initialOffset(self) -> Json:
+        """Return where the query begins. Raises `HoldfastSparkError`."""
+        if self._initial is None:
+            self._initial = self._asked(self._find_start if self._settling is None else self._settling.begin)
+        return self._initial.json()
+
+    def _find_start(self, client: Client) -> StreamOffset:
+        found = view(client, self._options.target.sink)
+        options = resolved(client, self._options, found)
+        return StreamOffset(found.incarnation, plan_start(options, found.held), initial=True)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit that the options set."""
+        if self._options.max_records_per_trigger is not None:
+            return ReadMaxRows(self._options.max_records_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the sink ends: the query ends there too."""
+        self._target = self._asked(self._look).ends()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """Return where the micro-batch ends that begins at ``start``; ``start`` itself when there is nothing new.
+
+        Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
+        """
+        begin = parsed(start)
+        found = self._asked(self._look)
+        self._check_same(begin, found)
+        self._settle(begin)
+        held = found.held
+        if self._target is not None:
+            held = tuple(one.up_to(self._target.get(one.partition, 0)) for one in held)
+        end = admitted(begin.partitions, held, self._bounds(limit))
+        if all(offset <= begin.at(partition) for partition, offset in end.items()):
+            return begin.json()
+        return StreamOffset(
+            found.incarnation,
+            {**begin.partitions, **end},
+            began=begin.partitions if begin.initial else None,
+        ).json()
+
+    def reportLatestOffset(self) -> Json | None:
+        """Return the end of the sink, as it was seen last."""
+        return None if self._seen is None else self._seen.json()
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """Cut a micro-batch into tasks. Raises `HoldfastSparkError`."""
+        first, last = parsed(start), parsed(end)
+        self._check_same(last, self._asked(self._look))
+        return [Split(span) for span in plan_batch(self._options, beginning(first, last), last.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one split. Raises `HoldfastSparkError`."""
+        if isinstance(partition, Split):  # Spark passes another one when there is nothing to read
+            yield from read_split(self._options, self._pages, partition.span)
+
+    def commit(self, end: Json) -> None:
+        """Settle what the batches up to ``end`` have read. Spark calls it when the next one is planned."""
+        self._settle(parsed(end))
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _settle(self, upto: StreamOffset) -> None:
+        settling = self._settling
+        if settling is None or (self._seen is not None and self._seen.incarnation != upto.incarnation):
+            return
+        try:
+            self._asked(lambda client: settling.settle(client, upto))
+        except HoldfastSparkError as error:
+            if not isinstance(error.__cause__, errors.BrokerUnavailable):
+                raise
+            _log.warning("settling waits for the broker sink=%s: %s", self._options.target.sink, error.__cause__)
+
+    def _bounds(self, limit: ReadLimit) -> Bounds:
+        match limit:
+            case ReadMaxRows(max_rows):
+                return Bounds(records=max_rows, bytes=self._options.max_bytes_per_trigger)
+            case ReadMaxBytes(max_bytes):
+                return Bounds(bytes=max_bytes)
+        return Bounds()
+
+    def _look(self, client: Client) -> SinkView:
+        found = view(client, self._options.target.sink)
+        self._seen = StreamOffset(found.incarnation, found.ends())
+        return found
+
+    def _check_same(self, offset: StreamOffset, found: SinkView) -> None:
+        if offset.incarnation != found.incarnation:
+            raise HoldfastSparkError(
+                f"Sink {self._options.target.sink!r} was deleted and made anew since this query read it.",
+                "Start the query with a new checkpoint location: its offsets are those of another sink.",
+            )
+        for one in found.held:
+            if one.next < offset.at(one.partition):
+                raise HoldfastSparkError(
+                    f"The query stands at offset {offset.at(one.partition)} of partition {one.partition} of sink "
+                    f"{self._options.target.sink!r}, which ends before offset {one.next}.",
+                    "Start the query with a new checkpoint location: the sink's data is older than this one. "
+                    "(Was the broker restored from a backup?)",
+                )
+
+    def _asked(self, question: Callable[[Client], Answer]) -> Answer:
+        """Ask the broker, over one connection for the life of the query."""
+        target = self._options.target
+        if self._client is None:
+            self._client = connect(target, patience_s=target.connect_timeout_s)
+        try:
+            return question(self._client)
+        except errors.HoldfastError as error:
+            raise explained(error, target, doing="read from") from error
