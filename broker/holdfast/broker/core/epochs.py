@@ -207,11 +207,11 @@ class Producers:
         for record in sorted(records, key=lambda each: each.committed_at_us):
             self._keep(record)
 
-    def saw(self, claim: Claim) -> None:
-        """Take in what a stored stage says: its run was there."""
-        found = self.known.get(claim.producer)
-        if found is None or claim.ticket > found.ticket:
-            self._keep(self._with_run(claim))
+    def saw(self, stage: StageRecord) -> None:
+        """Take in what a stored stage says: its run was there. Who has which name is not changed by that."""
+        found = self.known.get(stage.producer) or ProducerRecord(stage.producer, stage.write_name)
+        if not found.run or stage.ticket > found.ticket:
+            self.known[stage.producer] = replace(found, run=stage.run, ticket=stage.ticket)
 
     def holder(self, write_name: str) -> str | None:
         """The producer that has a write name."""
@@ -249,7 +249,13 @@ class Producers:
         return False
 
     def committed(self, claim: Claim, tokens: Sequence[str], at_us: int) -> ProducerRecord:
-        """What is to be remembered once the epoch is committed; see ``keep``."""
+        """What is to be remembered once the epoch is committed; see ``keep``.
+
+        Whoever takes a name over has committed later than the one before, whatever the clock says: a start goes by it.
+        """
+        holder = self.known.get(self._holders.get(claim.write_name, ""))
+        if holder is not None and holder.producer != claim.producer:
+            at_us = max(at_us, holder.committed_at_us + 1)
         return replace(
             self._with_run(claim),
             epoch=claim.epoch,

@@ -234,6 +234,12 @@ class Gap:
         """The gap as a reader at ``position`` meets it; of a merged one the counts stay those of the whole."""
         return self if position <= self.first else replace(self, first=position)
 
+    def below(self, offset: int) -> Gap:
+        """Its part below ``offset``, of a gap with one reason; it counts no more records than it has room for."""
+        [(reason, records)] = self.counts
+        room = offset - self.first
+        return replace(self, end=offset, merged=((reason, records),) if records < room else ())
+
     def joined(self, later: Gap) -> Gap:
         """One gap in the place of this one and the next, between which nothing is left."""
         newest = later if later.at_us >= self.at_us else self

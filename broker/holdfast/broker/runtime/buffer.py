@@ -221,7 +221,9 @@ class Buffer:
 
     async def settled_in(self) -> None:
         """Return when nothing of the sink waits for its batch."""
-        while any(log.queued_bytes for log in self.logs) and self._services.committer.fenced is None:
+        while self._services.committer.fenced is None:
+            if not self.staging.waiting and not any(log.queued_bytes for log in self.logs):
+                return
             await self._services.committer.committed.next().wait()
 
     async def delete(self) -> None:
@@ -309,7 +311,10 @@ class Buffer:
         """Drop what has to go for staged records that are to become live ones; what is staged counts already."""
         if self.settings.overflow == Overflow.DROP_OLDEST:
             while max(self.over(records, size)) > 0 and await self._free(records, size):
-                pass
+                if self.deleted:
+                    raise SinkNotFound(self.name)
+                if self._services.committer.fenced is not None:
+                    raise self._services.committer.fenced
 
     async def _free(self, records: int, size: int) -> bool:
         """A step towards room for an append that does not fit; False when it may come in as things are now."""

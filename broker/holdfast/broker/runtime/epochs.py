@@ -136,6 +136,7 @@ class Epochs:
         for buffer, wanted in targets:
             if buffer.deleted:
                 raise SinkNotFound(buffer.name)
+            buffer.staging.check_writable()
             new.append(buffer.staging.producers.commit(wanted.claim, wanted.names))
         if not any(new):
             return None
@@ -146,17 +147,30 @@ class Epochs:
         return {id(wanted): buffer.staging.complete(wanted) for buffer, wanted in targets}
 
     async def _already(self, targets: Sequence[Target]) -> Outcome:
-        found = [await self.get(buffer, wanted.claim.producer, wanted.claim.epoch) for buffer, wanted in targets]
+        found = [await self._committed(buffer, wanted) for buffer, wanted in targets]
         for buffer, wanted in targets:  # what a later run has staged for it again
-            buffer.staging.discard(buffer.staging.leftover(wanted.claim.producer, wanted.claim.epoch))
+            buffer.staging.discard(buffer.staging.leftover(wanted.claim))
         return Outcome(tuple(found), already=True)
+
+    async def _committed(self, buffer: Buffer, wanted: Wanted) -> EpochRecord:
+        """What is known of an epoch that was committed: where its record is damaged, what its producer's says."""
+        claim = wanted.claim
+        known = buffer.staging.producers.known[claim.producer]
+        try:
+            return await self.get(buffer, claim.producer, claim.epoch)
+        except EpochNotFound:
+            facts = (known.committed_by, known.committed_at_us, len(wanted.tokens), known.tokens)
+            return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, parts=())
 
     async def _prepare(self, targets: Sequence[Target]) -> None:
         """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
         records: dict[tuple[int, int], int] = {}
+        totals: dict[int, tuple[int, int]] = {}
         for buffer, wanted in targets:
             staged = buffer.staging.complete(wanted)
-            total = sum(stage.records for stage in staged), sum(stage.size for stage in staged)
+            before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
+            total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
+            totals[buffer.record.id] = total
             await buffer.make_room_for_staged(*total)
             for stage in staged:
                 for partition, count in stage.counts.items():
@@ -176,12 +190,13 @@ class Epochs:
         """Give the pages their offsets, and say what is to be written."""
         claim, staging, sink = wanted.claim, buffer.staging, buffer.record.id
         producer = staging.producers.committed(claim, wanted.names, at_us)
+        committed_at_us = producer.committed_at_us
         empty = EpochRecord(
             claim.producer,
             claim.write_name,
             claim.epoch,
             claim.run,
-            at_us,
+            committed_at_us,
             tokens=len(wanted.tokens),
             digest=producer.tokens,
             parts=(),
@@ -200,7 +215,7 @@ class Epochs:
         placed.record = replace(empty, parts=tuple(parts))
         placed.writes += [PutProducer(sink, producer), PutEpoch(sink, placed.record)]
         placed.writes += staging.release(stages)
-        thrown, placed.due = staging.discarding(staging.leftover(claim.producer, claim.epoch))
+        thrown, placed.due = staging.discarding(staging.leftover(claim))
         placed.writes += thrown
         return placed
 
@@ -250,8 +265,8 @@ class Epochs:
             log.confirm(placed.tails[partition], entries, sum(entry.size for entry in entries))
             log.synced = max(log.synced, entries[-1].end)
         self._services.reclaimer.add(placed.due)
-        late = buffer.staging.leftover(claim.producer, claim.epoch)
-        buffer.staging.discard(late)  # what began to be staged while the batch was on its way
+        buffer.staging.discard(buffer.staging.leftover(claim))  # what began to be staged while the batch was on its way
+        buffer.staging.spent.discard(claim.producer)
         for partition, entries in placed.entries.items():
             buffer.committed(partition, entries)
 
@@ -298,6 +313,12 @@ class Epochs:
             gone.append(DropEpoch(buffer.record.id, producer, front.epochs.pop(0).epoch))
         if gone:
             self._services.committer.write(gone)
+        last = buffer.staging.producers.known[producer].epoch  # it may have committed another one meanwhile
+        lives = last is None or last >= front.looked
+        if lives or any(epoch.epoch != last or not _is_gone(epoch, buffer.logs) for epoch in front.epochs):
+            buffer.staging.spent.discard(producer)
+        else:
+            buffer.staging.spent.add(producer)
 
 
 def _is_gone(epoch: EpochRecord, logs: Sequence[PartitionLog]) -> bool:

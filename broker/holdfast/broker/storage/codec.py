@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from holdfast.broker.core.account import Totals
@@ -404,13 +404,14 @@ def decode_producer(value: bytes) -> ProducerRecord:
 
 def encode_epoch(epoch: EpochRecord) -> bytes:
     """One line of JSON for people, then the parts, of which there may be many."""
-    facts = {name: value for name, value in asdict(epoch).items() if name != "parts"}
+    facts = asdict(replace(epoch, parts=()))  # not the parts: it would copy each
     parts = (
         _EPOCH_PART.pack(
             part.partition, part.base, part.records, part.pages, part.size, part.stage, part.first, part.last
         )
         for part in epoch.parts
     )
+    del facts["parts"]
     return _seal(json.dumps(facts, sort_keys=True).encode() + b"\n" + b"".join(parts))
 
 

@@ -56,17 +56,21 @@ class EpochPages:
 
     def _entries(self, epoch: EpochRecord, part: EpochPart, age_us: int) -> list[Entry]:
         found: list[Entry] = []
-        base = part.base
-        pages = pages_between(self._journal, self._sink, self._partition, part.first - 1, part.last + 1)
-        for number, bulk, value in sorted(pages):
+        base, at_us = part.base, epoch.committed_at_us
+        for number, bulk, count, size, encoding in sorted(self._pages(part)):
+            found.append(Entry(base, count, number, bulk, size, encoding, at_us, age_us, 0, 0, (Part(base, at_us),)))
+            base += count
+        return found if len(found) == part.pages and base == part.end else []
+
+    def _pages(self, part: EpochPart) -> Iterator[tuple[int, bool, int, int, int]]:
+        """Number, whether bulk, records, bytes and encoding of what a stage has in the partition: never the bodies."""
+        for number, bulk, value in pages_between(
+            self._journal, self._sink, self._partition, part.first - 1, part.last + 1
+        ):
             try:
                 header = decode_header(value)
                 body_of(value, header)
             except Damaged:
                 continue
             if (header.stage, header.number) == (part.stage, number):
-                place = (base, header.count, number, bulk, len(value) - HEADER_BYTES, header.encoding)
-                at_us = epoch.committed_at_us
-                found.append(Entry(*place, at_us, age_us, 0, 0, (Part(base, at_us),)))
-                base += header.count
-        return found if len(found) == part.pages and base == part.end else []
+                yield number, bulk, header.count, len(value) - HEADER_BYTES, header.encoding

@@ -302,10 +302,13 @@ class Mending:
             for partition in range(sink.partitions):
                 cursors = [cursor for (_, at), cursor in sink.cursors.items() if at == partition]
                 tail = sink.tails.get(partition)
-                ahead = any(cursor.watermark > (tail or Tail()).next_offset for cursor in cursors)
+                # What only memory held is in no tail, and may have been acked: that is a kill and no damage.
+                ahead = any(cursor.watermark > sink.handed_out(partition) for cursor in cursors)
                 own = (keys.partition(keys.TAIL, number, partition), keys.partition(keys.HEAD, number, partition))
                 lost = any(map(self._state.is_lost, (*own, keys.cursor(number, DEFAULT, partition))))
-                orphaned = tail is None and (partition in sink.heads or bool(cursors))
+                orphaned = tail is None and (
+                    partition in sink.heads or (bool(cursors) and partition not in sink.reserves)
+                )
                 if all_of_them or ahead or lost or orphaned:
                     places.add((number, partition))
         return {place for place in places if place[0] in sinks}

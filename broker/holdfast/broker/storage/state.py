@@ -70,6 +70,11 @@ class StoredSink:
         settings, wrong = self.record.settings.corrected()
         return max(settings.partitions, seen) if wrong else settings.partitions
 
+    def handed_out(self, partition: int) -> int:
+        """No offset from here on was given to a record. What only memory held stands behind the tail."""
+        tail, reserve = self.tails.get(partition, Tail()), self.reserves.get(partition)
+        return max(tail.next_offset, reserve.end if reserve is not None else 0)
+
 
 class State:
     """All state but slots, in memory."""
