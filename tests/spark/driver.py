@@ -22,16 +22,23 @@ def main() -> None:
     pause_s: float = options.pause_s
 
     def linger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for number, batch in enumerate(batches):
             yield batch
-            time.sleep(pause_s)
+            if number == 10:
+                time.sleep(pause_s)
 
-    spark = local_session("killed", conf={"spark.sql.warehouse.dir": str(options.folder / "warehouse")})
+    # Small batches of large rows, so that a task stages some of them while it lingers.
+    conf = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
+        "spark.sql.warehouse.dir": str(options.folder / "warehouse"),
+    }
+    spark = local_session("killed", conf=conf)
     rows = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(options.folder / "input"))
     query = (
-        rows.mapInArrow(linger, "value string")
+        rows.selectExpr("rpad(value, 1000, '.') as value")
+        .mapInArrow(linger, "value string")
         .writeStream.format("holdfast")
-        .options(endpoint=options.endpoint, sink="orders", page_bytes="1024")
+        .options(endpoint=options.endpoint, sink="orders", page_bytes="65536")
         .option("checkpointLocation", str(options.folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()

@@ -219,3 +219,17 @@ def test_a_stream_outside_of_a_query_is_refused(broker: TestBroker) -> None:
 
     with pytest.raises(HoldfastSparkError, match="no query"):
         source.streamWriter(ROWS, False).write(batches(1))
+
+
+def test_a_stream_at_least_once_needs_no_query_and_no_commit(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("orders")
+    options = {"endpoint": broker.endpoint, "sink": "orders", "delivery": "at_least_once"}
+    stream = HoldfastDataSource(options).streamWriter(ROWS, False)
+
+    message = stream.write(batches(3))
+    assert len(values(broker)) == 3
+    stream.commit([message], 0)
+    stream.abort([message, None], 0)
+
+    assert len(values(broker)) == 3
