@@ -22,7 +22,7 @@ import pyarrow as pa
 from holdfast.client import CommittedEpochs, EpochCommit, StagedToken, errors
 from holdfast.spark import transaction
 from holdfast.spark.broker import connect, look_up
-from holdfast.spark.epochs import Staged
+from holdfast.spark.epochs import Run, Staged
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Delivery, WriteOptions, write_options
 from holdfast.spark.remedies import explained
@@ -55,14 +55,20 @@ def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str |
     every = [_options(write, from_query=from_query, endpoint=endpoint) for write in writes]
     if not every:
         raise HoldfastSparkError("There is nothing to write.", "Name at least one write.")
+    begun: list[tuple[WriteOptions, Run]] = []
     done: list[tuple[WriteOptions, list[Staged]]] = []
     try:
         for write, options in zip(writes, every, strict=True):
-            done.append((options, _staged(write, options)))
+            run = transaction.begin_batch(options)
+            assert run is not None, "the write is exactly once"
+            begun.append((options, run))
+            done.append((options, _staged(write, options, run)))
         return _commit(done)
     except BaseException:
         for options, staged in done:
             transaction.abort(options.target, staged)
+        for options, run in begun:  # of attempts that failed nobody knows the tokens
+            transaction.close(options.target, run)
         raise
 
 
@@ -81,9 +87,8 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
     return options
 
 
-def _staged(write: Write, options: WriteOptions) -> list[Staged]:
+def _staged(write: Write, options: WriteOptions, run: Run) -> list[Staged]:
     """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
-    run = transaction.begin_batch(options)
     plan = plan_rows(write.frame.schema, options.rows, options.partition_by)
     job = WriteJob(options, plan, look_up(options), run, row_schema(options, plan, write.frame.schema))
 
