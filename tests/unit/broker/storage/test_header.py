@@ -81,6 +81,7 @@ def test_a_staged_page_is_its_own_at_any_offset_and_under_no_other_key() -> None
     stored = dataclasses.replace(HEADER, base=0, stage=77).encode() + BYTES
 
     assert body_of(stored, dataclasses.replace(HEADER, base=123)) == Body(zlib.crc32(BYTES), BYTES)
-    for change in ({"sink": 9}, {"partition": 9}, {"number": 9}, {"count": 9}):
+    for sink, partition, number, count in ((9, 2, 3, 5), (1, 9, 3, 5), (1, 2, 9, 5), (1, 2, 3, 9)):
+        elsewhere = dataclasses.replace(HEADER, sink=sink, partition=partition, number=number, count=count)
         with pytest.raises(Damaged, match="wrong place"):
-            body_of(stored, dataclasses.replace(HEADER, **change))
+            body_of(stored, elsewhere)
