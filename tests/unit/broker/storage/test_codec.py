@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.position import At, Position
@@ -290,3 +291,28 @@ def test_settings_that_an_earlier_version_did_not_have_take_their_default() -> N
 def test_what_is_no_sink_is_not_guessed_at(content: bytes) -> None:
     with pytest.raises(codec.Undecodable):
         codec.decode_sink(sealed(content))
+
+
+U63 = st.integers(0, 2**63 - 1)
+STAGES = st.builds(StageRecord, U64, TEXTS, TEXTS, U63, TEXTS, TEXTS, U64)
+STAGED = st.builds(StagedPage, U64, st.booleans(), st.integers(0, 255), U32, U32, U32, TEXTS)
+PRODUCERS = st.builds(ProducerRecord, TEXTS, TEXTS, TEXTS, U64, st.none() | U63, TEXTS, I64, TEXTS)
+PARTS = st.builds(EpochPart, U32, U64, U64, U32, U64, U64, U64, U64)
+EPOCHS = st.builds(EpochRecord, TEXTS, TEXTS, U63, TEXTS, I64, U32, TEXTS, st.lists(PARTS, max_size=5).map(tuple))
+
+
+@given(stage=STAGES, page=STAGED, producer=PRODUCERS, epoch=EPOCHS)
+def test_epochs_and_what_is_staged_for_them_come_back_as_they_went(
+    stage: StageRecord, page: StagedPage, producer: ProducerRecord, epoch: EpochRecord
+) -> None:
+    assert codec.decode_stage(codec.encode_stage(stage)) == stage
+    assert codec.decode_staged(codec.encode_staged(page)) == page
+    assert codec.decode_producer(codec.encode_producer(producer)) == producer
+    assert codec.decode_epoch(codec.encode_epoch(epoch)) == epoch
+
+
+@given(noise=st.binary(max_size=40))
+def test_noise_is_no_epoch(noise: bytes) -> None:
+    for decode in (codec.decode_stage, codec.decode_staged, codec.decode_producer, codec.decode_epoch):
+        with pytest.raises(codec.Undecodable):
+            decode(noise)

@@ -67,3 +67,21 @@ def test_a_page_under_the_key_of_another_one_is_noticed(change: dict[str, int | 
 
     with pytest.raises(Damaged, match="wrong place"):
         body_of(STORED, elsewhere)
+
+
+@given(header=HEADERS, stage=st.integers(1, 2**64 - 1))
+def test_the_header_of_a_staged_page_knows_its_stage_in_the_place_of_its_offset(header: Header, stage: int) -> None:
+    staged = dataclasses.replace(header, base=0, stage=stage)
+
+    assert len(staged.encode()) == HEADER_BYTES
+    assert decode_header(staged.encode()) == staged
+
+
+def test_a_staged_page_is_its_own_at_any_offset_and_under_no_other_key() -> None:
+    stored = dataclasses.replace(HEADER, base=0, stage=77).encode() + BYTES
+
+    assert body_of(stored, dataclasses.replace(HEADER, base=123)) == Body(zlib.crc32(BYTES), BYTES)
+    for sink, partition, number, count in ((9, 2, 3, 5), (1, 9, 3, 5), (1, 2, 9, 5), (1, 2, 3, 9)):
+        elsewhere = dataclasses.replace(HEADER, sink=sink, partition=partition, number=number, count=count)
+        with pytest.raises(Damaged, match="wrong place"):
+            body_of(stored, elsewhere)

@@ -118,3 +118,32 @@ def test_a_gap_s_key_names_its_offset_and_whose_it_is(place: tuple[int, int, int
     assert keys.gap_of(key) == (first, subscription)
     assert keys.partition_of(key) == (sink, partition)
     assert within(key, keys.of_sink(sink, keys.GAP))
+
+
+@given(sink=U32, stage=U64, partition=U32, sequence=U64)
+def test_keys_of_stages_say_what_they_are_about(sink: int, stage: int, partition: int, sequence: int) -> None:
+    key = keys.staged(sink, stage, partition, sequence)
+
+    assert keys.staged_of(key) == (stage, partition, sequence)
+    assert keys.stage_of(key) == keys.stage_of(keys.stage(sink, stage)) == stage
+    assert keys.sink_of(key) == keys.sink_of(keys.stage(sink, stage)) == sink
+    assert within(key, keys.of_sink(sink, keys.STAGED))
+
+
+@given(sink=U32, stage=st.integers(0, 2**63), other=st.integers(0, 2**63), partition=U32, sequence=U64)
+def test_the_span_of_a_stage_holds_its_pages_and_no_others(
+    sink: int, stage: int, other: int, partition: int, sequence: int
+) -> None:
+    inside = within(keys.staged(sink, stage, partition, sequence), keys.staged_pages(sink, other))
+
+    assert inside == (stage == other)
+
+
+@given(sink=U32, name=NAMES, other=NAMES, number=U64, first=U64)
+def test_the_span_of_a_producers_epochs_holds_its_own_from_a_number_on(
+    sink: int, name: str, other: str, number: int, first: int
+) -> None:
+    inside = within(keys.epoch(sink, name, number), keys.epochs(sink, other, first))
+
+    assert inside == (name == other and number >= first)
+    assert keys.writer_of(keys.producer(sink, name)) == (sink, name)

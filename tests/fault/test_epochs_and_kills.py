@@ -1,0 +1,58 @@
+"""A broker is killed at random moments while epochs are staged and committed over two sinks."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+
+from holdfast.client import Client
+from tests.fault.epoch_writer import PARTITIONS, SINKS, EpochWriter, values_of_epoch
+from tests.fault.publishers import SETTINGS
+from tests.fault.stopping import StoppingLauncher
+from tests.integration.cases.eventually import values_of
+
+KILLS = 8
+LIFE_S = (0.02, 0.6)
+"""Of a broker, from when it serves."""
+LAST_S = 60.0
+SEED = 11
+
+
+@pytest.mark.slow
+def test_after_kills_every_epoch_is_whole_or_absent_and_there_once(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    chance = random.Random(SEED)
+    store = tmp_path / "store"
+    writer = EpochWriter(listen, SEED)
+    with ThreadPoolExecutor(1) as worker:
+        with launcher.start(store, listen) as broker:
+            broker.ready()
+            with Client(listen, settings=SETTINGS) as client:
+                for sink in SINKS:
+                    client.sinks.create(sink, partitions=PARTITIONS)
+            working = worker.submit(writer.work)
+            wait([working], timeout=chance.uniform(*LIFE_S))
+        for _ in range(KILLS - 1):
+            with launcher.start(store, listen) as broker:
+                broker.ready()
+                wait([working], timeout=chance.uniform(*LIFE_S))
+                assert not working.done(), working.result()
+        with launcher.start(store, listen) as broker:
+            broker.ready()
+            writer.stop()
+            working.result(LAST_S)
+            assert broker.terminate() == 0
+
+    with launcher.start(store, listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found = {(sink, p): values_of(client, sink, p) for sink in SINKS for p in range(PARTITIONS)}
+        assert broker.terminate() == 0
+
+    assert writer.done == writer.begun > 0
+    for (_, partition), values in found.items():
+        assert values == [value for epoch in range(writer.done) for value in values_of_epoch(epoch, partition)]
