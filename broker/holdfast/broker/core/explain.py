@@ -75,7 +75,7 @@ class Owner:
     credit_records: int
     credit_size: int
     used_records: int
-    """Records that it has in flight, of all its partitions."""
+    """Records that it has in flight, of all its partitions, or that wait until it reads."""
 
     used_size: int
     asks: bool

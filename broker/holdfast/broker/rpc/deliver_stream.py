@@ -13,7 +13,7 @@ from holdfast.broker.core.settings import Ordering, is_id
 from holdfast.broker.rpc import convert, frames
 from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.consumer import Consumer, Credit
+from holdfast.broker.runtime.consumer import Consumer, Credit, Unsent
 from holdfast.broker.runtime.events import Answered, Assigned, Delivered, Event, GapMet, Revoked
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.v1 import buffer_service_pb2 as pb
@@ -32,6 +32,7 @@ class DeliverStream:
         self._broker = broker
         self._context = context
         self._outbox: asyncio.Queue[Event] = asyncio.Queue()
+        self._unsent = Unsent()
         self._answers: asyncio.Queue[Awaitable[Results]] = asyncio.Queue(ANSWERS_MAX)
 
     async def serve(self) -> None:
@@ -53,11 +54,12 @@ class DeliverStream:
             ordering=convert.ordering(relaxed=buffer.settings.ordering == Ordering.RELAXED),
         )
         await self._context.write(pb.DeliverResponse(opened=opened))
-        consumer = subscription.join(opening.consumer_id, credit, self._outbox.put_nowait)
+        consumer = subscription.join(opening.consumer_id, credit, self._put)
+        consumer.unsent = self._unsent
         tasks = [
             asyncio.ensure_future(self._read(subscription, consumer)),
             asyncio.ensure_future(consumer.pump()),
-            asyncio.ensure_future(self._send()),
+            asyncio.ensure_future(self._send(consumer)),
             asyncio.ensure_future(self._give_results()),
             asyncio.ensure_future(self._broker.ended()),
             asyncio.ensure_future(buffer.gone.wait()),
@@ -99,10 +101,24 @@ class DeliverStream:
             self._outbox.put_nowait(Answered(await (await self._answers.get())))
             self._answers.task_done()
 
-    async def _send(self) -> None:
+    def _put(self, event: Event) -> None:
+        """Queue what is to be sent; of deliveries no more than the credit waits here."""
+        self._count(event, 1)
+        self._outbox.put_nowait(event)
+
+    def _count(self, event: Event, sign: int) -> None:
+        if isinstance(event, Delivered):
+            self._unsent.records += sign * sum(part.size for part in event.ranges)
+            self._unsent.size += sign * sum(entry.size for entry, _ in event.pages)
+
+    async def _send(self, consumer: Consumer) -> None:
         while True:
-            await self._context.write(_message(await self._outbox.get()))
+            event = await self._outbox.get()
+            await self._context.write(_message(event))
             self._outbox.task_done()
+            self._count(event, -1)
+            if isinstance(event, Delivered):
+                consumer.wakeup.set()
 
 
 def _credit(credit: pb.Credit) -> Credit:

@@ -37,6 +37,14 @@ class Credit:
     size: int
 
 
+@dataclass(slots=True)
+class Unsent:
+    """Deliveries that wait until the consumer reads, those that were revoked meanwhile too."""
+
+    records: int = 0
+    size: int = 0
+
+
 class Consumer:
     """One connected consumer. Used on the loop only."""
 
@@ -47,6 +55,8 @@ class Consumer:
         self.credit = credit
         self.emit = emit
         self.usage = InFlight()
+        self.unsent = Unsent()
+        """Kept by whoever sends what is emitted, where that may have to wait."""
         self.wakeup = asyncio.Event()
         self.closed: Exception | None = None
         """Why it was ended by the broker, if it was."""
@@ -61,10 +71,16 @@ class Consumer:
         return found
 
     def has_credit(self, size_max: int) -> bool:
-        """Whether another page may be sent: credit is a level, passed by at most one page."""
-        if self.usage.records >= self.credit.records:
-            return False
-        return self.usage.size < min(self.credit.size, size_max) or self.usage.records == 0
+        """Whether another page may be sent: credit is a level, passed by at most one page.
+
+        What is revoked is not in flight any more, but as long as it is not sent it takes memory: a consumer that
+        reads nothing would be sent the same again at every deadline.
+        """
+        size_max = min(self.credit.size, size_max)
+        return all(
+            taken.records < self.credit.records and (taken.size < size_max or taken.records == 0)
+            for taken in (self.usage, self.unsent)
+        )
 
     async def pump(self) -> None:
         """Send until the consumer is gone."""

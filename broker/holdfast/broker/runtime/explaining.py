@@ -68,7 +68,7 @@ def _owner(subscription: Subscription, partition: int) -> Owner | None:
         id=consumer.id,
         credit_records=consumer.credit.records,
         credit_size=consumer.credit.size,
-        used_records=consumer.usage.records,
-        used_size=consumer.usage.size,
+        used_records=max(consumer.usage.records, consumer.unsent.records),
+        used_size=max(consumer.usage.size, consumer.unsent.size),
         asks=subscription.pullers.asks(consumer.id),
     )

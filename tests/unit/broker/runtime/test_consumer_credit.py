@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.consumer import Credit
+from holdfast.broker.runtime.consumer import Credit, Unsent
 from tests.unit.broker.running import PLENTY
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker
@@ -47,6 +47,20 @@ async def test_a_page_larger_than_the_credit_is_sent_when_nothing_is_in_flight()
         assert await taker.all_offsets() == [0]
         await taker.ack(0, 1)
         assert await taker.all_offsets() == [1]
+
+
+@pytest.mark.parametrize("unsent", [Unsent(4, 1), Unsent(1, 4_000)], ids=["records", "bytes"])
+async def test_what_waits_to_be_sent_takes_credit_also_when_it_was_revoked(unsent: Unsent) -> None:
+    async with sink() as buffer:
+        await fill(buffer, 3, size=1_000)
+        taker = join(buffer, records=4, size=4_000)
+        taker.consumer.unsent = unsent
+        nothing = await taker.all_offsets()
+
+        taker.consumer.unsent = Unsent(1, 1_000)
+
+        assert nothing == []
+        assert await taker.all_offsets() == [0, 1, 2]
 
 
 async def test_no_credit_no_records() -> None:
