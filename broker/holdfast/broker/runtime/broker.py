@@ -46,6 +46,7 @@ from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.emptying import empty_at_stop
+from holdfast.broker.runtime.epoch_sweep import EpochSweep
 from holdfast.broker.runtime.epochs import Epochs
 from holdfast.broker.runtime.expiry import Expirer
 from holdfast.broker.runtime.instruments import Instruments
@@ -206,7 +207,8 @@ class Broker:
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
-        self.epochs = Epochs(self.services, self.sinks.values)
+        self.epochs = Epochs(self.services)
+        self.epoch_sweep = EpochSweep(self.services, self.sinks.values)
         restarting = Restarting(journal, self._accepted.found, at_us=clock.wall_us())
         for stored in found.sinks:
             self._add_stored(stored, restarting)
@@ -225,7 +227,8 @@ class Broker:
 
     def _add_stored(self, stored: StoredSink, restarting: Restarting) -> None:
         settings, wrong = stored.record.settings.corrected()
-        found = [*stored.tails, *stored.heads, *(partition for _, partition in stored.cursors)]
+        staged = [partition for pages in stored.epochs.staged.values() for partition, _ in pages]
+        found = [*stored.tails, *stored.heads, *staged, *(partition for _, partition in stored.cursors)]
         if wrong and max(found, default=0) >= settings.partitions:  # no partition is lost by a correction
             settings = replace(settings, partitions=max(found) + 1)
         for problem in wrong:
@@ -291,7 +294,7 @@ class Broker:
                     await buffer.tier.relieve()
                     if self.services.instruments.wants_lag:
                         await self._measure(buffer)
-                await self.epochs.sweep()
+                await self.epoch_sweep.sweep()
                 self.committer.look_at_disk()
                 self.memory.look()
                 if self._ballast is not None:

@@ -153,13 +153,17 @@ class StageSession:
         """What the publisher resumes with."""
         self.fenced: WriterFenced | None = None
         self.on_fenced = asyncio.Event()
+        self._begun: set[int] = set()
+        """Partitions whose first page came in this stream."""
 
     def next_sequences(self) -> dict[int, int]:
         """The next sequence expected, per partition in which something is staged."""
         return dict(self.stage.admitted)
 
     def arrived(self, partition: int, sequence: int) -> None:
-        """Nothing to note: the first page of a partition has the sequence 0."""
+        """Note the first page of a partition before it is looked at: it may be refused, and come again."""
+        if sequence == 0:
+            self._begun.add(partition)
 
     async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
         """Take a checked page in; the future is done when it is durable. Raises as ``publishing.Session.publish``."""
@@ -167,10 +171,13 @@ class StageSession:
         if page.partition >= partitions:
             raise InvalidPartition(page.partition, partitions)
         self.check()
+        self.arrived(page.partition, sequence)
         expected = self.stage.admitted.get(page.partition, 0)
         if sequence < expected:
             return self._joined(page, sequence)
         if sequence > expected:
+            if not expected and page.partition not in self._begun:  # what was staged before is gone
+                raise WriterFenced(self.stage.record.token, self.epoch, None)
             raise SequenceGap(page.partition, sequence, expected)
         if self._staging.draining:
             raise Draining

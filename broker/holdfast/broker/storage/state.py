@@ -66,7 +66,8 @@ class StoredSink:
     @property
     def partitions(self) -> int:
         """How many it has, also where the stored number is wrong."""
-        seen = max([-1, *self.tails, *self.heads, *(partition for _, partition in self.cursors)]) + 1
+        staged = [partition for pages in self.staged.values() for partition, _ in pages]
+        seen = max([-1, *self.tails, *self.heads, *staged, *(partition for _, partition in self.cursors)]) + 1
         settings, wrong = self.record.settings.corrected()
         return max(settings.partitions, seen) if wrong else settings.partitions
 

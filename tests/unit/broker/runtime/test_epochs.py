@@ -287,12 +287,12 @@ async def test_the_records_of_epochs_are_forgotten_with_their_pages_but_for_the_
         for epoch in range(3):
             await stage(buffer, claim(epoch), "a", [b"1"])
             await commit(broker, wanted(claim(epoch), ("a", [(0, 1, 1)])))
-        await broker.epochs.sweep()
+        await broker.epoch_sweep.sweep()
         assert (await broker.epochs.get(buffer, "query", 0)).parts
 
         buffer.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
         await buffer.drops_durable(0)
-        await broker.epochs.sweep()
+        await broker.epoch_sweep.sweep()
         await broker.committer.drained()
 
         with pytest.raises(EpochNotFound):

@@ -300,12 +300,12 @@ async def test_a_producer_of_batches_is_forgotten_after_its_time_but_not_before_
         await stage(buffer, claim(), "a", [b"2"])
         await commit(broker, wanted(claim(), ("a", [(0, 1, 1)])))
         clock.advance(2 * TTL_S)
-        await broker.epochs.sweep()
+        await broker.epoch_sweep.sweep()
         buffer.staging.sweep()
         assert set(buffer.staging.producers.known) == {"batch", "query"}
 
         broker.sink("orders").drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
-        await broker.epochs.sweep()
+        await broker.epoch_sweep.sweep()
         buffer.staging.sweep()
 
         assert set(buffer.staging.producers.known) == {"query"}, "a name is kept"
