@@ -40,6 +40,8 @@ REDRIVE: Final = 0.3
 DRAIN_S: Final = 120.0
 """Without any record settled or told, nobody being killed: a busy machine takes longer for all of them."""
 JOIN_S: Final = 600.0
+CALM_DEADLINE_S: Final = 30.0
+"""When nobody is late on purpose any more."""
 BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
 """For what is not to wait until a broker that was killed is back."""
 
@@ -262,6 +264,9 @@ class Campaign:
             if publisher.is_alive():
                 self._oracles[self._first].fault("faults", f"{publisher.name} did not finish within {JOIN_S:g} s")
         self._calm.set()
+        with Client(self._endpoint, settings=PATIENT) as client:
+            for name in (*self._cells, rejecting.SINK):
+                client.sinks.update(name, ack_deadline_s=CALM_DEADLINE_S)
         self._drain()
         self._stop_consuming.set()
         for consumer in (*self._consumers, self._rejecting):

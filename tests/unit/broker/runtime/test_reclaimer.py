@@ -65,7 +65,7 @@ async def test_settled_pages_are_deleted_and_the_ledger_forgets_them() -> None:
         await until(lambda: stored(store, Family.SMALL) == 3 and ledger(store) == 0)
 
         assert stored(store, Family.INDEX) == 3 + 1, "pages, and the copy of the sink"
-        assert broker.reclaimer.reclaimed_bytes == 7 * len(page(b"x" * 10).body)
+        await until(lambda: broker.reclaimer.reclaimed_bytes == 7 * len(page(b"x" * 10).body))
 
 
 @pytest.mark.usefixtures("hurry")
