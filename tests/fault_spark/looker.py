@@ -1,0 +1,103 @@
+"""A reader that looks at a sink all the time, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import random
+import threading
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from holdfast.client import Client, ClientSettings, Gap, HoldfastError, RetryPolicy
+from tests.fault_spark.driver import Work
+from tests.fault_spark.oracle import CLEAN, NONE, Look, judge
+
+BETWEEN_LOOKS_S: Final = 0.02
+ONCE: Final = RetryPolicy(tries_max=1, budget_s=1.0)
+HASTY: Final = ClientSettings(call_timeout_s=5.0, retry=ONCE, reconnect=ONCE, reattach_timeout_s=0.0)
+"""A look that a kill broke is thrown away, so nothing is tried again."""
+
+PATIENT: Final = ClientSettings()
+
+
+def number_of(value: bytes) -> int:
+    """The number of a row."""
+    return int(value.rstrip(b"."))
+
+
+def committed(checkpoint: Path, kind: str = "commits") -> int:
+    """The last batch in one of Spark's two logs of a query; ``NONE`` before the first."""
+    folder = checkpoint / kind
+    names = folder.iterdir() if folder.exists() else ()
+    return max((int(one.name) for one in names if one.name.isdecimal()), default=NONE)
+
+
+class Looker(threading.Thread):
+    """Reads what is new in each partition, again and again. What it found may be taken once it has ended."""
+
+    def __init__(self, endpoint: str, sink: str, partitions: int, checkpoint: Path, chance: random.Random) -> None:
+        super().__init__(name="looker", daemon=True)
+        self._endpoint = endpoint
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._chance = chance
+        self._ended = threading.Event()
+        self.rows: Final = {partition: array("q") for partition in range(partitions)}
+        """Numbers, by partition and offset."""
+        self.looks: Final[list[Look]] = []
+        self.faults: Final[list[str]] = []
+        """What no kill explains."""
+
+    def run(self) -> None:
+        """Look until it is stopped."""
+        with Client(self._endpoint, settings=HASTY) as client:
+            while not self._ended.wait(BETWEEN_LOOKS_S) and not self.faults:
+                try:
+                    self._look(client)
+                except HoldfastError as error:
+                    if not error.retryable:
+                        self.faults.append(f"a look failed: {error!r}")
+
+    def stop(self) -> None:
+        """Look once more, at a broker that runs, and end."""
+        self._ended.set()
+        self.join()
+        if not self.faults:
+            with Client(self._endpoint, settings=PATIENT) as client:
+                self._look(client)
+
+    def _look(self, client: Client) -> None:
+        promised = committed(self._checkpoint)
+        order = self._chance.sample(sorted(self.rows), k=len(self.rows))
+        ends = tuple((partition, self._read(client, partition)) for partition in order)
+        self.looks.append(Look(promised, ends))
+
+    def _read(self, client: Client, partition: int) -> int:
+        """Read on to the end of a partition; what was read stays when the look is broken off."""
+        numbers = self.rows[partition]
+        with client.replay(self._sink, partition=partition, start=len(numbers), on_gap="yield") as records:
+            for record in records:
+                if isinstance(record, Gap) or record.offset != len(numbers):
+                    self.faults.append(f"partition {partition} went from {len(numbers)} to {record}")
+                    break
+                numbers.append(number_of(record.value))
+        return len(numbers)
+
+
+@contextmanager
+def watched(endpoint: str, work: Work, partitions: int) -> Iterator[Looker]:
+    """Look at a query's sink while the block runs, and hold what was seen against the oracle behind it."""
+    checkpoint = Path(work.checkpoint)
+    looker = Looker(endpoint, work.sink, partitions, checkpoint, random.Random(0))
+    looker.start()
+    try:
+        yield looker
+    finally:
+        looker.stop()
+    batches = committed(checkpoint, "offsets") + 1
+    verdict = judge(looker.rows, batches=batches, batch_rows=work.rows, looks=looker.looks)
+    assert looker.faults == []
+    assert verdict == CLEAN, f"{verdict} of {batches} micro-batches, {len(looker.looks)} looks"
+    assert batches > 0
