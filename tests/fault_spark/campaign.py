@@ -3,7 +3,7 @@
     python -m tests.fault_spark.campaign --kills 200 [--seed N] [--directory D]
 
 A query writes numbered rows from a cluster of two executors into a sink of four partitions. Killed with -9 at random
-moments are the broker, executors, the Python workers that write, the one that commits, and the driver; each is
+moments are the broker, executors, the Python workers that write, those that plan and commit, and the driver; each is
 started again as its supervisor would. A reader polls the sink through all of it. At the end every row of the source is
 there once, and every micro-batch was whole or absent in every look. The last line is a JSON object; exit code 1 says
 that something was not so.

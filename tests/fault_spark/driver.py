@@ -18,9 +18,11 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -55,6 +57,9 @@ class Work:
     tasks: int = 3
     pause_ms: int = 0
     """What the source waits behind each slice, so that a write takes a while."""
+
+    first_attempt_hangs: bool = False
+    """Of the first task the first attempt gets so far that it stages something, and ends when it is killed."""
 
     to_the_end: bool = False
     """Run what is unfinished and one micro-batch more, then end; otherwise go on for ever."""
@@ -117,20 +122,32 @@ def start(spark: SparkSession, work: Work) -> StreamingQuery:
 
 
 def numbers(spark: SparkSession, work: Work) -> DataFrame:
-    """The source: a number is its row's value, filled up with points, and spread by key over the sink's partitions."""
+    """The source: a number is its row's value, filled up with points, and spread by key over the sink's partitions.
+
+    Where it is slow, attempts behind the first of a task leave a file behind, named by task and attempt.
+    """
     pause_s = work.pause_ms / 1000
+    hangs = work.first_attempt_hangs
+    folder = Path(work.folder)
 
     def linger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        attempt = (context.partitionId(), context.attemptNumber()) if context is not None else (0, 0)
+        if attempt != (0, 0):
+            (folder / "attempt-{}-{}".format(*attempt)).touch()
         for batch in batches:
             for first in range(0, batch.num_rows, SLICE):
                 yield batch.slice(first, SLICE)
                 time.sleep(pause_s)
+                while hangs and attempt == (0, 0):
+                    yield batch.slice(0, 0)
+                    time.sleep(0.05)
 
     source = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=work.rows, numPartitions=work.tasks)
     rows = source.load().selectExpr(
         f"rpad(cast(value as string), {WIDTH}, '.') value", "cast(value % 64 as string) key"
     )
-    return rows.mapInArrow(linger, "value string, key string") if pause_s else rows
+    return rows.mapInArrow(linger, "value string, key string") if pause_s or hangs else rows
 
 
 def _end_with_input() -> None:

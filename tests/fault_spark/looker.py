@@ -52,13 +52,16 @@ class Looker(threading.Thread):
 
     def run(self) -> None:
         """Look until it is stopped."""
-        with Client(self._endpoint, settings=HASTY) as client:
-            while not self._ended.wait(BETWEEN_LOOKS_S) and not self.faults:
+        while not self._ended.is_set() and not self.faults:
+            # A connection that failed is thrown away: it would wait longer and longer before its next try.
+            with Client(self._endpoint, settings=HASTY) as client:
                 try:
-                    self._look(client)
+                    while not self._ended.wait(BETWEEN_LOOKS_S) and not self.faults:
+                        self._look(client)
                 except HoldfastError as error:
                     if not error.retryable:
                         self.faults.append(f"a look failed: {error!r}")
+            self._ended.wait(BETWEEN_LOOKS_S)
 
     def stop(self) -> None:
         """Look once more, at a broker that runs, and end."""

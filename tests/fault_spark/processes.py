@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,9 +28,10 @@ from tests.fault.process import ROOT
 from tests.fault_spark.driver import Event, Work
 
 MARK: Final = "HOLDFAST_TEST_RUN"
+TICK_S: Final = 0.05
 SPARK: Final = Path(pyspark.__file__).parent
 
-Role = Literal["driver", "executor", "worker", "committer", "other"]
+Role = Literal["driver", "executor", "worker", "planner", "committer", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +102,16 @@ class Marked:
         return False
 
     def _role(self, pid: int) -> Role:
-        """Spark's Python workers are forked by a daemon, which is left alone."""
+        """Spark's Python workers are forked by a daemon, which is left alone; the last argument says what they do."""
         command = _command(pid)
         if "org.apache.spark.deploy.SparkSubmit" in command:
             return "driver"
         if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in command:
             return "executor"
         if "pyspark.daemon" in command and "pyspark.daemon" in _command(_parent(pid)):
-            return "committer" if "python_streaming_sink_runner" in command[-1] else "worker"
+            if command[-1] == "pyspark.worker":
+                return "worker"
+            return "committer" if command[-1].endswith("python_streaming_sink_runner") else "planner"
         return "other"
 
 
@@ -169,6 +173,13 @@ class DriverProcess:
         self._reap()
         return code
 
+    def has_told(self, timeout_s: float) -> bool:
+        """Whether there is an event to take; waits so long for one."""
+        until = time.monotonic() + timeout_s
+        while self.events.empty() and time.monotonic() < until:
+            time.sleep(TICK_S)
+        return not self.events.empty()
+
     def _reap(self) -> None:
         self._process.wait()
         self._reader.join()
@@ -194,8 +205,7 @@ class DriverProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Kill it if it still runs."""
-        if self._process.returncode is None:
-            self.kill()
+        self.kill()
 
 
 def spark_class(marked: Marked, folder: Path, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

@@ -6,9 +6,16 @@ import random
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Victim = Literal["broker", "worker", "committer", "executor", "driver"]
+Victim = Literal["broker", "worker", "committer", "planner", "executor", "driver"]
 
-WEIGHTS: Final[dict[Victim, float]] = {"broker": 40, "worker": 34, "executor": 10, "committer": 10, "driver": 6}
+WEIGHTS: Final[dict[Victim, float]] = {
+    "broker": 40,
+    "worker": 30,
+    "executor": 10,
+    "committer": 10,
+    "planner": 4,
+    "driver": 6,
+}
 """A driver takes ten seconds and more to come back, an executor some, the others next to nothing."""
 
 

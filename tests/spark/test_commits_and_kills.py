@@ -3,63 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.client import Client, EpochNotFound
-from tests.fault.process import BrokerProcess, free_port
 from tests.fault.stopping import StoppingLauncher
 from tests.fault.stops import Stop
 from tests.fault_spark.driver import Work, start
-from tests.fault_spark.looker import watched
 from tests.fault_spark.proxy import CommitProxy, Moment
+from tests.fault_spark.serving import Serving, written_once
 
-PARTITIONS = 3
-ONE_BATCH_S = 60.0
-
-
-class Serving:
-    """A broker process on a folder, that is killed and started again at one address."""
-
-    def __init__(self, launcher: StoppingLauncher, folder: Path) -> None:
-        self._launcher = launcher
-        self._store = folder / "store"
-        self.endpoint = f"127.0.0.1:{free_port()}"
-        self.process = self.start()
-        with Client(self.endpoint) as client:
-            client.sinks.create("orders", partitions=PARTITIONS)
-
-    def start(self) -> BrokerProcess:
-        """Start it."""
-        self.process = self._launcher.start(self._store, self.endpoint)
-        self.process.ready()
-        return self.process
-
-    def start_to(self, stop: Stop) -> BrokerProcess:
-        """Stop it as asked, and start it to be killed at a step of its store."""
-        self.process.terminate()
-        self.process = self._launcher.start_to(stop, self._store, self.endpoint)
-        self.process.ready()
-        return self.process
-
-    def has_committed(self) -> bool:
-        """Whether the sink's only producer has an epoch."""
-        with Client(self.endpoint) as client:
-            [producer] = client.epochs.list("orders")
-            try:
-                client.epochs.get("orders", producer.producer)
-            except EpochNotFound:
-                return False
-            return True
-
-    def wait_committed(self) -> None:
-        """Return when there are records."""
-        with Client(self.endpoint) as client:
-            next(stats for stats in client.sinks.watch("orders", interval_s=0.1) if stats.records)
+ONE_BATCH_S = 240.0
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +35,6 @@ def serving(launcher: StoppingLauncher, tmp_path: Path) -> Iterator[Serving]:
 def work(endpoint: str, folder: Path) -> Work:
     """One micro-batch each time that it is started."""
     return Work(endpoint, str(folder / "checkpoint"), str(folder), to_the_end=True)
-
-
-@contextmanager
-def written_once(serving: Serving, wanted: Work) -> Iterator[None]:
-    """Whatever the block does: all is there once and was never there in part, and nothing stays staged."""
-    with watched(serving.endpoint, wanted, PARTITIONS):
-        yield
-    with Client(serving.endpoint) as client:
-        stats = client.sinks.stats("orders")
-    assert stats.identity_ok
-    assert (stats.records, stats.staged_records) == (wanted.rows, 0)
 
 
 @pytest.mark.parametrize(
