@@ -24,8 +24,8 @@ GRPCURL_VERSION := v1.9.3
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench fault fault-disk fault-spark soak compose-test grpcurl clean \
-	clean-all java
+.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-spark soak \
+	compose-test grpcurl clean clean-all java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ format: venv ## format and fix what ruff can fix
 
 bench: java venv ## measure; BENCH_ARGS are passed on
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-spark: java venv ## measure exactly once from Spark; BENCH_ARGS are passed on
+	@$(BIN)/python -m tests.bench.exactly_once $(BENCH_ARGS)
 
 fault: venv ## kill the broker KILLS times while it works and compare what is left with what was promised
 	@$(BIN)/python -m tests.fault.campaign --kills $(KILLS)

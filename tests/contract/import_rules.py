@@ -2,6 +2,7 @@
 
     spark -> client -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
+    arrow, with pyarrow, is imported by spark, and by client and broker.rpc where there are rows of it
 
 Imports are read from the syntax tree, never executed; those under ``TYPE_CHECKING`` and inside functions
 count too, and so does ``importlib.import_module`` with a literal name.
@@ -91,8 +92,11 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
+    # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
+    "holdfast.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "holdfast.broker.rpc": Rule(
         frozenset({"holdfast.broker.core", "holdfast.broker.runtime", "holdfast.v1"}),
+        lazily=frozenset({"holdfast.arrow"}),
         third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "isal", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
@@ -108,11 +112,14 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "holdfast.client": Rule(
         frozenset({"holdfast.v1"}),
+        lazily=frozenset({"holdfast.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     # Faster where it is there, and works where it is not.
     "holdfast.client.checksum": Rule(frozenset(), third_party=frozenset({"isal"})),
+    # For users of Arrow, who import it themselves.
+    "holdfast.client.arrow": Rule(frozenset({"holdfast.arrow", "holdfast.client"}), third_party=frozenset({"pyarrow"})),
     # The in-process broker for users' tests: needs the broker only when it is called.
     "holdfast.client.testing": Rule(
         frozenset({"holdfast.client", "holdfast.v1"}),
@@ -121,7 +128,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "holdfast.deliver": Rule(frozenset({"holdfast.client"}), third_party=ANY, never=WIRE | {"pyspark", "rocksdict"}),
     "holdfast.spark": Rule(
-        frozenset({"holdfast.client"}),
+        frozenset({"holdfast.arrow", "holdfast.client"}),
         third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),
         never=frozenset({"holdfast.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
     ),

@@ -85,7 +85,7 @@ def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
     assert re.findall(r"COPY --from=(\S+)", stages()["broker"]) == ["broker-build"]
     assert "compose/install /opt/holdfast broker cli\n" in stages()["broker-build"]
     assert {"grpcio", "rocksdict"} <= locked("broker", "cli")
-    assert not {"pyspark", "py4j", "pyarrow", "pandas"} & locked("broker", "cli")
+    assert not {"pyspark", "py4j", "pandas"} & locked("broker", "cli")
 
 
 @pytest.mark.parametrize("image", ["broker", "deliver", "spark"])

@@ -36,6 +36,7 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
         "holdfast.v1.BufferService",
         "holdfast.v1.DeadLetterService",
         "holdfast.v1.EpochService",
+        "holdfast.v1.SchemaService",
         "holdfast.v1.SinkService",
     ]
 

@@ -38,6 +38,7 @@ def names(wheel: Path) -> list[str]:
         "holdfast/client",
         "holdfast/deliver",
         "holdfast/cli",
+        "holdfast/arrow",
         "holdfast/spark",
         "pyspark_holdfast",
     ],
@@ -55,7 +56,7 @@ def test_the_wheel_adds_two_names_and_owns_no_namespace(names: list[str]) -> Non
 
 def test_the_wheel_carries_the_schema_and_its_types(names: list[str]) -> None:
     assert "holdfast/v1/descriptors.binpb" in names
-    for part in ("v1", "broker", "client", "deliver", "spark"):
+    for part in ("v1", "arrow", "broker", "client", "deliver", "spark"):
         assert f"holdfast/{part}/py.typed" in names
 
 

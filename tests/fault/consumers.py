@@ -103,7 +103,8 @@ class ConsumerThread(threading.Thread):
         known = [(offset, record) for offset, record in given if record is not None]
         if not known:
             return True  # all of it was void before it was looked at
-        self._oracle.delivered(delivery.partition, delivery.owner_epoch, known, self._subscription)
+        level = delivery.durability
+        self._oracle.delivered(delivery.partition, delivery.owner_epoch, known, self._subscription, level)
         if self._calm.is_set():
             self._settle_late()
             self._ack(delivery, wait=True)

@@ -2,17 +2,24 @@
 
 Knowledge only grows. What contradicts it is a violation, told at once with the kind that it counts as. A subscription
 that is sought may be given anything again or never: of it only what was delivered since its last seek has to be whole.
+
+A sink that forgets may lose what only memory held, and with it what it knew of writers. Then a record without a receipt
+may be sent again and stand twice, and what was on the disk already stands before what was sent again. What has a
+receipt for what it is (not for what it once was, a duplicate) stands once, and nothing sent before it stands behind it.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from holdfast.client import DropReason
 from tests.fault.records import number_of, source_of
 
 _GROWTH: Final = 1 << 14
+FORGETS: Final = frozenset({"LOST_IN_CRASH", "WIPED_AT_START"})
+"""Reasons of a sink that may have forgotten its writers too."""
 
 Tell = Callable[[str, str], None]
 """Takes a violation: its kind, and what happened."""
@@ -31,6 +38,10 @@ class Seen:
     """The broker has answered OK to an ack for it."""
     GAP: Final = 16
     """A consumer was told that it is gone."""
+    FRESH: Final = 32
+    """Its receipt was the first answer to its page."""
+    WRITTEN: Final = 64
+    """A receipt or a delivery said that a kill of the broker cannot take it."""
 
 
 class Ledger:
@@ -43,6 +54,7 @@ class Ledger:
         self._tell = tell
         self._reasons = frozenset(reasons)
         """Why records may be dropped at any time."""
+        self._forgets = bool(self._reasons & FORGETS)
         self._in_order = in_order
         """What was passed over may not come later."""
         self.is_sought = is_sought
@@ -64,21 +76,24 @@ class Ledger:
         """Offsets below the frontier that were passed over when it moved."""
         self.acked = 0
         """Offsets with an ack that was answered OK."""
+        self.doubled = 0
+        """Records without a receipt that were sent again and stand twice, because the sink had forgotten them."""
         self.redelivered = 0
         self.settled = 0
         """What the broker said is settled below was checked up to here."""
 
-    def receipt(self, first: int, records: Sequence[int]) -> None:
-        """A publisher was told that ``records`` stand from ``first`` on."""
+    def receipt(self, first: int, records: Sequence[int], *, written: bool = True, duplicate: bool = False) -> None:
+        """A publisher was told that ``records`` stand from ``first`` on, and whether a kill cannot take them."""
         self._grow(first + len(records))
         for offset, record in enumerate(records, first):
             self._place(offset, record, "lost", "by its receipt")
-            self._seen[offset] |= Seen.RECEIPT
+            self._seen[offset] |= Seen.RECEIPT | (Seen.WRITTEN * written) | (Seen.FRESH * (not duplicate))
         self.receipts_end = max(self.receipts_end, first + len(records))
 
-    def delivered(self, owner_epoch: int, records: Sequence[tuple[int, int]]) -> None:
+    def delivered(self, owner_epoch: int, records: Sequence[tuple[int, int]], *, written: bool = True) -> None:
         """A consumer was given (offset, record)s, by rising offset."""
         self._grow(records[-1][0] + 1)
+        bits = Seen.DELIVERED | (Seen.WRITTEN * written)
         for offset, record in records:
             self._place(offset, record, "lost", "as it was delivered")
             seen = self._seen[offset]
@@ -88,7 +103,7 @@ class Ledger:
                 self.redelivered += 1
                 if seen & Seen.ACKED and self._is_after_ack(offset, owner_epoch):
                     self._tell("acks_forgotten", f"{self._name} offset {offset} was delivered again after its ack")
-            self._seen[offset] = seen | Seen.DELIVERED
+            self._seen[offset] = seen | bits
             self._advance(offset, offset + 1)
 
     def _is_after_ack(self, offset: int, owner_epoch: int) -> bool:
@@ -103,13 +118,22 @@ class Ledger:
             self._grow(offset + 1)
             self._place(offset, record, "lost", "as it was replayed")
 
-    def gap(self, first: int, last: int, reasons: Collection[str]) -> None:
-        """A consumer was told that ``first`` to ``last`` are gone."""
+    def gap(self, first: int, last: int, counts: Mapping[DropReason, int]) -> None:
+        """A consumer was told that ``first`` to ``last`` are gone, and how many of that (or more) for which reason."""
         self._grow(last + 1)
+        written = 0
         for offset in range(first, last + 1):
-            self._seen[offset] |= Seen.GAP
-        if not self.may_miss(last, reasons):
-            self._tell("lost", f"{self._name} has a gap {first} to {last} for {sorted(reasons)}")
+            seen = self._seen[offset]
+            written += seen & (Seen.WRITTEN | Seen.ACKING) == Seen.WRITTEN
+            self._seen[offset] = seen | Seen.GAP
+        if not self.may_miss(last, counts):
+            self._tell("lost", f"{self._name} has a gap {first} to {last} for {sorted(counts)}")
+        elif not self.is_sought and written > sum(
+            n for why, n in counts.items() if why is not DropReason.LOST_IN_CRASH
+        ):
+            self._tell(
+                "lost", f"{self._name} has a gap {first} to {last} for {dict(counts)}, and {written} were written"
+            )
         self._advance(first, last + 1)
 
     def may_miss(self, last: int, reasons: Collection[str]) -> bool:
@@ -173,6 +197,10 @@ class Ledger:
         """Offsets that no consumer tried to ack."""
         return sum(not seen & Seen.ACKING for seen in self._seen[: self.end])
 
+    def told_as_gaps(self) -> int:
+        """Offsets that a consumer was told to be gone."""
+        return sum(bool(seen & Seen.GAP) for seen in self._seen[: self.end])
+
     def close(self) -> tuple[int, int, int]:
         """Check the whole of it at the end; returns offsets with a receipt, delivered, and told as gaps."""
         counts = [0, 0, 0]
@@ -196,14 +224,18 @@ class Ledger:
             if not record:
                 continue
             source, number = source_of(record), number_of(record)
-            if record in places:
-                where = f"{places[record]} and {offset}"
+            before = places.get(record)
+            if before is not None and self._forgets and not self._seen[before] & Seen.RECEIPT:
+                self.doubled += 1
+            elif before is not None:
+                where = f"{before} and {offset}"
                 self._tell("duplicates", f"{self._name}: record {number} of source {source} stands at {where}")
             elif number <= last.get(source, 0):
-                before = f"{number} of source {source} stands at {offset}, behind {last[source]}"
-                self._tell("disorder", f"{self._name}: record {before}")
+                behind = f"{number} of source {source} stands at {offset}, behind {last[source]}"
+                self._tell("disorder", f"{self._name}: record {behind}")
             places[record] = offset
-            last[source] = max(last.get(source, 0), number)
+            if not self._forgets or self._seen[offset] & Seen.FRESH:
+                last[source] = max(last.get(source, 0), number)
 
     def _advance(self, first: int, end: int) -> None:
         if self.is_sought:

@@ -1,6 +1,6 @@
 """The settings that a campaign tries, each with each, and what holds for a sink that has them.
 
-A dimension is a setting, its values, and what a value allows to be lost. One that this version's sinks do not have
+A dimension is a setting, its values, and what each value allows to be lost. One that this version's sinks do not have
 is left out. To add one, add its line to ``DIMENSIONS``: a cell may lose what any of its values allows, and nothing
 else; what is lost is always a gap that is told and counted.
 """
@@ -8,7 +8,7 @@ else; what is lost is always a gap that is told and counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final, cast
 
@@ -18,17 +18,38 @@ SOUGHT: Final = "again"
 """The second subscription of every cell: it is moved back and forth."""
 
 KNOWN: Final = frozenset(SinkOptions.__annotations__)
-NOTHING: Final[frozenset[str]] = frozenset()
-
-DIMENSIONS: Final[Mapping[str, Mapping[Any, frozenset[str]]]] = {
-    "overflow": {"REJECT": NOTHING, "DROP_OLDEST": frozenset({"OVERFLOW"})},
-    "ordering": {"STRICT": NOTHING, "RELAXED": NOTHING},
-}
-"""By setting and value the reasons for which its records may be dropped."""
-
 ACK_DEADLINE_S: Final = 0.5
-DROPS_RECORDS_MAX: Final = 2_000
-PARTITIONS: Final = {"REJECT": 4, "DROP_OLDEST": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a setting."""
+
+    may_lose: frozenset[str] = frozenset()
+    """The reasons for which records of a sink that has it may be dropped without anybody having asked for it."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What else a sink with this value is given; the setting itself, where the value is only a name for these."""
+
+
+KEPT: Final = Value()
+
+DIMENSIONS: Final[Mapping[str, Mapping[str, Value]]] = {
+    "overflow": {
+        "REJECT": Value(options={"partitions": 4}),
+        "DROP_OLDEST": Value(frozenset({"OVERFLOW"}), {"partitions": 2, "max_disk_cache": 2_000}),
+    },
+    "ordering": {"STRICT": KEPT, "RELAXED": KEPT},
+    "buffer_mode": {
+        "DISK": KEPT,
+        "SPILL": Value(frozenset({"LOST_IN_CRASH"}), {"memory_cache_threshold": 3_000}),
+        "VOLATILE": Value(
+            frozenset({"WIPED_AT_START"}), {"buffer_mode": "SPILL", "volatile": True, "memory_cache_threshold": 1_000}
+        ),
+        "MEMORY": Value(frozenset({"LOST_IN_CRASH", "CLEANED_AT_STOP"}), {"memory_cache_threshold": 2_000}),
+    },
+}
+"""By setting and value. A threshold is passed now and then; from then on all is written until readers catch up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +73,19 @@ def cells() -> Iterator[Cell]:
     """All combinations; the first is the one that promises most."""
     known = {name: values for name, values in DIMENSIONS.items() if name in KNOWN}
     for chosen in product(*known.values()):
+        values = [known[name][value] for name, value in zip(known, chosen, strict=True)]
         options: dict[str, Any] = dict(zip(known, chosen, strict=True))
-        partitions = PARTITIONS[options["overflow"]]
-        if options["overflow"] == "DROP_OLDEST":
-            options["max_disk_cache"] = DROPS_RECORDS_MAX
+        for value in values:
+            options |= value.options
         yield Cell(
-            name="-".join(str(value).lower().replace("_", "-") for value in chosen),
-            partitions=partitions,
-            reasons=NOTHING.union(*(known[name][value] for name, value in zip(known, chosen, strict=True))),
+            name="-".join(value.lower().replace("_", "-") for value in chosen),
+            partitions=options["partitions"],
+            reasons=frozenset().union(*(value.may_lose for value in values)),
             in_order=options["ordering"] == "STRICT",
             settings=cast(
                 SinkOptions,
                 {
                     **options,
-                    "partitions": partitions,
                     "retry_backoff_min_s": 0.01,
                     "retry_backoff_max_s": 0.1,
                     "ack_deadline_s": ACK_DEADLINE_S,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.client import Gap, SettleOutcome, SettleResult, SinkStats
+from holdfast.client import Durability, Gap, SettleOutcome, SettleResult, SinkStats
 from tests.fault.ledger import Ledger
 
 STORIES_MAX: Final = 50
@@ -54,6 +54,7 @@ class Oracle:
         reasons = ({"OVERFLOW"} if may_drop else ()) if isinstance(may_drop, bool) else may_drop
         self.sink: Final = sink
         self.may_drop: Final = bool(reasons)
+        self._reasons = frozenset(reasons) | {"PURGED"}
         self.violations: Counter[str] = Counter()
         self.stories: list[str] = []
         self._lock = threading.Lock()
@@ -73,17 +74,29 @@ class Oracle:
         }
         self._ledgers = self._by_subscription[DEFAULT]
         self._unplaced = 0
+        self._in_memory = 0
+        """Records whose receipt said that only memory holds them."""
 
     # -- publishers
 
-    def receipt(self, partition: int, first: int | None, records: Sequence[int]) -> None:
+    def receipt(
+        self,
+        partition: int,
+        first: int | None,
+        records: Sequence[int],
+        durability: Durability = Durability.DISK,
+        *,
+        duplicate: bool = False,
+    ) -> None:
         """``records`` were acknowledged, in order, from ``first`` on; ``None`` when the broker forgot where."""
         with self._lock:
             if first is None:
                 self._unplaced += len(records)
             else:
+                written = durability is not Durability.MEMORY
+                self._in_memory += len(records) * (not written)
                 for ledgers in self._by_subscription.values():
-                    ledgers[partition].receipt(first, records)
+                    ledgers[partition].receipt(first, records, written=written, duplicate=duplicate)
 
     # -- operators
 
@@ -106,18 +119,26 @@ class Oracle:
     # -- consumers
 
     def delivered(
-        self, partition: int, owner_epoch: int, records: Sequence[tuple[int, int]], subscription: str = DEFAULT
+        self,
+        partition: int,
+        owner_epoch: int,
+        records: Sequence[tuple[int, int]],
+        subscription: str = DEFAULT,
+        durability: Durability = Durability.DISK,
     ) -> None:
         """A consumer was given (offset, record)s of one partition; called before it acks them."""
         if records:
             with self._lock:
-                self._by_subscription[subscription][partition].delivered(owner_epoch, records)
+                ledger = self._by_subscription[subscription][partition]
+                ledger.delivered(owner_epoch, records, written=durability is not Durability.MEMORY)
 
     def gap(self, gap: Gap, subscription: str = DEFAULT) -> None:
         """A consumer was told of a gap."""
         with self._lock:
             ledger = self._by_subscription[subscription][gap.partition]
-            ledger.gap(gap.first_offset, gap.last_offset, gap.counts or {gap.reason})
+            ledger.gap(gap.first_offset, gap.last_offset, gap.counts or {gap.reason: len(gap)})
+            if gap.at_most:
+                self._tell("lost", f"{self.sink}: a kill was taken for a power loss: {gap}")
 
     def may_miss(self, gap: Gap) -> bool:
         """Whether a gap may be there, whoever meets it."""
@@ -181,6 +202,8 @@ class Oracle:
                 where = f"{self.sink}/{log.partition}"
                 if log.next_offset < promise.end:
                     self._tell("lost", f"{where} ends at {log.next_offset}, and {promise.end} were acknowledged")
+                if strange := {why: records for why, records in log.dropped.items() if why not in self._reasons}:
+                    self._tell("lost", f"{where} counts as dropped {strange}")
                 if check_settled:
                     mine.settled_below(log.earliest_offset, "the earliest offset")
             for name, account in ((found.name, one) for found in stats.subscriptions for one in found.partitions):
@@ -214,6 +237,9 @@ class Oracle:
         counted = sum(sum(log.dropped.values()) for log in stats.partitions)
         with self._lock:
             never = sum(ledger.never_acked() for ledger in self._ledgers)
+            told = sum(ledger.told_as_gaps() for ledger in self._ledgers)
+            if dropped > told:
+                self._tell("identity_broken", f"{self.sink}: {dropped} count as dropped, and {told} were told as gaps")
             if never > dropped:
                 self._tell("skipped", f"{self.sink}: {never} were never acked, and only {dropped} count as dropped")
             if dropped > counted:
@@ -230,6 +256,8 @@ class Oracle:
                 "delivered": sum(found[1] for found in counts),
                 "gaps": sum(found[2] for found in counts),
                 "redelivered": sum(ledger.redelivered for ledger in everything),
+                "in_memory": self._in_memory,
+                "doubled": sum(ledger.doubled for ledger in self._ledgers),
             }
 
     def _tell(self, kind: str, story: str) -> None:

@@ -71,10 +71,14 @@ class BrokerProcess:
             os.kill(self.pid, signal.SIGKILL)
         return self.wait()
 
-    def terminate(self, timeout_s: float = 30.0) -> int:
-        """Ask it to stop; returns its exit code."""
+    def ask_to_stop(self) -> None:
+        """Ask it to stop, and do not wait for it."""
         if self._code is None:
             os.kill(self.pid, signal.SIGTERM)
+
+    def terminate(self, timeout_s: float = 30.0) -> int:
+        """Ask it to stop; returns its exit code."""
+        self.ask_to_stop()
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = 30.0) -> int:

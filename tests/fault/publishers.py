@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -35,8 +35,10 @@ SETTINGS: Final = ClientSettings(
     reconnect=RetryPolicy(tries_max=1_000_000, delay_min_s=0.01, delay_max_s=0.05, budget_s=86_400.0),
 )
 """Back within a moment: what is tested is what happens around a kill, not how long a client may wait after one."""
+PATIENT: Final = replace(SETTINGS, call_timeout_s=60.0)
+"""For questions to a broker that nobody kills meanwhile: a busy machine is no fault of it."""
 
-FLUSH_S: Final = 60.0
+FLUSH_S: Final = 300.0
 
 Connect = Callable[[], AbstractContextManager[Client]]
 """Gives a client for a life; many lives may share one."""
@@ -59,7 +61,7 @@ class Habit:
     how: str
     """`keyed`, `spread`, `many`, `together` (as much as makes a file of its own) or `batch` (a call of its own)."""
 
-    delivery_timeout_s: float = 120.0
+    delivery_timeout_s: float = 600.0
     """A short one gives pages up while the broker is away."""
 
 
@@ -196,7 +198,9 @@ class PublisherThread(threading.Thread):
                 self._oracle.receipt(receipt.partition, None, records[at:])
                 return
             size = receipt.last_offset - receipt.first_offset + 1
-            self._oracle.receipt(receipt.partition, receipt.first_offset, records[at : at + size])
+            some = records[at : at + size]
+            where, level = receipt.first_offset, receipt.durability
+            self._oracle.receipt(receipt.partition, where, some, level, duplicate=receipt.duplicate)
             at += size
         if at != len(records):
             self._oracle.fault("faults", f"{len(records)} records were sent, and the receipts are for {at}")

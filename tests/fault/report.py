@@ -21,6 +21,9 @@ class Report:
     kills_while_starting: int
     """Of these, the ones that had not come to serve."""
 
+    stops: int
+    """Brokers that were asked to stop on the way, and did."""
+
     acknowledged: int
     """Records with a receipt."""
 
@@ -65,6 +68,9 @@ class Report:
 
     seeks: int
     """Seeks that are known to have been done."""
+
+    dead_letters: Mapping[str, int]
+    """What came of the sink whose target rejects some for good."""
 
     cells: Mapping[str, Mapping[str, int]]
     """What came of each cell of the matrix, by its sink's name."""

@@ -1,9 +1,14 @@
-"""When a broker is killed: most often at work, sometimes while it starts, now and then after a longer life."""
+"""How a broker ends: most often it is killed at work, sometimes while it starts or stops; now and then it may stop."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Final, Literal
+
+STOPS: Final = 0.08
+"""Of the lives at work, those that end by a clean stop: what that does to a sink is not what a kill does."""
+KILLED_STOPPING: Final = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,10 @@ class Round:
     replays: bool
     """Read one partition of each sink again, and compare."""
 
+    ending: Literal["kill", "stop", "kill while stopping"] = "kill"
+    grace_s: float = 0.0
+    """From when it is asked to stop to its kill."""
+
 
 def next_round(chance: random.Random) -> Round:
     """Draw a life."""
@@ -29,4 +38,10 @@ def next_round(chance: random.Random) -> Round:
         return Round(chance.uniform(0.0, 0.02), while_starting=False, replays=False)
     if kind < 0.18:
         return Round(chance.uniform(0.8, 2.0), while_starting=False, replays=True)
-    return Round(chance.uniform(0.02, 0.25), while_starting=False, replays=chance.random() < 0.15)
+    life_s, replays, ending = chance.uniform(0.02, 0.25), chance.random() < 0.15, chance.random()
+    if ending < STOPS:
+        return Round(life_s, while_starting=False, replays=replays, ending="stop")
+    if ending < STOPS + KILLED_STOPPING:
+        grace_s = chance.uniform(0.0, 0.1)
+        return Round(life_s, while_starting=False, replays=replays, ending="kill while stopping", grace_s=grace_s)
+    return Round(life_s, while_starting=False, replays=replays)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.campaign import Options, run
+from tests.fault.campaign import run
+from tests.fault.killing import Options
 
 
 @pytest.mark.slow

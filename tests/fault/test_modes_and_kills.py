@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.broker.storage.repairing import verify
 from holdfast.client import BufferMode, Client, DropReason, Durability, PartitionStats, Record, SinkStats
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
@@ -64,6 +65,32 @@ def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_co
     assert (gap.first_offset, gap.last_offset, gap.at_most) == (1, 3, False)
     assert seen == [4, 6, 7]
     assert more[0] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
+def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
+    mode: BufferMode, launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    """Eight in memory in pages of four, two of them acked: neither `verify` nor a start finds damage."""
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, buffer_mode=mode, memory_cache_threshold=8, buffer_page_size=4)
+            for _ in range(2):
+                client.publish(SINK, [Record(b"x")] * 4)
+            with DeliverCall(listen, SINK) as call:
+                first = call.delivered(8)[0]
+                call.ack(first.owner_epoch, first.revision, 0, 1)
+        broker.kill()
+    report = verify(tmp_path / "store")
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found, mended = only(client.sinks.stats(SINK)), client.info().mended
+
+    assert (report.clean, mended) == (True, ())
+    assert (found.next_offset, found.dropped) == (8, {DropReason.LOST_IN_CRASH: 6})
 
 
 @pytest.mark.slow

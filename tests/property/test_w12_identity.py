@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.broker.core.cursor import Cursor
@@ -56,6 +56,10 @@ class History:
         self.store = MemoryStore()
         self.truth: dict[str, dict[int, RecordState]] = {name: {} for name in NAMES}
         """How each record was settled in the open account."""
+        self.rejected: dict[str, set[int]] = {name: set() for name in NAMES}
+        """What the consumers have dropped, and no seek has brought back."""
+        self.rejections = 0
+        """How often they have dropped a record."""
 
     async def play(self, steps: list[tuple[str, int, int, int]]) -> None:
         self.broker = begin(self.store, self.clock)
@@ -101,8 +105,10 @@ class History:
                 assert append is None or append.done()
                 assert log.records == 0
             case "seek":
-                await subscription.seek(0, min(max(at, log.head.earliest), log.tail.next_offset))
+                to = min(max(at, log.head.earliest), log.tail.next_offset)
+                await subscription.seek(0, to)
                 self.truth[name] = {}
+                self.rejected[name] = {offset for offset in self.rejected[name] if offset < to}
             case "leave":
                 subscription.leave(self.hands[name].consumer)
                 self.hands[name] = Hand(subscription)
@@ -142,16 +148,20 @@ class History:
         for _, part, outcome in results:
             if outcome is Outcome.OK:
                 self.truth[name] |= dict.fromkeys(range(part.first, part.end), became)
+                if verb == "drop":
+                    self.rejected[name] |= set(range(part.first, part.end))
+                    self.rejections += part.size
 
     async def check(self) -> None:
         await self.buffer.confirmed()
         log = self.buffer.logs[0]
         end = log.tail.next_offset
         dropped = dict(log.head.dropped)
-        rejected = dropped.pop(REJECTED, 0)
+        assert dropped.pop(REJECTED, 0) == self.rejections
         assert sum(gap.records for gap in log.gaps) == sum(dropped.values())
-        assert sum(gap.records for gap in log.rejections.all()) == rejected
         for name in NAMES:
+            own = [offset for gap in log.rejections.of(name) for offset in range(gap.first, gap.end)]
+            assert sorted(own) == sorted(self.rejected[name])
             cursor, truth = self.buffer.subscription(name).lanes[0].cursor, self.truth[name]
             assert cursor.balances(end), f"{name}: {cursor}, next is {end}"
             for gap in log.gaps:
@@ -183,6 +193,12 @@ class History:
                 assert one.state in {true, RecordState.SETTLED}, f"{one.offset} was {true}, told is {one.state}"
 
 
+TAKEN = [("append", 0, 0, 6), ("take", 0, 0, 6), ("drop", 0, 1, 3), ("seek", 0, 2, 1), ("take", 0, 0, 6)]
+
+
+@example(steps=[*TAKEN, ("ack", 0, 0, 2)], overflow=Overflow.REJECT)
+@example(steps=[*TAKEN, ("drop", 0, 0, 1), ("stop", 0, 0, 1)], overflow=Overflow.REJECT)
+@example(steps=[*TAKEN, ("kill", 0, 0, 1), ("seek", 0, 0, 1)], overflow=Overflow.REJECT)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(steps=st.lists(STEP, min_size=30, max_size=80), overflow=st.sampled_from(Overflow))
 def test_w12_every_account_balances_after_every_step_and_every_record_is_explained_truly(

@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 from holdfast.client import Client
+from tests.fault.publishers import PATIENT
 
 CALLS: Final = 5
 PAUSE_S: Final = 0.2
@@ -19,7 +20,7 @@ PAUSE_S: Final = 0.2
 
 def main(endpoint: str) -> None:
     """Measure until nobody listens."""
-    with Client(endpoint) as client:
+    with Client(endpoint, settings=PATIENT) as client:
         client.info()
         while True:
             taken = []

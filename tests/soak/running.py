@@ -12,13 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client
+from holdfast.client import Client, HoldfastError
 from tests.bench.processes import Child, child
 from tests.fault import operators
 from tests.fault.consumers import ConsumerThread
 from tests.fault.oracle import DEFAULT, Oracle
 from tests.fault.process import BrokerProcess, free_port, serve_command
-from tests.fault.publishers import SETTINGS, Connect, PublisherThread
+from tests.fault.publishers import PATIENT, SETTINGS, Connect, PublisherThread
 from tests.fault.report import total
 from tests.soak import samples
 from tests.soak.mix import Plan, plan
@@ -145,7 +145,7 @@ class Soak:
         store = options.directory / "store"
         broker = self._start(store)
         try:
-            with Client(self._endpoint, settings=SETTINGS) as client:
+            with Client(self._endpoint, settings=PATIENT) as client:
                 self._make_sinks(client)
                 self._empty_bytes = samples.on_disk(store)[1]
                 with child("tests.soak.probe", self._endpoint, log=options.directory / "probe.log") as probe:
@@ -161,7 +161,8 @@ class Soak:
             self._stop_consuming.set()
             broker.kill()
             for client in self._clients:
-                client.close()
+                with suppress(HoldfastError):  # after a failure publishers may not be done
+                    client.close()
         return self._report(broker.log)
 
     def _start(self, store: Path) -> BrokerProcess:
@@ -321,7 +322,7 @@ class Soak:
 
     def _look_again(self, store: Path) -> None:
         """After a clean stop everything is as it was."""
-        with self._start(store) as broker, Client(self._endpoint, settings=SETTINGS) as client:
+        with self._start(store) as broker, Client(self._endpoint, settings=PATIENT) as client:
             for one in self._plans:
                 if one.options.get("buffer_mode") == "MEMORY":
                     continue  # gone with the process

@@ -36,6 +36,6 @@ def stream(rows: DataFrame, endpoint: str, folder: Path, **options: str) -> Data
     """Return a query that is ready to start."""
     return (
         rows.writeStream.format("holdfast")
-        .options(endpoint=endpoint, sink="orders", **options)
+        .options(**{"endpoint": endpoint, "sink": "orders", **options})
         .option("checkpointLocation", str(folder / "checkpoint"))
     )

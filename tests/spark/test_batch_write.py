@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -62,7 +63,10 @@ def test_keys_headers_partitions_and_event_times_arrive(spark: SparkSession, bro
     assert (both.partition, both.key) == (1, b"k")
 
 
-def test_other_rows_are_written_as_json(spark: SparkSession, broker: TestBroker) -> None:
+@pytest.mark.parametrize("row_format", ["auto", "arrow", "json"])
+def test_other_rows_are_read_as_json_one_by_one_however_they_were_written(
+    spark: SparkSession, broker: TestBroker, row_format: str
+) -> None:
     rows = spark.sql(
         """select 7L as id, 'a"b' as name, cast(1.5 as decimal(6,2)) as price, 1d as ratio, double('NaN') as none,
                   timestamp '2026-01-31 23:59:59.5 UTC' as at, timestamp_ntz '2026-01-31 01:02:03' as wall,
@@ -71,7 +75,7 @@ def test_other_rows_are_written_as_json(spark: SparkSession, broker: TestBroker)
                   named_struct('in', array(named_struct('deep', 1Y))) as tree, cast(null as string) as nothing"""
     )
 
-    write(rows, broker)
+    write(rows, broker, row_format=row_format)
 
     [value] = values(broker.endpoint)
     assert json.loads(value) == {

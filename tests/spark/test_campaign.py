@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fault_spark.campaign import Options, run
-from tests.fault_spark.oracle import CLEAN, NONE, Look, judge
+from tests.fault_spark.oracle import CLEAN, NONE, Look, Verdict, judge
 
 TWO_BATCHES = {0: [0, 1, 4], 1: [2, 3, 5, 6, 7]}
 """Of four rows each: the first and the second stand in both partitions."""
@@ -44,7 +44,7 @@ def test_a_look_that_sees_a_part_of_a_batch_is_torn(look: Look) -> None:
 def test_a_batch_in_two_pieces_a_lost_a_doubled_and_a_foreign_row_are_found() -> None:
     verdict = judge({0: [0, 4, 1], 1: [2, 2, 99]}, batches=2, batch_rows=4, looks=[])
 
-    assert (verdict.torn, verdict.lost, verdict.doubled, verdict.foreign) == ({0}, 4, 1, 1)
+    assert verdict == Verdict(lost=4, doubled=1, foreign=1, torn=frozenset({0}), forgotten=frozenset())
 
 
 def test_a_batch_that_spark_called_committed_and_nobody_sees_is_forgotten() -> None:

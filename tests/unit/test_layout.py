@@ -16,6 +16,7 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS: Final = ("protos", "broker", "client", "spark_integration")
 HEAVY: Final = (
+    "pyarrow",
     "rocksdict",
     "pyspark",
     "opentelemetry.sdk",
@@ -31,6 +32,7 @@ HEAVY: Final = (
         ("holdfast.broker", "broker"),
         ("holdfast.client", "client"),
         ("holdfast.deliver", "client"),
+        ("holdfast.arrow", "client"),
         ("holdfast.cli", "client"),
         ("holdfast.spark", "spark_integration"),
         ("pyspark_holdfast", "spark_integration"),

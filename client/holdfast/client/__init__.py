@@ -35,6 +35,7 @@ from holdfast.client.errors import (
     AccessDenied,
     AlreadyCommitted,
     AlreadyExists,
+    ArrowNotInstalled,
     BrokerDraining,
     BrokerFault,
     BrokerFull,
@@ -68,6 +69,7 @@ from holdfast.client.errors import (
     InvalidPosition,
     InvalidPull,
     InvalidRange,
+    InvalidSchema,
     InvalidSetting,
     InvalidSubscriptionName,
     MemoryOverloaded,
@@ -83,6 +85,8 @@ from holdfast.client.errors import (
     PublisherClosed,
     RecordTooLarge,
     ResourceExhausted,
+    SchemaChanged,
+    SchemaNotFound,
     SequenceConflict,
     SequenceGap,
     SinkExists,
@@ -123,6 +127,10 @@ from holdfast.client.publisher import (
 from holdfast.client.replayer import (
     PageReplay,
     RecordReplay,
+)
+from holdfast.client.schemas import (
+    Schema,
+    Schemas,
 )
 from holdfast.client.settings import (
     ClientSettings,
@@ -178,6 +186,7 @@ __all__ = [
     "AccessDenied",
     "AlreadyCommitted",
     "AlreadyExists",
+    "ArrowNotInstalled",
     "BrokerDraining",
     "BrokerFault",
     "BrokerFull",
@@ -233,6 +242,7 @@ __all__ = [
     "InvalidPosition",
     "InvalidPull",
     "InvalidRange",
+    "InvalidSchema",
     "InvalidSetting",
     "InvalidSubscriptionName",
     "LifetimeTotals",
@@ -269,6 +279,10 @@ __all__ = [
     "ReplayedRecord",
     "ResourceExhausted",
     "RetryPolicy",
+    "Schema",
+    "SchemaChanged",
+    "SchemaNotFound",
+    "Schemas",
     "SequenceConflict",
     "SequenceGap",
     "SettleOutcome",

@@ -21,6 +21,7 @@ from holdfast.client.errors import BrokerDraining, HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
 from holdfast.client.replayer import OnGap, PageReplay, RecordReplay
+from holdfast.client.schemas import Schemas
 from holdfast.client.settings import (
     DEFAULT_ENDPOINT,
     ClientSettings,
@@ -59,6 +60,7 @@ class Client:
         self._unary = Unary(self._channels)
         self._pulling = Pulling(self._channels)
         self.sinks = Sinks(self._channels)
+        self.schemas = Schemas(self._channels)
         self.subscriptions = Subscriptions(self._channels)
         self.dead_letters = DeadLetters(self._channels)
         self.epochs = Epochs(self._channels)

@@ -23,6 +23,7 @@ from holdfast.client import convert
 from holdfast.client.checksum import crc32
 from holdfast.client.errors import InvalidPage, PageCorrupt
 from holdfast.client.pages import NO_KEY
+from holdfast.client.rows import json_values
 from holdfast.client.values import NO_EVENT_TIME, Encoding, Headers, PagePart, ReplayedRecord, StoredPage
 from holdfast.v1 import record_pb2
 
@@ -99,6 +100,9 @@ def decode_columns(page: StoredPage) -> Columns:
 
 def whole_columns(page: StoredPage) -> Columns:
     """Return all records of a page as columns, wanted or not."""
+    if page.encoding is Encoding.ARROW:
+        values, header = json_values(page)
+        return Columns(values, None, None, [(header,)] * len(values))
     every = [_columns(run) for run in runs(page)]
     return every[0] if len(every) == 1 else _join(every)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -30,6 +30,9 @@ from holdfast.client.values import (
     StoredPage,
 )
 from holdfast.v1 import admin_service_pb2, buffer_service_pb2, record_pb2
+
+if TYPE_CHECKING:
+    from holdfast.client.schemas import Schema
 
 E = TypeVar("E", bound=StrEnum)
 HEADERS_MAX: Final = 64
@@ -166,7 +169,13 @@ def settle_result(message: buffer_service_pb2.SettleResult) -> SettleResult:
     return SettleResult(message.partition, message.range.first_offset, message.range.last_offset, outcome)
 
 
-def stored_page(message: record_pb2.StoredPage, partition: int, first: int, last: int) -> StoredPage:
+def stored_page(
+    message: record_pb2.StoredPage,
+    partition: int,
+    first: int,
+    last: int,
+    schema_of: Callable[[int], Schema] | None = None,
+) -> StoredPage:
     """Return a stored page of which ``first`` to ``last`` are wanted; its checksum is the caller's business."""
     return StoredPage(
         partition=partition,
@@ -177,6 +186,7 @@ def stored_page(message: record_pb2.StoredPage, partition: int, first: int, last
         parts=tuple(PagePart(part.first_offset, moment(part.accepted_at), part.traceparent) for part in message.parts),
         first_offset=first,
         last_offset=last,
+        schema_of=schema_of,
     )
 
 

@@ -4,9 +4,9 @@
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
-    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch
+    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema
     │   └── RecordTooLarge, PageCorrupt
-    ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound
+    ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
     │                         StagingUnsupported
@@ -14,13 +14,14 @@
     │                         TooManySinks, TooManyStreams, TooManySubscriptions
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
-    │                         EpochFenced, EpochConflict, ProducerChanged
+    │                         EpochFenced, EpochConflict, ProducerChanged, SchemaChanged
     ├── DataLoss              PageQuarantined, GapError
     ├── AccessDenied          no or wrong credentials, or not allowed
     ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
     ├── BrokerFault           the broker failed in a way it has no name for
     │   └── ProtocolViolation the broker said something that the contract does not allow
     ├── DeadlineExceeded      the answer did not come in time
+    ├── ArrowNotInstalled     rows with a schema, and no pyarrow to read them with
     ├── DeliveryTimeout, FlushTimeout, PublishAbandoned    a publisher gave up
     └── Closed                PublisherClosed, SubscriberClosed, ClientClosed, UsedAfterFork
 
@@ -171,6 +172,12 @@ class InvalidEpoch(InvalidArgument):
     default_reason = "INVALID_EPOCH"
 
 
+class InvalidSchema(InvalidArgument):
+    """A schema is empty, too large, or one of too many."""
+
+    default_reason = "INVALID_SCHEMA"
+
+
 class RecordTooLarge(InvalidArgument):
     """One record is over a bound that no waiting will change. Split it, or raise the bound."""
 
@@ -203,6 +210,17 @@ class EpochNotFound(NotFound):
     """The epoch was never committed, or its records are gone and a later one was committed."""
 
     default_reason = "EPOCH_NOT_FOUND"
+
+
+class SchemaNotFound(NotFound):
+    """The sink has no such version of its schema, or lost it when its store was damaged."""
+
+    default_reason = "SCHEMA_NOT_FOUND"
+
+    @property
+    def latest(self) -> int:
+        """The highest version that was given, 0 for none."""
+        return self.fact("latest")
 
 
 class AlreadyExists(HoldfastError):
@@ -403,6 +421,12 @@ class ProducerChanged(Superseded):
     default_reason = "PRODUCER_CHANGED"
 
 
+class SchemaChanged(Superseded):
+    """Somebody else has registered a version meanwhile. Look at the latest one and compare again."""
+
+    default_reason = "SCHEMA_CHANGED"
+
+
 class DataLoss(HoldfastError):
     """Records that were stored are not there any more."""
 
@@ -480,6 +504,12 @@ class DeadlineExceeded(HoldfastError):
 
     default_reason = "DEADLINE_EXCEEDED"
     retryable = True
+
+
+class ArrowNotInstalled(HoldfastError):
+    """A sink holds rows with a schema, and pyarrow, which reads them, is not there: pip install 'holdfast[arrow]'."""
+
+    default_reason = "ARROW_NOT_INSTALLED"
 
 
 class DeliveryTimeout(HoldfastError):

@@ -31,7 +31,10 @@ Buffer = bytes | bytearray | memoryview
 NO_KEY: Final = 0xFFFF_FFFF
 """Stands for "no key" in a column of key lengths."""
 
-ENCODING_RECORDS: Final = int(record_pb2.ENCODING_RECORDS)
+ENCODINGS: Final = {
+    Encoding.RECORDS: int(record_pb2.ENCODING_RECORDS),
+    Encoding.ARROW: int(record_pb2.ENCODING_ARROW),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ def frame_publish_page(partition: int, sequence: int, page: EncodedPage, tracepa
         (
             _number(b"\x08", partition),
             _number(b"\x10", sequence),
-            b"\x18" + varint(ENCODING_RECORDS),
+            b"\x18" + varint(ENCODINGS[page.encoding]),
             _number(b"\x20", page.record_count),
             b"\x2d" + page.crc32.to_bytes(4, "little") if page.crc32 else b"",
             b"\x32" + varint(len(page.body)) if page.body else b"",

@@ -30,6 +30,7 @@ from holdfast.client.errors import (
     UsedAfterFork,
 )
 from holdfast.client.retry import RetryState
+from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import RetryPolicy
 from holdfast.client.status import from_call
 from holdfast.client.telemetry import Telemetry
@@ -67,6 +68,7 @@ class PageReplay:
             raise InvalidRange("start and start_time: give one of them")
         self._channels = channels
         self._sink = sink
+        self._schemas = SchemaCache(channels, sink)
         self._telemetry = Telemetry(sink)
         self._partition = partition
         self._next = start
@@ -193,7 +195,9 @@ class PageReplay:
         last = message.base_offset + message.record_count - 1
         if self._end is not None:
             last = min(last, self._end - 1)
-        return convert.stored_page(message, self._partition, first, last) if first <= last else None
+        if first > last:
+            return None
+        return convert.stored_page(message, self._partition, first, last, self._schemas.source(self._incarnation))
 
 
 class RecordReplay:

@@ -20,6 +20,7 @@ from holdfast.client.delivery import Delivery
 from holdfast.client.errors import BrokerUnavailable, HoldfastError, PageCorrupt, ProtocolViolation
 from holdfast.client.ranges import intersect
 from holdfast.client.retry import RetryState
+from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import SubscriberSettings
 from holdfast.client.status import from_call
 from holdfast.client.subscription_state import Session, SubscriptionState
@@ -44,6 +45,7 @@ class SubscribeStream:
         self._channels = channels
         self._opening = opening
         self._sink = opening().sink
+        self._schemas = SchemaCache(channels, self._sink)
         self._settings = settings
         self._state = state
         self._call: grpc.Call | None = None
@@ -143,12 +145,13 @@ class SubscribeStream:
     def _delivery(self, message: pb.Delivery) -> Delivery:
         ranges = [(one.first_offset, one.last_offset) for one in message.ranges]
         pages: list[StoredPage] = []
+        schema_of = self._schemas.source(self._state.incarnation)
         for page in message.pages:
             check_crc(page)
             last = page.base_offset + page.record_count - 1
             pieces = intersect(ranges, page.base_offset, last)
             if pieces:
-                whole = convert.stored_page(page, message.partition, *pieces[0])
+                whole = convert.stored_page(page, message.partition, *pieces[0], schema_of=schema_of)
                 pages.append(whole)
                 pages += [convert.narrowed(whole, first, end) for first, end in pieces[1:]]
         if not pages:

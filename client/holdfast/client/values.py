@@ -5,16 +5,22 @@ Values never change after they were made, and none of them knows gRPC or protobu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from holdfast.client.schemas import Schema
 
 HeadersLike = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str]]
 """Headers as a caller may give them; text becomes UTF-8."""
 
-Headers = tuple[tuple[str, bytes], ...]
+Header = tuple[str, bytes]
+"""Name and value."""
+
+Headers = tuple[Header, ...]
 """Headers as they are stored: names may repeat, the order is kept."""
 
 NO_EVENT_TIME: Final = -(2**63)
@@ -39,6 +45,8 @@ class Encoding(StrEnum):
     UNSPECIFIED = "UNSPECIFIED"
     RECORDS = "RECORDS"
     """A serialised ``RecordPage``."""
+    ARROW = "ARROW"
+    """A serialised ``ArrowPage``: rows with a schema."""
 
 
 class DropReason(StrEnum):
@@ -186,6 +194,9 @@ class StoredPage:
 
     last_offset: int
     """Last wanted offset."""
+
+    schema_of: Callable[[int], Schema] | None = field(default=None, compare=False, repr=False)
+    """Finds a version of the schema of the sink that the page is in; asks the broker once for each."""
 
     def __len__(self) -> int:
         """Return how many records are wanted."""

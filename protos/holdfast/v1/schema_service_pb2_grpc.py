@@ -67,7 +67,8 @@ class SchemaServiceServicer(object):
     def RegisterSchema(self, request, context):
         """Stores a schema as the next version, durably. The same bytes as those of the latest version: answers that one.
 
-        - `INVALID_ARGUMENT` / `INVALID_SCHEMA`: empty, over 1 MiB, or the 65,537th version.
+        - `INVALID_ARGUMENT` / `INVALID_SCHEMA`: empty, over 1 MiB, the 65,537th version, or all versions of the sink
+        together over 64 MiB.
         - `ABORTED` / `SCHEMA_CHANGED`: `previous_version` is not the latest one; look at that one and compare again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -77,7 +78,8 @@ class SchemaServiceServicer(object):
     def GetSchema(self, request, context):
         """One version of a sink's schema.
 
-        - `NOT_FOUND` / `SCHEMA_NOT_FOUND`: the sink has no such version.
+        - `NOT_FOUND` / `SCHEMA_NOT_FOUND`: the sink has no such version, or lost it when its store was damaged; `latest` in
+        the metadata is the highest version that was given, 0 for none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.client.columns import Run, decode_columns, runs
 from holdfast.client.pages import NO_KEY
-from holdfast.client.values import NO_EVENT_TIME, StoredPage
+from holdfast.client.values import NO_EVENT_TIME, Encoding, Headers, StoredPage
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -27,6 +27,8 @@ def page_batch(page: StoredPage, schema: pa.Schema) -> pa.RecordBatch:
 
     Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
     """
+    if page.encoding is Encoding.ARROW:
+        return _row_batch(page, schema)
     every = runs(page)
     offsets = np.arange(page.base_offset, page.base_offset + page.record_count, dtype=np.int64)
     columns = {
@@ -41,6 +43,22 @@ def page_batch(page: StoredPage, schema: pa.Schema) -> pa.RecordBatch:
     wanted = {name: column.slice(first, len(page)) for name, column in columns.items()}
     wanted["headers"] = _headers(page, every, schema.field("headers").type)
     return pa.RecordBatch.from_arrays([wanted[name] for name in schema.names], schema=schema)
+
+
+def _row_batch(page: StoredPage, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows as records: a JSON object each."""
+    decoded = decode_columns(page)
+    offsets = np.arange(page.first_offset, page.last_offset + 1, dtype=np.int64)
+    columns = {
+        "partition": pa.repeat(pa.scalar(page.partition, pa.int32()), len(page)),
+        "offset": pa.array(offsets),
+        "accepted_at": pa.array(_accepted_at(page, offsets)).view(_INSTANT),
+        "event_time": pa.nulls(len(page), _INSTANT),
+        "key": pa.nulls(len(page), pa.binary()),
+        "value": pa.array(decoded.values, pa.binary()),
+        "headers": _header_lists(decoded.headers or [], schema.field("headers").type),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _binary(lengths: memoryview, joined: memoryview) -> pa.Array:
@@ -81,4 +99,8 @@ def _headers(page: StoredPage, every: list[Run], kind: pa.DataType) -> pa.Array:
     if not any(run.headers for run in every):
         return pa.nulls(len(page), kind)
     decoded = decode_columns(page).headers or [()] * len(page)
+    return _header_lists(decoded, kind)
+
+
+def _header_lists(decoded: list[Headers], kind: pa.DataType) -> pa.Array:
     return pa.array([[{"key": name, "value": value} for name, value in headers] or None for headers in decoded], kind)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from holdfast.arrow.json_rows import json_rows
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.json_rows import json_rows
 from holdfast.spark.options import Rows
 from holdfast.spark.schema import RowPlan
 

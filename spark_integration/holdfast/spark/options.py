@@ -28,13 +28,24 @@ class Rows(StrEnum):
     """What a row becomes."""
 
     AUTO = "auto"
-    """``record`` when the columns are those of a record, else ``json``."""
+    """``record`` when the columns are those of a record, else ``arrow``; of a read, what the sink holds."""
 
     RECORD = "record"
     """Columns ``value``, and optionally ``key``, ``headers``, ``partition``, ``event_time``."""
 
     JSON = "json"
     """One JSON object per row, of all its columns."""
+
+    ARROW = "arrow"
+    """Rows as they are, with a schema that the sink keeps."""
+
+
+class Compression(StrEnum):
+    """How pages of rows are compressed."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
 
 
 class Delivery(StrEnum):
@@ -107,6 +118,11 @@ class WriteOptions:
 
     epoch_from_query: bool
     """A batch inside of ``foreachBatch`` is written once for each micro-batch, however often it is run."""
+    arrow_compression: Compression = Compression.NONE
+    """How pages of rows are compressed."""
+
+    partition_by: tuple[str, ...] = ()
+    """Columns whose values choose the partition of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +160,24 @@ class ReadOptions:
     """Fail when records of the range are gone, instead of leaving them out."""
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaOptions:
+    """What has to be known to say which columns a read has."""
+
+    target: Target
+    """Where it comes from."""
+
+    rows: Rows
+    """``AUTO``, ``RECORD`` or ``ARROW``."""
+
+
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s")
 WRITE_OPTIONS: Final = (
     *_TARGET,
+    "row_format",
     "rows",
+    "arrow_compression",
+    "partition_by",
     "delivery_timeout_s",
     "page_bytes",
     "linger_ms",
@@ -161,6 +191,7 @@ WRITE_OPTIONS: Final = (
 )
 READ_OPTIONS: Final = (
     *_TARGET,
+    "row_format",
     "startingOffsets",
     "endingOffsets",
     "max_records_per_split",
@@ -185,7 +216,7 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         target=_target(
             values, environment, connect_timeout_s=STREAM_CONNECT_TIMEOUT_S if is_stream else CONNECT_TIMEOUT_S
         ),
-        rows=values.choice("rows", Rows, default=Rows.AUTO),
+        rows=_row_format(values),
         delivery_timeout_s=values.seconds("delivery_timeout_s", 0.1, 86_400.0, default=120.0),
         page_bytes=values.whole("page_bytes", 1 << 10, 1 << 20, default=1 << 20),
         linger_ms=values.whole("linger_ms", 0, 60_000, default=1000),
@@ -196,6 +227,8 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         write_name=_write_name(values, is_stream=is_stream),
         takeover=values.flag("takeover", default=False),
         epoch_from_query=_epoch_from_query(values, is_stream=is_stream),
+        arrow_compression=values.choice("arrow_compression", Compression, default=Compression.NONE),
+        partition_by=_columns(values.text("partition_by")),
     )
 
 
@@ -209,6 +242,34 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str]) -> Re
         max_records_per_split=values.whole("max_records_per_split", 1, 1 << 40, default=None),
         fail_on_data_loss=values.flag("failOnDataLoss", default=True),
     )
+
+
+def schema_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SchemaOptions:
+    """Read what the columns of a read depend on. Spark asks for them before a write to a new table too."""
+    known = tuple(dict.fromkeys((*READ_OPTIONS, *WRITE_OPTIONS)))
+    values = OptionValues(given, known, other=(), doing="read")
+    return SchemaOptions(
+        _target(values, environment, connect_timeout_s=CONNECT_TIMEOUT_S),
+        values.choice("row_format", Rows, default=Rows.AUTO),
+    )
+
+
+def _row_format(values: OptionValues) -> Rows:
+    """Read what a row becomes; ``rows`` is what the option was called first."""
+    rows = values.choice("rows", Rows, default=Rows.AUTO)
+    wanted = values.choice("row_format", Rows, default=rows)
+    if rows is not Rows.AUTO and wanted is not rows:
+        raise HoldfastSparkError(
+            f"Option row_format is {wanted.value!r} and its older name rows is {rows.value!r}.", "Set only row_format."
+        )
+    return wanted
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if len(set(names)) < len(names):
+        raise HoldfastSparkError(f"Option partition_by is {text!r}.", "Name every column once, with commas between.")
+    return names
 
 
 def _target(values: OptionValues, environment: Mapping[str, str], *, connect_timeout_s: float) -> Target:

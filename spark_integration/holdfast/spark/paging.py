@@ -70,7 +70,7 @@ class Pager:
     def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[Ready]:
         """Take a batch and yield the pages that are complete with it. ``now_s`` is a monotonic time."""
         yield from self._late(now_s)
-        for part in _slices(batch):
+        for part in slices(batch):
             columns = record_columns(self._plan, part)
             chosen = targets(columns, self._partitions)
             if chosen is None:
@@ -132,7 +132,7 @@ class Pager:
         return Ready(partition, encode_page(page.runs, page.records))
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Cut a batch that Spark made very large, so that its conversion stays within a bound of memory."""
     rows = batch.num_rows
     if not rows:

@@ -11,18 +11,15 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from holdfast.client import Client, StoredPage, errors
 from holdfast.spark import telemetry
-from holdfast.spark.arrow_pages import page_batch
 from holdfast.spark.broker import connect
-from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.ranges import Held, Span, plan_spans
 from holdfast.spark.remedies import explained
-from holdfast.spark.schema import READ_SCHEMA
+from holdfast.spark.row_reading import page_reader
 
 BATCH_RECORDS: Final = 10_000
 BATCH_BYTES: Final = 4 << 20
@@ -41,13 +38,9 @@ class HoldfastReader(DataSourceReader):
     """Reads a range."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """``schema`` must be the one of the source: Spark passes on what a user set. Raises `HoldfastSparkError`."""
-        if schema != READ_SCHEMA:
-            raise HoldfastSparkError(
-                "A read of format holdfast has a schema of its own, and another one was set.",
-                "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...).",
-            )
+        """``schema`` must fit what the sink holds: Spark passes on what a user set. Raises `HoldfastSparkError`."""
         self._options = options
+        self._pages_of = page_reader(options, schema)
 
     def partitions(self) -> list[InputPartition]:
         """Fix the range and cut it. Raises `HoldfastSparkError`."""
@@ -65,11 +58,10 @@ class HoldfastReader(DataSourceReader):
         if not isinstance(partition, Split):  # what Spark passes when there is nothing to read
             return
         target = self._options.target
-        schema = to_arrow_schema(READ_SCHEMA, timezone="UTC")
         with telemetry.task("read", target.sink):
             try:
                 with connect(target, patience_s=target.connect_timeout_s) as client:
-                    yield from _gathered(page_batch(page, schema) for page in self._pages(client, partition.span))
+                    yield from _gathered(self._pages_of.batch(page) for page in self._pages(client, partition.span))
             except errors.HoldfastError as error:
                 raise explained(error, target, doing="read from") from error
 

@@ -58,7 +58,7 @@ READ_SCHEMA: Final = StructType(
 )
 """The columns of a read. A record without headers has null there, as without key and event time."""
 
-_JSON_REMEDY: Final = 'or write whole rows as JSON with .option("rows", "json").'
+_JSON_REMEDY: Final = 'or write whole rows with .option("row_format", "arrow") or "json".'
 _UNWRITABLE: Final[dict[type[DataType], str]] = {
     VariantType: "to_json(column) or a cast to string",
     GeometryType: "st_asbinary(column)",
@@ -70,10 +70,10 @@ _UNWRITABLE: Final[dict[type[DataType], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a row becomes: a record of its own columns, or one JSON object."""
+    """What a row becomes: a record of its own columns, one JSON object, or a row with its schema."""
 
     kind: Rows
-    """`RECORD` or `JSON`."""
+    """`RECORD`, `JSON` or `ARROW`."""
 
     columns: tuple[str, ...]
     """The columns, in the order of the schema."""
@@ -83,16 +83,19 @@ class RowPlan:
         return self.kind is Rows.RECORD and name in self.columns
 
 
-def plan_rows(schema: StructType, rows: Rows) -> RowPlan:
+def plan_rows(schema: StructType, rows: Rows, partition_by: tuple[str, ...] = ()) -> RowPlan:
     """Decide what rows of a schema become. Raises `HoldfastSparkError` where that is not clear or not possible."""
     names = tuple(schema.fieldNames())
     kind = rows
     if rows is Rows.AUTO:
-        kind = Rows.RECORD if _looks_like_records(schema) else Rows.JSON
+        kind = Rows.RECORD if _looks_like_records(schema) else Rows.ARROW
     if kind is Rows.RECORD:
         _check_records(schema)
-    else:
+    elif kind is Rows.JSON:
         _check_json(schema)
+    else:
+        _check_columns(schema)
+    _check_partition_by(kind, schema, partition_by)
     return RowPlan(kind, names)
 
 
@@ -153,11 +156,29 @@ def _fits(name: str, kind: DataType) -> bool:
     )
 
 
-def _check_json(schema: StructType) -> None:
+def _check_columns(schema: StructType) -> None:
     names = schema.fieldNames()
     if not names:
         raise HoldfastSparkError("The rows have no columns.", "Select at least one column.")
     _check_once(names)
+
+
+def _check_partition_by(kind: Rows, schema: StructType, partition_by: tuple[str, ...]) -> None:
+    if partition_by and kind is not Rows.ARROW:
+        raise HoldfastSparkError(
+            f"Option partition_by is for rows with a schema; these are written as {kind.value}.",
+            'Name the key of a record by a column key, or set .option("row_format", "arrow").',
+        )
+    for name in partition_by:
+        if name not in schema.fieldNames():
+            raise HoldfastSparkError(
+                f"Option partition_by names the column {name}, which the rows do not have.",
+                f"Use one of: {', '.join(schema.fieldNames())}.",
+            )
+
+
+def _check_json(schema: StructType) -> None:
+    _check_columns(schema)
     for field in schema.fields:
         _check_writable(field.name, field.dataType)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import read_options, write_options
+from holdfast.spark.options import Rows, read_options, schema_options, write_options
 from holdfast.spark.schema import READ_SCHEMA, plan_rows
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from holdfast.spark.options import WriteOptions
     from holdfast.spark.reader import HoldfastReader
+    from holdfast.spark.registering import RowSchema
+    from holdfast.spark.schema import RowPlan
     from holdfast.spark.writer import HoldfastStreamWriter, HoldfastWriter
 
 
@@ -32,8 +34,13 @@ class HoldfastDataSource(DataSource):
         return "holdfast"
 
     def schema(self) -> StructType:
-        """Return the columns of a read."""
-        return READ_SCHEMA
+        """Return the columns of a read: those of the rows that the sink holds, or of records."""
+        options = schema_options(self.options, os.environ)
+        if options.rows is Rows.RECORD:
+            return READ_SCHEMA
+        from holdfast.spark.row_reading import rows_of  # noqa: PLC0415 - imports grpc
+
+        return rows_of(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> HoldfastWriter:
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
@@ -42,8 +49,9 @@ class HoldfastDataSource(DataSource):
         from holdfast.spark.transaction import begin_batch  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows)
-        return HoldfastWriter(WriteJob(options, plan, look_up(options), begin_batch(options)))
+        plan = plan_rows(schema, options.rows, options.partition_by)
+        facts = look_up(options)
+        return HoldfastWriter(WriteJob(options, plan, facts, begin_batch(options), row_schema(options, plan, schema)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
         """Return the writer of a micro-batch; a broker that was found before may be away now."""
@@ -52,8 +60,11 @@ class HoldfastDataSource(DataSource):
         from holdfast.spark.transaction import begin_stream  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows)
-        return HoldfastStreamWriter(WriteJob(options, plan, SINKS_SEEN.look_up(options), begin_stream(options)))
+        plan = plan_rows(schema, options.rows, options.partition_by)
+        facts = SINKS_SEEN.look_up(options)
+        return HoldfastStreamWriter(
+            WriteJob(options, plan, facts, begin_stream(options), row_schema(options, plan, schema))
+        )
 
     def reader(self, schema: StructType) -> HoldfastReader:
         """Return the reader of a range. Raises `HoldfastSparkError`."""
@@ -69,3 +80,12 @@ class HoldfastDataSource(DataSource):
                 'Use mode("append"), and in streams outputMode("append") or "update".',
             )
         return write_options(self.options, os.environ, is_stream=is_stream)
+
+
+def row_schema(options: WriteOptions, plan: RowPlan, schema: StructType) -> RowSchema | None:
+    """Settle the schema of rows that have one; an unsuitable one is found here, before anything is written."""
+    if plan.kind is not Rows.ARROW:
+        return None
+    from holdfast.spark.registering import SCHEMAS_SETTLED  # noqa: PLC0415 - imports grpc and pyarrow
+
+    return SCHEMAS_SETTLED.register(options.target, schema)

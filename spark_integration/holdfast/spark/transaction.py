@@ -3,6 +3,10 @@
 Spark names the attempts that it accepted and no others, so a killed or doubled attempt is never committed, however it
 ended. A commit is tried until its outcome is known, because Spark runs a micro-batch again whose commit failed, and
 calls abort before that: neither does harm when the epoch is there already.
+
+Staged rows take room, so what cannot be committed any more is thrown away at once where somebody knows of it: a task
+that fails does it for its own attempt. A micro-batch may be run again, so of a stream only attempts are thrown away. A
+batch that failed never is: its epoch is closed, which throws away all of it and turns away who still writes.
 """
 
 from __future__ import annotations
@@ -67,7 +71,7 @@ def commit(target: Target, staged: Sequence[Staged], *, patience_s: float) -> No
 
 
 def abort(target: Target, staged: Sequence[Staged]) -> None:
-    """Throw away what was staged, as far as it is known and the broker is there. Never raises."""
+    """Throw away what attempts staged, if the broker is there. Never raises; what is committed stays."""
     if not staged:
         return
     stage = staged[0].stage
@@ -75,10 +79,26 @@ def abort(target: Target, staged: Sequence[Staged]) -> None:
         with connect(target, patience_s=ABORT_PATIENCE_S) as client:
             client.epochs.abort(target.sink, stage.producer, stage.epoch, [one.stage.token for one in staged])
     except errors.HoldfastError as error:
-        log.warning(
-            "staged pages were left to staging_ttl sink=%s producer=%s epoch=%d reason=%s",
-            target.sink,
-            stage.producer,
-            stage.epoch,
-            error.reason,
-        )
+        _left(target, stage.producer, error)
+
+
+def close(target: Target, run: Run) -> None:
+    """End a batch that failed by a commit of nothing, if the broker is there. Never raises.
+
+    When its own commit was made after all and only the answer was lost, it stays: the broker refuses this one.
+    """
+    if run.batch is None:
+        return
+    nothing = EpochCommit(target.sink, producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket)
+    try:
+        with connect(target, patience_s=ABORT_PATIENCE_S) as client:
+            client.epochs.commit([nothing], patience_s=ABORT_PATIENCE_S)
+    except errors.EpochConflict:
+        log.info("batch was committed although Spark took it for failed sink=%s producer=%s", target.sink, run.batch)
+    except errors.HoldfastError as error:
+        _left(target, run.batch, error)
+
+
+def _left(target: Target, producer: str, error: errors.HoldfastError) -> None:
+    reason = error.reason
+    log.warning("staged rows were left to staging_ttl sink=%s producer=%s reason=%s", target.sink, producer, reason)

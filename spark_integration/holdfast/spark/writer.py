@@ -14,7 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,10 +24,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from holdfast.client import Receipt, Stage, errors
 from holdfast.spark import telemetry, transaction
+from holdfast.spark.arrow_paging import ArrowPager
 from holdfast.spark.broker import SinkFacts, connect
 from holdfast.spark.epochs import Run, Staged, stage_of
 from holdfast.spark.options import WriteOptions
 from holdfast.spark.paging import Pager, Ready
+from holdfast.spark.registering import RowSchema
 from holdfast.spark.remedies import explained
 from holdfast.spark.schema import RowPlan
 
@@ -39,6 +43,8 @@ class WriteJob:
     facts: SinkFacts
     run: Run | None = None
     """For exactly once; None writes at least once."""
+    rows: RowSchema | None = None
+    """The schema that rows have, where they are written with one."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,12 @@ class HoldfastWriter(DataSourceArrowWriter):
         commit_job(self.job, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Throw away what the tasks staged, as far as it is known."""
-        transaction.abort(self.job.options.target, staged_by(messages))
+        """Throw away what was staged. A batch of its own is over by this, also for attempts that still write."""
+        run = self.job.run
+        if run is not None and run.batch is not None:
+            transaction.close(self.job.options.target, run)
+        else:
+            transaction.abort(self.job.options.target, staged_by(messages))
 
 
 class HoldfastStreamWriter(DataSourceStreamArrowWriter):
@@ -116,7 +126,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
     stage = None if job.run is None else stage_of(job.run, job.options, local_property)
-    with telemetry.task("write", job.options.target.sink):
+    with telemetry.task("write", job.options.target.sink), _thrown_away_unless_it_ends(job, stage):
         try:
             return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic, stage=stage)
         except errors.AlreadyCommitted:
@@ -125,6 +135,18 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
             return WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
         except errors.HoldfastError as error:
             raise explained(error, job.options.target, doing="write to") from error
+
+
+@contextmanager
+def _thrown_away_unless_it_ends(job: WriteJob, stage: Stage | None) -> Iterator[None]:
+    """Give back the room of an attempt that fails: the next one needs it."""
+    ended = False
+    try:
+        yield
+        ended = True
+    finally:
+        if not ended and stage is not None:
+            transaction.abort(job.options.target, [Staged(stage)])
 
 
 def _no_property(name: str) -> str | None:
@@ -141,14 +163,7 @@ def write_rows(
 ) -> WrittenTask:
     """Publish or stage all rows and wait for their receipts. Raises `HoldfastError` for what the broker refuses."""
     options = job.options
-    pager = Pager(
-        job.plan,
-        partitions=job.facts.partitions,
-        first_partition=task_partition,
-        page_bytes=min(options.page_bytes, job.facts.page_bytes_max),
-        page_records=job.facts.page_records_max,
-        linger_s=options.linger_ms / 1000,
-    )
+    pager = _pager(job, task_partition)
     with (
         connect(options.target, patience_s=options.delivery_timeout_s) as client,
         client.publisher(
@@ -166,6 +181,20 @@ def write_rows(
             receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
         publisher.flush()
         return receipts.wait(None if stage is None else Staged(stage, publisher.staged().parts))
+
+
+def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
+    options = job.options
+    bounds: dict[str, Any] = {
+        "partitions": job.facts.partitions,
+        "first_partition": task_partition,
+        "page_bytes": min(options.page_bytes, job.facts.page_bytes_max),
+        "page_records": job.facts.page_records_max,
+        "linger_s": options.linger_ms / 1000,
+    }
+    if job.rows is None:
+        return Pager(job.plan, **bounds)
+    return ArrowPager(job.rows, partition_by=options.partition_by, compression=options.arrow_compression, **bounds)
 
 
 class _Receipts:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 
 from holdfast.broker.core.pages import Bytes, Encoding, Entry, Incoming, Part
+from holdfast.broker.core.writes import SchemaRecord
 from holdfast.v1 import record_pb2
 
 
@@ -36,6 +37,11 @@ def page(*values: bytes, partition: int = 0, traceparent: str = "") -> Incoming:
     """Values as a page that somebody publishes."""
     data = body(values)
     return Incoming(partition, Encoding.RECORDS, len(values), zlib.crc32(data), data, traceparent)
+
+
+def no_schema(version: int) -> SchemaRecord:
+    """Finds no schema: for pages that have none."""
+    raise AssertionError(f"nobody has registered version {version}")
 
 
 def values(data: Bytes) -> list[bytes]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.client.errors import DeliveryTimeout, InvalidPage, ProtocolViolation
+from holdfast.client.errors import DeliveryTimeout, InvalidPage, ProtocolViolation, SinkFull
 from holdfast.client.window import Failed, Outgoing, Window
 
 POISON = InvalidPage("poison")
@@ -197,6 +197,22 @@ def test_a_page_that_was_never_sent_is_given_up_without_a_hole() -> None:
     window.opened_new()
     assert send_all(window) == [("b", 0)]
     assert not window.must_renew
+
+
+def test_a_page_that_is_given_up_behind_a_refusal_says_which_one() -> None:
+    window = opened()
+    window.add(page("a", deadline=5.0))
+    window.add(page("b", deadline=5.0))
+    send_all(window)
+    window.refused_for_now(0, 0, until=9.0, refusal=SinkFull("no room for more", facts={"limit": "10"}))
+    window.refused_as_gap(0, 1)
+
+    errors = [failed.error for failed in window.expire(5.0)]
+
+    assert ["no room for more" in str(error) for error in errors] == [True, True]
+    assert errors[0].facts == {"limit": "10", "refusal": "SINK_FULL"}
+    assert isinstance(errors[0], DeliveryTimeout)
+    assert errors[0].refusal == "SINK_FULL"
 
 
 def test_x1_a_page_given_up_while_it_was_stored_leaves_its_number_to_it() -> None:

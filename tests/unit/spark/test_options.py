@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Bound, Delivery, Rows, read_options, write_options
+from holdfast.spark.options import Bound, Compression, Delivery, Rows, read_options, schema_options, write_options
 
 
 def test_a_sink_is_enough() -> None:
@@ -169,3 +169,33 @@ def test_offsets_of_another_form_are_refused_with_an_example(offsets: str) -> No
         read_options({"sink": "a", "startingoffsets": offsets}, {})
 
     assert '{"0": 1200' in error.value.remedy
+
+
+@pytest.mark.parametrize("name", ["row_format", "rowFormat", "rows"])
+def test_what_a_row_becomes_has_an_older_name(name: str) -> None:
+    assert write_options({"sink": "a", name: "Arrow"}, {}).rows is Rows.ARROW
+
+
+def test_the_two_names_of_one_option_must_agree() -> None:
+    assert write_options({"sink": "a", "row_format": "json", "rows": "json"}, {}).rows is Rows.JSON
+    with pytest.raises(HoldfastSparkError, match="row_format is 'arrow' and its older name rows is 'json'"):
+        write_options({"sink": "a", "row_format": "arrow", "rows": "json"}, {})
+
+
+def test_pages_of_rows_are_not_compressed_unless_asked_for() -> None:
+    assert write_options({"sink": "a"}, {}).arrow_compression is Compression.NONE
+    assert write_options({"sink": "a", "arrow_compression": "zstd"}, {}).arrow_compression is Compression.ZSTD
+
+
+def test_the_columns_of_a_key_are_a_list_of_names() -> None:
+    assert write_options({"sink": "a"}, {}).partition_by == ()
+    assert write_options({"sink": "a", "partition_by": " Country, id ,"}, {}).partition_by == ("Country", "id")
+    with pytest.raises(HoldfastSparkError, match="partition_by is 'a,a'"):
+        write_options({"sink": "a", "partition_by": "a,a"}, {})
+
+
+def test_the_columns_of_a_read_are_asked_for_before_a_write_too() -> None:
+    options = schema_options({"sink": "a", "create_sink": "true", "startingOffsets": "latest"}, {})
+
+    assert (options.target.sink, options.rows) == ("a", Rows.AUTO)
+    assert schema_options({"sink": "a", "row_format": "record"}, {}).rows is Rows.RECORD

@@ -51,8 +51,20 @@ def test_all_columns_of_a_record_in_any_order_are_a_record() -> None:
     [{"value": LONG}, {"value": STRING, "station": STRING}, {"a": IntegerType()}, {"key": STRING}],
     ids=str,
 )
-def test_any_other_schema_is_json(columns: dict[str, DataType]) -> None:
-    assert plan_rows(schema(**columns), Rows.AUTO).kind is Rows.JSON
+def test_any_other_schema_is_rows_with_a_schema(columns: dict[str, DataType]) -> None:
+    assert plan_rows(schema(**columns), Rows.AUTO).kind is Rows.ARROW
+    assert plan_rows(schema(**columns), Rows.JSON).kind is Rows.JSON
+
+
+def test_columns_that_choose_the_partition_are_columns_of_rows_with_a_schema() -> None:
+    assert plan_rows(schema(a=LONG, b=STRING), Rows.AUTO, ("b",)).kind is Rows.ARROW
+    with pytest.raises(HoldfastSparkError, match="names the column c, which the rows do not have") as error:
+        plan_rows(schema(a=LONG, b=STRING), Rows.AUTO, ("b", "c"))
+    assert error.value.remedy == "Use one of: a, b."
+    with pytest.raises(HoldfastSparkError, match="written as json"):
+        plan_rows(schema(a=LONG), Rows.JSON, ("a",))
+    with pytest.raises(HoldfastSparkError, match="written as record"):
+        plan_rows(schema(value=STRING), Rows.AUTO, ("value",))
 
 
 @pytest.mark.parametrize(
@@ -65,11 +77,11 @@ def test_any_other_schema_is_json(columns: dict[str, DataType]) -> None:
     ],
     ids=str,
 )
-def test_a_record_with_a_wrong_type_is_not_taken_for_json(columns: dict[str, DataType], message: str) -> None:
+def test_a_record_with_a_wrong_type_is_not_taken_for_other_rows(columns: dict[str, DataType], message: str) -> None:
     with pytest.raises(HoldfastSparkError, match=message) as error:
         plan_rows(schema(**columns), Rows.AUTO)
 
-    assert '.option("rows", "json")' in error.value.remedy
+    assert '.option("row_format", "arrow")' in error.value.remedy
     assert plan_rows(schema(**columns), Rows.JSON).kind is Rows.JSON
 
 
@@ -92,14 +104,14 @@ def test_records_that_are_demanded_must_be_records() -> None:
 )
 def test_a_type_that_would_arrive_in_disguise_is_refused_wherever_it_stands(kind: DataType) -> None:
     with pytest.raises(HoldfastSparkError, match=r"Column a.* is variant") as error:
-        plan_rows(schema(a=kind), Rows.AUTO)
+        plan_rows(schema(a=kind), Rows.JSON)
 
     assert "to_json" in error.value.remedy
 
 
 def test_year_month_intervals_are_refused() -> None:
     with pytest.raises(HoldfastSparkError, match="no JSON form"):
-        plan_rows(StructType().add("a", YearMonthIntervalType()), Rows.AUTO)
+        plan_rows(StructType().add("a", YearMonthIntervalType()), Rows.JSON)
 
 
 def test_column_names_must_be_unique_and_there_must_be_some() -> None:

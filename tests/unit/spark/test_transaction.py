@@ -12,11 +12,13 @@ import pytest
 from holdfast.client import Client, Stage, errors
 from holdfast.client.testing import TestBroker
 from holdfast.spark import transaction
-from holdfast.spark.epochs import Staged
+from holdfast.spark.epochs import Run, Staged, own_id, stage_of
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Target, WriteOptions, write_options
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
+NOTHING: dict[str, str] = {}
+"""What Spark tells the tasks of a batch."""
 
 
 def options(endpoint: str, **given: str) -> WriteOptions:
@@ -175,15 +177,42 @@ def test_nothing_staged_is_nothing_to_commit_or_to_abort() -> None:
     transaction.abort(nowhere, [])
 
 
-def test_an_abort_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_throwing_away_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(transaction, "ABORT_PATIENCE_S", 0.2)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         nowhere = options(f"127.0.0.1:{probe.getsockname()[1]}").target
     with caplog.at_level(logging.WARNING, "holdfast.spark"):
         transaction.abort(nowhere, [Staged(Stage("p", 0, "r", 1))])
+        transaction.close(nowhere, Run(1, batch="b"))
 
-    assert "left to staging_ttl" in caplog.text
+    assert caplog.text.count("left to staging_ttl") == 2
+
+
+def test_a_batch_that_failed_is_closed_and_gives_back_its_room(client: Client, target: Target) -> None:
+    run = Run(client.epochs.take_ticket("orders"), batch=own_id())
+    stage = stage_of(run, options("127.0.0.1:1"), NOTHING.get)
+    attempt(client, stage, b"of an attempt that nobody knows of")
+
+    transaction.close(target, run)
+
+    assert client.sinks.stats("orders").staged_records == 0
+    with pytest.raises(errors.AlreadyCommitted):
+        attempt(client, again(stage), b"late")
+
+
+def test_a_batch_whose_commit_was_made_after_all_stays(client: Client, target: Target) -> None:
+    run = Run(client.epochs.take_ticket("orders"), batch=own_id())
+    stage = stage_of(run, options("127.0.0.1:1"), NOTHING.get)
+    transaction.commit(target, [attempt(client, stage, b"row")], patience_s=5)
+
+    transaction.close(target, run)
+
+    assert values(client) == [b"row"]
+
+
+def test_of_a_stream_nothing_is_closed() -> None:
+    transaction.close(options("127.0.0.1:1").target, Run(1, batch=None))
 
 
 def test_a_write_at_least_once_begins_no_run() -> None:

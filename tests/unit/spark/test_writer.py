@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -147,7 +148,38 @@ def test_a_full_sink_fails_the_task_when_it_stays_full(broker: TestBroker) -> No
     assert "max_disk_cache" in error.value.problem
     assert "holdfast lag small" in error.value.remedy
     with broker.client() as client:
-        assert client.sinks.stats("small").records == 0
+        stats = client.sinks.stats("small")
+    assert (stats.records, stats.staged_records) == (0, 0)
+
+
+def test_an_attempt_that_fails_gives_back_its_room_at_once(broker: TestBroker) -> None:
+    def breaking() -> Iterator[pa.RecordBatch]:
+        yield from batches(10)
+        with broker.client() as client:
+            next(stats for stats in client.sinks.watch("orders", interval_s=0.1) if stats.staged_records)
+        raise RuntimeError("the input breaks")
+
+    original = writer(broker, linger_ms="0", page_bytes="1024")
+    with pytest.raises(RuntimeError, match="the input breaks"):
+        original.write(chain(batches(1000), breaking()))
+
+    with broker.client() as client:
+        assert client.sinks.stats("orders").staged_records == 0
+
+
+def test_a_batch_that_fails_is_over(broker: TestBroker) -> None:
+    original = writer(broker)
+    message = original.write(batches(3))
+
+    original.abort([None, message])
+
+    with broker.client() as client:
+        assert client.sinks.stats("orders").staged_records == 0
+    late = original.write(batches(3))
+    assert isinstance(late, WrittenTask)
+    assert late.staged is not None
+    assert late.staged.already_committed
+    assert values(broker) == []
 
 
 def test_a_sink_that_is_full_for_a_while_makes_the_task_wait(broker: TestBroker) -> None:
@@ -187,3 +219,17 @@ def test_a_stream_outside_of_a_query_is_refused(broker: TestBroker) -> None:
 
     with pytest.raises(HoldfastSparkError, match="no query"):
         source.streamWriter(ROWS, False).write(batches(1))
+
+
+def test_a_stream_at_least_once_needs_no_query_and_no_commit(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("orders")
+    options = {"endpoint": broker.endpoint, "sink": "orders", "delivery": "at_least_once"}
+    stream = HoldfastDataSource(options).streamWriter(ROWS, False)
+
+    message = stream.write(batches(3))
+    assert len(values(broker)) == 3
+    stream.commit([message], 0)
+    stream.abort([message, None], 0)
+
+    assert len(values(broker)) == 3

@@ -6,7 +6,7 @@ it came with. Values are UTF-8; a person reads them with `holdfast peek`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import DEFAULTS, RESERVED_SUFFIX, Overflow, SinkSettings
+from holdfast.broker.core.writes import SchemaRecord
 
 PREFIX: Final = "holdfast.dead."
 NAMES: Final = tuple(
@@ -74,8 +75,14 @@ class Cut:
 class RecordCodec(Protocol):
     """Looks into pages, which nothing else here does. Blocking; called in a read thread."""
 
-    def cut(self, entry: Entry, body: Body, wanted: Sequence[Range]) -> list[Cut]:
-        """The records of a page whose offsets are in ``wanted`` (sorted, apart), by offset."""
+    def cut(
+        self, entry: Entry, body: Body, wanted: Sequence[Range], schema_of: Callable[[int], SchemaRecord]
+    ) -> list[Cut]:
+        """The records of a page whose offsets are in ``wanted`` (sorted, apart), by offset.
+
+        ``schema_of`` gives a version of the schema of the page's sink, or raises ``SchemaNotFound``; ``InvalidPage`` is
+        raised where rows are not what the publisher said.
+        """
 
     def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
         """A page of records for a partition."""

@@ -114,6 +114,12 @@ class EpochPart:
     stage: int
     """Number of the stage that the pages were written for: it stands in their headers."""
 
+    first: int
+    """Lowest page number."""
+
+    last: int
+    """Highest page number."""
+
     @property
     def end(self) -> int:
         return self.base + self.records
@@ -121,7 +127,7 @@ class EpochPart:
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """An epoch that was committed, as it is stored while one of its pages lives."""
+    """An epoch that was committed: stored while one of its pages lives, or it is the last one of its producer."""
 
     producer: str
     write_name: str
@@ -129,6 +135,9 @@ class EpochRecord:
     run: str
     committed_at_us: int
     tokens: int
+    digest: str
+    """Of the tokens."""
+
     parts: tuple[EpochPart, ...]
     """By partition and offset."""
 
@@ -154,6 +163,20 @@ class ProducerRecord:
     committed_at_us: int = 0
     tokens: str = ""
     """Digest of the tokens that were committed."""
+
+    @staticmethod
+    def of(epoch: EpochRecord) -> ProducerRecord:
+        """As its last epoch tells it, where its own record is damaged."""
+        return ProducerRecord(
+            epoch.producer,
+            epoch.write_name,
+            epoch.run,
+            0,
+            epoch.epoch,
+            epoch.run,
+            epoch.committed_at_us,
+            epoch.digest,
+        )
 
 
 class StoredEpochs(NamedTuple):
@@ -184,11 +207,11 @@ class Producers:
         for record in sorted(records, key=lambda each: each.committed_at_us):
             self._keep(record)
 
-    def saw(self, claim: Claim) -> None:
-        """Take in what a stored stage says: its run was there."""
-        found = self.known.get(claim.producer)
-        if found is None or claim.ticket > found.ticket:
-            self._keep(self._with_run(claim))
+    def saw(self, stage: StageRecord) -> None:
+        """Take in what a stored stage says: its run was there. Who has which name is not changed by that."""
+        found = self.known.get(stage.producer) or ProducerRecord(stage.producer, stage.write_name)
+        if not found.run or stage.ticket > found.ticket:
+            self.known[stage.producer] = replace(found, run=stage.run, ticket=stage.ticket)
 
     def holder(self, write_name: str) -> str | None:
         """The producer that has a write name."""
@@ -226,7 +249,13 @@ class Producers:
         return False
 
     def committed(self, claim: Claim, tokens: Sequence[str], at_us: int) -> ProducerRecord:
-        """What is to be remembered once the epoch is committed; see ``keep``."""
+        """What is to be remembered once the epoch is committed; see ``keep``.
+
+        Whoever takes a name over has committed later than the one before, whatever the clock says: a start goes by it.
+        """
+        holder = self.known.get(self._holders.get(claim.write_name, ""))
+        if holder is not None and holder.producer != claim.producer:
+            at_us = max(at_us, holder.committed_at_us + 1)
         return replace(
             self._with_run(claim),
             epoch=claim.epoch,

@@ -4,8 +4,8 @@
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
-    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch
-    ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound
+    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema
+    ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
     │                      StagedIncomplete, StagingUnsupported
     ├── Exhausted          try again after `retry_after_s`
@@ -13,7 +13,8 @@
     │       TooManySubscriptions
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
     ├── Superseded         somebody newer has taken over, or the numbering is broken
-    │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict, ProducerChanged
+    │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict,
+    │       ProducerChanged, SchemaChanged
     └── Unavailable        Draining, StoreFenced: the broker is going away; come back
 
 The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
@@ -173,6 +174,12 @@ class InvalidFilter(Invalid):
     reason = "INVALID_FILTER"
 
 
+class InvalidSchema(Invalid):
+    """A schema is empty, too large, or one of too many."""
+
+    reason = "INVALID_SCHEMA"
+
+
 class SinkNotFound(BrokerError):
     """There is no such sink. Create it first."""
 
@@ -190,6 +197,19 @@ class SubscriptionNotFound(BrokerError):
     def __init__(self, sink: str, subscription: str) -> None:
         shown = _shown(subscription)
         super().__init__(f"sink {sink!r} has no subscription {shown!r}", sink=sink, subscription=shown)
+
+
+class SchemaNotFound(BrokerError):
+    """The sink has no such version of its schema, or lost it when its store was damaged."""
+
+    reason = "SCHEMA_NOT_FOUND"
+
+    def __init__(self, sink: str, version: int, latest: int, *, damaged: bool = False) -> None:
+        known = f"the latest is {latest}" if latest else "it has none"
+        what = "was damaged and is lost" if damaged else f"is not there; {known}"
+        super().__init__(
+            f"version {version} of the schema of sink {sink!r} {what}", sink=sink, version=version, latest=latest
+        )
 
 
 class SinkExists(BrokerError):
@@ -392,6 +412,20 @@ class SequenceConflict(BrokerError):
             f"sequence {sequence} of partition {partition} was used for other data",
             partition=partition,
             sequence=sequence,
+        )
+
+
+class SchemaChanged(BrokerError):
+    """Somebody else has registered a version meanwhile. Look at the latest one and compare again."""
+
+    reason = "SCHEMA_CHANGED"
+
+    def __init__(self, sink: str, compared: int, latest: int) -> None:
+        super().__init__(
+            f"the latest version of the schema of sink {sink!r} is {latest}, compared was {compared}",
+            sink=sink,
+            compared=compared,
+            latest=latest,
         )
 
 

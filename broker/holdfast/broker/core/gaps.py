@@ -68,6 +68,18 @@ class Rejections:
         """Leave out, and return, those of a subscription that is deleted."""
         return tuple(self._gaps.pop(subscription, ()))
 
+    def take_back(self, subscription: str, offset: int) -> tuple[list[Gap], list[Gap]]:
+        """The subscription was moved to ``offset``: what is there is before it again, whatever it had dropped.
+
+        Returns the gaps that vanish and those that take their place.
+        """
+        known = self._gaps.get(subscription, [])
+        gone = [gap for gap in known if gap.end > offset]
+        made = [gap.below(offset) for gap in gone if gap.first < offset]
+        if gone:
+            self._gaps[subscription] = [*(gap for gap in known if gap.end <= offset), *made]
+        return gone, made
+
     def add(self, subscription: str, gaps: list[Gap], *, settled_to: int) -> tuple[list[Gap], list[Gap]]:
         """Add gaps that overlap no other one; returns those that vanish and those to be written, in this order."""
         known = sorted([*self._gaps.get(subscription, ()), *gaps], key=lambda gap: gap.first)

@@ -53,7 +53,12 @@ def admit_staged(
     """Raise ``SinkFull`` unless so much more may be staged: what is staged never surprises the sink at its commit.
 
     Live and staged records stay within the limits together; where live ones may be dropped for them, each by itself.
+    What would not fit into an empty sink is ``RecordTooLarge``: no waiting helps it.
     """
+    if size > settings.max_total_bytes:
+        raise RecordTooLarge(size, settings.max_total_bytes, "a staged page")
+    if 0 < settings.records_max[1] < records:
+        raise RecordTooLarge(records, settings.records_max[1], "a staged page (counted in records)")
     live = usage(logs) if settings.overflow == Overflow.REJECT else (0, 0)
     limit, records_max = settings.records_max
     for name, bound, used, held, more in (

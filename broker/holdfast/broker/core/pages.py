@@ -32,6 +32,7 @@ class Encoding(IntEnum):
     """How a body is encoded; the numbers are those of the wire."""
 
     RECORDS = 1
+    ARROW = 2
 
 
 class Durability(IntEnum):
@@ -94,15 +95,22 @@ class Incoming:
         *,
         record_bytes_max: int,
         count_records: Callable[[Bytes], int],
+        count_rows: Callable[[Bytes], int] | None = None,
         crc32: Callable[[Bytes], int] = zlib.crc32,
     ) -> Incoming:
         """Return the page, or raise what is wrong with it. ``count_records`` raises ValueError for a bad body.
 
-        ``crc32`` may be a faster one.
+        ``count_rows`` does the same for ``Encoding.ARROW``; without it such pages are refused. ``crc32`` may be a
+        faster one.
         """
         size = len(self.body)
-        if self.encoding != Encoding.RECORDS:
-            raise InvalidPage(f"encoding {self.encoding} is not known; use 1 (RECORDS)", field="encoding")
+        counts: dict[int, Callable[[Bytes], int] | None] = {
+            Encoding.RECORDS: count_records,
+            Encoding.ARROW: count_rows,
+        }
+        count = counts.get(self.encoding)
+        if count is None:
+            raise InvalidPage(f"encoding {self.encoding} is not known; use 1 (RECORDS) or 2 (ARROW)", field="encoding")
         if not 1 <= self.record_count <= PAGE_RECORDS_MAX:
             raise InvalidPage(
                 f"a page holds 1 to {PAGE_RECORDS_MAX} records, not {self.record_count}", field="record_count"
@@ -117,9 +125,11 @@ class Incoming:
         if found != self.crc32:
             raise PageCorrupt(self.crc32, found)
         try:
-            counted = count_records(self.body)
+            counted = count(self.body)
         except ValueError as broken:
-            raise InvalidPage(f"the body is not a page of records: {broken}", field="body") from broken
+            raise InvalidPage(
+                f"the body is not a page of {Encoding(self.encoding).name}: {broken}", field="body"
+            ) from broken
         if counted != self.record_count:
             raise InvalidPage(f"the body holds {counted} records, stated are {self.record_count}", field="record_count")
         return self
@@ -223,6 +233,12 @@ class Gap:
     def cut(self, position: int) -> Gap:
         """The gap as a reader at ``position`` meets it; of a merged one the counts stay those of the whole."""
         return self if position <= self.first else replace(self, first=position)
+
+    def below(self, offset: int) -> Gap:
+        """Its part below ``offset``, of a gap with one reason; it counts no more records than it has room for."""
+        [(reason, records)] = self.counts
+        room = offset - self.first
+        return replace(self, end=offset, merged=((reason, records),) if records < room else ())
 
     def joined(self, later: Gap) -> Gap:
         """One gap in the place of this one and the next, between which nothing is left."""

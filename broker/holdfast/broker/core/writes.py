@@ -125,6 +125,31 @@ class DropSubscription:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaRecord:
+    """A version of a sink's schema as it is stored. It never changes, and nobody here looks inside."""
+
+    version: int
+    """From 1."""
+
+    registered_at_us: int
+    arrow_schema: bytes
+    """A schema message of Arrow's IPC stream format; empty for a version that was damaged and is lost."""
+
+    spark_schema: str
+
+    @property
+    def lost(self) -> bool:
+        """The number was given, and what it stood for is not known any more."""
+        return not self.arrow_schema
+
+
+@dataclass(frozen=True, slots=True)
+class PutSchema:
+    sink: int
+    schema: SchemaRecord
+
+
+@dataclass(frozen=True, slots=True)
 class PutTotals:
     """What the closed accounts of a subscription came to; written with the cursor that begins the next one."""
 
@@ -343,6 +368,7 @@ Write = (
     | PutCursor
     | PutSubscription
     | DropSubscription
+    | PutSchema
     | PutTotals
     | PutMarks
     | PutWriter

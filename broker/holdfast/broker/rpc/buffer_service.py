@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from holdfast.broker.core.errors import (
@@ -15,7 +15,7 @@ from holdfast.broker.core.errors import (
     RecordTooLarge,
     SinkNotFound,
 )
-from holdfast.broker.core.pages import Gap
+from holdfast.broker.core.pages import Body, Encoding, Entry, Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.rpc import convert, frames, records
@@ -122,7 +122,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         response = pb.PullResponse()
         for event in taken:
             if isinstance(event, Delivered):
-                response.records.extend(_delivered(event))
+                response.records.extend(await self._delivered(buffer, event))
             else:
                 response.gaps.append(convert.gap(event.partition, event.gap))
         return response
@@ -224,7 +224,8 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 response.gaps.append(convert.gap(request.partition, step))
                 continue
             for entry, body in step.pages:
-                for found in records.placed(entry, body, Range(start, entry.end)):
+                first = max(start, entry.base)
+                for found in await self._placed(buffer, entry, body, Range(first, min(entry.end, first + left))):
                     shown = records.peeked(found)
                     response.records.append(shown)
                     left, room = left - 1, room - shown.ByteSize()
@@ -232,32 +233,36 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                         return response
         return response
 
+    async def _delivered(self, buffer: Buffer, event: Delivered) -> list[pb.DeliveredRecord]:
+        tries = dict(event.attempts)
+        return [
+            pb.DeliveredRecord(
+                partition=event.partition,
+                offset=found.offset,
+                record=found.record,
+                accepted_at=convert.timestamp(found.accepted_at_us),
+                attempt=tries.get(found.offset, 0),
+                resend=event.resend,
+                owner_epoch=event.owner_epoch,
+                revision=event.revision,
+            )
+            for wanted in event.ranges
+            for entry, body in event.pages
+            if entry.base < wanted.end and wanted.first < entry.end
+            for found in await self._placed(buffer, entry, body, wanted)
+        ]
+
+    async def _placed(self, buffer: Buffer, entry: Entry, body: Body, within: Range) -> Iterable[records.Placed]:
+        """The records of a page, one by one. Rows take time to decode, and the loop does not wait for it."""
+        found = records.placed(entry, body, within, buffer.schemas.stored)
+        return await self._broker.services.pages.call(list, found) if entry.encoding == Encoding.ARROW else found
+
 
 async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel what is not done, and return when all of it has ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _delivered(event: Delivered) -> list[pb.DeliveredRecord]:
-    tries = dict(event.attempts)
-    return [
-        pb.DeliveredRecord(
-            partition=event.partition,
-            offset=found.offset,
-            record=found.record,
-            accepted_at=convert.timestamp(found.accepted_at_us),
-            attempt=tries.get(found.offset, 0),
-            resend=event.resend,
-            owner_epoch=event.owner_epoch,
-            revision=event.revision,
-        )
-        for wanted in event.ranges
-        for entry, body in event.pages
-        if entry.base < wanted.end and wanted.first < entry.end
-        for found in records.placed(entry, body, wanted)
-    ]
 
 
 def _check_answers(count: int) -> None:

@@ -8,6 +8,7 @@ from holdfast.broker.core.epochs import TOKENS_MAX, checked_token
 from holdfast.broker.core.errors import InvalidEpoch
 from holdfast.broker.rpc import epochs
 from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.stage import Stage
 from holdfast.v1 import epoch_service_pb2 as pb
 from holdfast.v1 import epoch_service_pb2_grpc as pb_grpc
 
@@ -52,8 +53,9 @@ class EpochServicer(pb_grpc.EpochServiceServicer):
         size = min(request.page_size or PAGE[0], PAGE[1])
         names = sorted(name for name in staging.producers.known if name > request.page_token)
         chosen, more = names[:size], len(names) > size
-        found = [
-            epochs.producer(staging.producers.known[name], [s for s in staging.stages if s.record.producer == name])
-            for name in chosen
-        ]
+        staged: dict[str, list[Stage]] = {name: [] for name in chosen}
+        for stage in staging.stages:
+            if stage.record.producer in staged:
+                staged[stage.record.producer].append(stage)
+        found = [epochs.producer(staging.producers.known[name], staged[name]) for name in chosen]
         return pb.ListEpochsResponse(producers=found, next_page_token=chosen[-1] if more else "")

@@ -1,7 +1,7 @@
 """Cuts single records out of stored pages, and makes pages of records: what dead letters need.
 
 Everything else in the broker carries pages without a look inside. Columns are sliced where they are; only the records
-that are wanted become objects.
+that are wanted become objects. A row becomes a record whose value is one JSON object.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from holdfast.broker.core.dead_letters import Cut, PlainRecord
 from holdfast.broker.core.pages import Body, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.counting import NO_KEY, NO_TIME
+from holdfast.broker.rpc.rows import SchemaOf, json_rows, version_header
 from holdfast.v1 import record_pb2
 
 
 class PageCodec:
-    """Pages with ``Encoding.RECORDS``."""
+    """Cuts pages of both encodings, and makes those with ``Encoding.RECORDS``."""
 
-    def cut(self, entry: Entry, body: Body, wanted: Sequence[Range]) -> list[Cut]:
+    def cut(self, entry: Entry, body: Body, wanted: Sequence[Range], schema_of: SchemaOf) -> list[Cut]:
         """See ``RecordCodec``."""
-        firsts = [part.first for part in entry.parts]
+        if entry.encoding == Encoding.ARROW:
+            headers = (version_header(body),)
+            rows = json_rows(entry, body, wanted, schema_of)
+            return [_cut(entry, offset, PlainRecord(value, headers=headers)) for offset, value in rows]
         found: list[Cut] = []
         base = entry.base
         for run in record_pb2.RecordPage.FromString(bytes(body.data)).runs:
@@ -31,11 +35,7 @@ class PageCodec:
             offsets = [o for part in wanted for o in range(max(part.first, base), min(part.end, end))]
             if offsets:
                 records = _Columns(run)
-                for offset in offsets:
-                    part = bisect_right(firsts, offset) - 1
-                    accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
-                    trace = entry.parts[part].traceparent if part >= 0 else ""
-                    found.append(Cut(offset, accepted, trace, records.at(offset - base)))
+                found += [_cut(entry, offset, records.at(offset - base)) for offset in offsets]
             base = end
         return found
 
@@ -58,6 +58,12 @@ class PageCodec:
             )
         body = record_pb2.RecordPage(runs=[run]).SerializeToString()
         return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body, traceparent)
+
+
+def _cut(entry: Entry, offset: int, record: PlainRecord) -> Cut:
+    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
+    accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
+    return Cut(offset, accepted, entry.parts[part].traceparent if part >= 0 else "", record)
 
 
 class _Columns:

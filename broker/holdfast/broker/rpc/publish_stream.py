@@ -11,15 +11,16 @@ from isal.isal_zlib import crc32
 
 from holdfast.broker.core.epochs import checked_token
 from holdfast.broker.core.errors import BrokerError, Draining, InvalidOpen, StoreFenced, WriterFenced
-from holdfast.broker.core.pages import PAGE_BYTES_MAX
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Bytes
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writer import WINDOW
-from holdfast.broker.rpc import convert, epochs
+from holdfast.broker.rpc import arrow_page, convert, epochs
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.page_requests import PageRequest
 from holdfast.broker.rpc.status import status_of
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.publishing import Session
+from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.stage import StageSession
 from holdfast.broker.runtime.stored import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
@@ -40,6 +41,7 @@ class PublishStream:
         self._room = asyncio.Event()
         self._in_flight = 0
         self._sink = ""
+        self._schemas: Schemas | None = None
         self._done = False
 
     async def serve(self) -> None:
@@ -85,6 +87,7 @@ class PublishStream:
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink)
         self._sink = opening.sink
+        self._schemas = buffer.schemas
         epoch = opening.writer_epoch if opening.HasField("writer_epoch") else None
         session: Session | StageSession
         if staged:
@@ -131,7 +134,9 @@ class PublishStream:
         session.arrived(incoming.partition, page.sequence)
         try:
             bound = self._broker.bounds.record_bytes
-            checked = incoming.checked(record_bytes_max=bound, count_records=count_records, crc32=crc32)
+            checked = incoming.checked(
+                record_bytes_max=bound, count_records=count_records, count_rows=self._count_rows, crc32=crc32
+            )
             answer = await session.publish(checked, page.sequence)
         except _ENDING:
             raise
@@ -140,6 +145,13 @@ class PublishStream:
         self._in_flight += size
         self._answers.append((page.partition, page.sequence, size, answer))
         self._changed.set()
+
+    def _count_rows(self, body: Bytes) -> int:
+        """Rows of a page; raises ValueError for a body that is none, and ``InvalidPage`` for an unknown schema."""
+        page = arrow_page.read(body)
+        assert self._schemas is not None, "an open stream has its sink"
+        self._schemas.check_page(page.schema_version)
+        return page.rows
 
     async def _answer(self) -> None:
         while True:

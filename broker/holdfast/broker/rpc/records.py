@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, B
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
 from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, TIMES_US
+from holdfast.broker.rpc.rows import SchemaOf, json_rows, version_header
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 
@@ -75,8 +77,11 @@ def _event_time_us(time: Timestamp) -> int:
     return microseconds
 
 
-def placed(entry: Entry, body: Body, within: Range) -> Iterator[Placed]:
-    """The records of a page whose offsets are in ``within``."""
+def placed(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
+    """The records of a page whose offsets are in ``within``; see ``rows`` for what it may raise."""
+    if entry.encoding == Encoding.ARROW:
+        yield from _placed_rows(entry, body, within, schema_of)
+        return
     part = -1
     for index, record in enumerate(_records(body.data)):
         offset = entry.base + index
@@ -85,6 +90,16 @@ def placed(entry: Entry, body: Body, within: Range) -> Iterator[Placed]:
         if within.first <= offset < within.end:
             accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
             yield Placed(offset, accepted, record)
+
+
+def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
+    rows = json_rows(entry, body, [within], schema_of)
+    name, version = version_header(body)
+    for offset, value in rows:
+        part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
+        accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
+        header = record_pb2.Header(key=name, value=version)
+        yield Placed(offset, accepted, record_pb2.Record(value=value, headers=[header]))
 
 
 def _records(data: Bytes) -> Iterator[record_pb2.Record]:

@@ -32,7 +32,15 @@ from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.settings import SinkSettings, sink_name
-from holdfast.broker.core.writes import Due, PutAge, PutQuarantine, PutSink, SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import (
+    Due,
+    PutAge,
+    PutQuarantine,
+    PutSink,
+    SchemaRecord,
+    SinkRecord,
+    SubscriptionRecord,
+)
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
@@ -85,6 +93,8 @@ class StoredSink(Protocol):
     def held(self) -> Mapping[int, tuple[Held, ...]]: ...
     @property
     def epochs(self) -> StoredEpochs: ...
+    @property
+    def schemas(self) -> Mapping[int, SchemaRecord]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +258,7 @@ class Broker:
             marks=stored.marks,
             reserves=standing.reserves,
             epochs=stored.epochs,
+            schemas=stored.schemas.values(),
         )
         self._add(buffer, dict(stored.writers))
 

@@ -36,6 +36,7 @@ from holdfast.broker.core.writes import (
     PutHead,
     PutSink,
     PutSlot,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -55,6 +56,7 @@ from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Slots
 from holdfast.broker.runtime.retaining import Retaining
 from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.staging import Staging
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
@@ -98,6 +100,7 @@ class Buffer:
         marks: Mapping[int, Marks] | None = None,
         reserves: Mapping[int, Reserve] | None = None,
         epochs: StoredEpochs | None = None,
+        schemas: Iterable[SchemaRecord] = (),
     ) -> None:
         self.record = record
         self.logs = list(logs)
@@ -118,6 +121,7 @@ class Buffer:
         self._lineups = [self._lineup(log) for log in self.logs]
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribing = Subscribing(self, services, subscriptions)
+        self.schemas = Schemas(self, services, schemas)
         self.retaining = Retaining(self, services, marks or {})
         for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]
@@ -217,7 +221,9 @@ class Buffer:
 
     async def settled_in(self) -> None:
         """Return when nothing of the sink waits for its batch."""
-        while any(log.queued_bytes for log in self.logs) and self._services.committer.fenced is None:
+        while self._services.committer.fenced is None:
+            if not self.staging.waiting and not any(log.queued_bytes for log in self.logs):
+                return
             await self._services.committer.committed.next().wait()
 
     async def delete(self) -> None:
@@ -305,7 +311,10 @@ class Buffer:
         """Drop what has to go for staged records that are to become live ones; what is staged counts already."""
         if self.settings.overflow == Overflow.DROP_OLDEST:
             while max(self.over(records, size)) > 0 and await self._free(records, size):
-                pass
+                if self.deleted:
+                    raise SinkNotFound(self.name)
+                if self._services.committer.fenced is not None:
+                    raise self._services.committer.fenced
 
     async def _free(self, records: int, size: int) -> bool:
         """A step towards room for an append that does not fit; False when it may come in as things are now."""

@@ -13,7 +13,7 @@ from holdfast.broker.core.dead_letters import Origin, PlainRecord, Reason, Recor
 from holdfast.broker.core.errors import TooManyWaiting
 from holdfast.broker.core.pages import Body, Entry, Incoming
 from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.writes import Write
+from holdfast.broker.core.writes import SchemaRecord, Write
 from holdfast.broker.runtime.group import Append, Companion
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class PageMaker:
     """Makes pages of dead letters; used in a read thread."""
 
     codec: RecordCodec
+    schema_of: Callable[[int], SchemaRecord]
+    """A version of the schema of the sink that the records are in."""
     subscription: str
     sink: str
     incarnation: str
@@ -68,7 +70,7 @@ class PageMaker:
         firsts = [part.first for part, _ in spans]
         letters: list[tuple[int, PlainRecord, str]] = []
         for entry, body, wanted in found:
-            for cut in self.codec.cut(entry, body, wanted):
+            for cut in self.codec.cut(entry, body, wanted, self.schema_of):
                 request = spans[bisect_right(firsts, cut.offset) - 1][1]
                 origin = Origin(
                     reason=request.reason,

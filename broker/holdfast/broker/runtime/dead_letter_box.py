@@ -214,8 +214,8 @@ class DeadLetterBox:
             else:
                 within = Range(max(at.offset, entry.base), min(at.end, entry.end))
                 found.append((entry, body, which(at.partition, within)))
-        codec = self._services.records
-        letters = await pages.call(lambda: [unburied(cut) for each in found for cut in codec.cut(*each)])
+        codec, schema_of = self._services.records, self._box.schemas.stored
+        letters = await pages.call(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
         after = Position(at.partition, entries[-1].end, at.end)
         return Step(letters, sum(entry.count for entry in entries), after)
 

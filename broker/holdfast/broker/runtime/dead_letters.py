@@ -19,8 +19,10 @@ from holdfast.broker.core.errors import (
     BrokerFull,
     DiskFull,
     Draining,
+    InvalidPage,
     MemoryOverloaded,
     RecordTooLarge,
+    SchemaNotFound,
     SinkFull,
     SinkNotFound,
     StoreFenced,
@@ -226,6 +228,9 @@ class DeadLetters:
             self._buffer.stop(f"DLQ_FULL: {full}")
         except (DiskFull, BrokerFull, MemoryOverloaded) as full:
             self._give_back(partition, requests, None, str(full))
+        except (InvalidPage, SchemaNotFound) as unreadable:
+            self._give_back(partition, requests, 0.0, str(unreadable))
+            self._buffer.stop(f"ROWS_UNREADABLE: {unreadable}")
         except StoreFenced as damage:
             if self._services.committer.fenced is not None:
                 raise
@@ -296,7 +301,10 @@ class DeadLetters:
             else:
                 found.append((entry, body, wanted))
         record = self._buffer.record
-        make = PageMaker(services.records, subscription.name, record.name, record.incarnation, partition, requests)
+        schema_of = self._buffer.schemas.stored
+        make = PageMaker(
+            services.records, schema_of, subscription.name, record.name, record.incarnation, partition, requests
+        )
         return await services.pages.call(make.pages, found)
 
     async def _append(self, page: Incoming, burial: Burial, lane: Lane, ranges: Sequence[Range]) -> Append:

@@ -45,7 +45,7 @@ class Outcome:
     """What a commit came to."""
 
     epochs: tuple[EpochRecord, ...]
-    """In the order asked for; of those that were there already, without what is not kept of them."""
+    """In the order asked for."""
 
     already: bool
 
@@ -136,6 +136,7 @@ class Epochs:
         for buffer, wanted in targets:
             if buffer.deleted:
                 raise SinkNotFound(buffer.name)
+            buffer.staging.check_writable()
             new.append(buffer.staging.producers.commit(wanted.claim, wanted.names))
         if not any(new):
             return None
@@ -146,17 +147,30 @@ class Epochs:
         return {id(wanted): buffer.staging.complete(wanted) for buffer, wanted in targets}
 
     async def _already(self, targets: Sequence[Target]) -> Outcome:
-        found = [await self.get(buffer, wanted.claim.producer, wanted.claim.epoch) for buffer, wanted in targets]
+        found = [await self._committed(buffer, wanted) for buffer, wanted in targets]
         for buffer, wanted in targets:  # what a later run has staged for it again
-            buffer.staging.discard(buffer.staging.leftover(wanted.claim.producer, wanted.claim.epoch))
+            buffer.staging.discard(buffer.staging.leftover(wanted.claim))
         return Outcome(tuple(found), already=True)
+
+    async def _committed(self, buffer: Buffer, wanted: Wanted) -> EpochRecord:
+        """What is known of an epoch that was committed: where its record is damaged, what its producer's says."""
+        claim = wanted.claim
+        known = buffer.staging.producers.known[claim.producer]
+        try:
+            return await self.get(buffer, claim.producer, claim.epoch)
+        except EpochNotFound:
+            facts = (known.committed_by, known.committed_at_us, len(wanted.tokens), known.tokens)
+            return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, parts=())
 
     async def _prepare(self, targets: Sequence[Target]) -> None:
         """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
         records: dict[tuple[int, int], int] = {}
+        totals: dict[int, tuple[int, int]] = {}
         for buffer, wanted in targets:
             staged = buffer.staging.complete(wanted)
-            total = sum(stage.records for stage in staged), sum(stage.size for stage in staged)
+            before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
+            total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
+            totals[buffer.record.id] = total
             await buffer.make_room_for_staged(*total)
             for stage in staged:
                 for partition, count in stage.counts.items():
@@ -176,8 +190,16 @@ class Epochs:
         """Give the pages their offsets, and say what is to be written."""
         claim, staging, sink = wanted.claim, buffer.staging, buffer.record.id
         producer = staging.producers.committed(claim, wanted.names, at_us)
+        committed_at_us = producer.committed_at_us
         empty = EpochRecord(
-            claim.producer, claim.write_name, claim.epoch, claim.run, at_us, tokens=len(wanted.tokens), parts=()
+            claim.producer,
+            claim.write_name,
+            claim.epoch,
+            claim.run,
+            committed_at_us,
+            tokens=len(wanted.tokens),
+            digest=producer.tokens,
+            parts=(),
         )
         placed = _Placed(buffer, wanted, producer, empty)
         parts: list[EpochPart] = []
@@ -191,11 +213,9 @@ class Epochs:
             placed.writes.append(PutTail(sink, partition, log.decided))
             placed.writes += buffer.tier.beside(log)
         placed.record = replace(empty, parts=tuple(parts))
-        placed.writes.append(PutProducer(sink, producer))
-        if parts:
-            placed.writes.append(PutEpoch(sink, placed.record))
+        placed.writes += [PutProducer(sink, producer), PutEpoch(sink, placed.record)]
         placed.writes += staging.release(stages)
-        thrown, placed.due = staging.discarding(staging.leftover(claim.producer, claim.epoch))
+        thrown, placed.due = staging.discarding(staging.leftover(claim))
         placed.writes += thrown
         return placed
 
@@ -225,8 +245,16 @@ class Epochs:
             log.decided = placed.tails[log.number] = Tail(
                 entry.end, tail.appended_bytes + page.size, tail.appended_pages + 1, accepted_at_us, age_us
             )
-        size = sum(page.size for page in pages)
-        return EpochPart(log.number, base, log.decided.next_offset - base, len(pages), size, stage.record.number)
+        return EpochPart(
+            log.number,
+            base,
+            log.decided.next_offset - base,
+            len(pages),
+            sum(page.size for page in pages),
+            stage.record.number,
+            pages[0].number,
+            pages[-1].number,
+        )
 
     def _confirm(self, placed: _Placed) -> None:
         """The batch is durable: the records are there. Nothing else runs before all of them are."""
@@ -237,8 +265,8 @@ class Epochs:
             log.confirm(placed.tails[partition], entries, sum(entry.size for entry in entries))
             log.synced = max(log.synced, entries[-1].end)
         self._services.reclaimer.add(placed.due)
-        late = buffer.staging.leftover(claim.producer, claim.epoch)
-        buffer.staging.discard(late)  # what began to be staged while the batch was on its way
+        buffer.staging.discard(buffer.staging.leftover(claim))  # what began to be staged while the batch was on its way
+        buffer.staging.spent.discard(claim.producer)
         for partition, entries in placed.entries.items():
             buffer.committed(partition, entries)
 
@@ -255,9 +283,7 @@ class Epochs:
         found = await pages.call(pages.journal.epochs, buffer.record.id, producer, number, 1)
         if found and found[0].epoch == number:
             return found[0]
-        if number != last:
-            raise EpochNotFound(producer, epoch, last)
-        return EpochRecord(producer, known.write_name, last, known.committed_by, known.committed_at_us, 0, ())
+        raise EpochNotFound(producer, epoch, last)
 
     # -- forgetting
 
@@ -283,10 +309,16 @@ class Epochs:
             front.epochs = await pages.call(pages.journal.epochs, buffer.record.id, producer, front.looked, FRONT)
             front.looked = (front.epochs[-1].epoch if front.epochs else last) + 1
         gone: list[Write] = []
-        while front.epochs and _is_gone(front.epochs[0], buffer.logs):
+        while front.epochs and front.epochs[0].epoch != last and _is_gone(front.epochs[0], buffer.logs):
             gone.append(DropEpoch(buffer.record.id, producer, front.epochs.pop(0).epoch))
         if gone:
             self._services.committer.write(gone)
+        last = buffer.staging.producers.known[producer].epoch  # it may have committed another one meanwhile
+        lives = last is None or last >= front.looked
+        if lives or any(epoch.epoch != last or not _is_gone(epoch, buffer.logs) for epoch in front.epochs):
+            buffer.staging.spent.discard(producer)
+        else:
+            buffer.staging.spent.add(producer)
 
 
 def _is_gone(epoch: EpochRecord, logs: Sequence[PartitionLog]) -> bool:

@@ -180,8 +180,10 @@ class StageSession:
         result: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
 
         def confirm(done: asyncio.Future[None]) -> None:
-            self.stage.waiting.pop(key, None)
-            pass_on(result, done.exception(), Stored(None, page.record_count, duplicate=False, staged=True))
+            failure = done.exception()
+            if failure is None:  # else it stays, so that a duplicate fails as its original did
+                self.stage.waiting.pop(key, None)
+            pass_on(result, failure, Stored(None, page.record_count, duplicate=False, staged=True))
 
         append.done.add_done_callback(confirm)
         return result

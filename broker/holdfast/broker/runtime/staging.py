@@ -76,10 +76,14 @@ class Staging:
         """Records staged, those on their way to the store included."""
         self.size = 0
         """Bytes of their bodies."""
+        self.waiting = 0
+        """Pages that wait for their batch."""
+        self.spent: set[str] = set()
+        """Producers of whose epochs no page is left, as the last sweep of ``runtime.epochs`` has seen it."""
         for record in stages:
             stage = Stage.stored(record, (staged or {}).get(record.number, {}), self._now())
             self._stages[record.producer, record.epoch, record.token] = stage
-            self.producers.saw(Claim(buffer.name, record.producer, "", record.epoch, record.run, record.ticket))
+            self.producers.saw(record)
             self._count(stage.records, stage.size)
 
     @property
@@ -137,9 +141,13 @@ class Staging:
         stage.session = StageSession(self, stage)
         return stage.session
 
-    def _check_supported(self) -> None:
+    def check_writable(self) -> None:
+        """Raise ``StagingUnsupported`` where only the broker writes."""
         if is_dead_letter_sink(self._buffer.name):
             raise StagingUnsupported(self._buffer.name, "only the broker writes dead letters")
+
+    def _check_supported(self) -> None:
+        self.check_writable()
         if self._buffer.settings.buffer_mode == BufferMode.MEMORY:
             raise StagingUnsupported(self._buffer.name, "it is in MEMORY mode, which stores nothing")
 
@@ -186,8 +194,13 @@ class Staging:
         stage.takes(partition, records, size)
         stage.active = self._now()
         self._count(records, size)
+        self.waiting += 1
+        append.done.add_done_callback(self._settled)
         self._services.committer.append(lineup, append)
         return append
+
+    def _settled(self, _: asyncio.Future[None]) -> None:
+        self.waiting -= 1
 
     # -- committing, see ``runtime.epochs``
 
@@ -218,9 +231,10 @@ class Staging:
                 writes.append(DropStage(self._buffer.record.id, record.number))
         return writes
 
-    def leftover(self, producer: str, epoch: int) -> list[Stage]:
-        """What a producer has staged up to an epoch."""
-        return [s for s in self.stages if s.record.producer == producer and s.record.epoch <= epoch]
+    def leftover(self, claim: Claim) -> list[Stage]:
+        """What a producer has staged up to an epoch that is committed, and whatever older runs have staged."""
+        own = [stage for stage in self.stages if stage.record.producer == claim.producer]
+        return [stage for stage in own if stage.record.epoch <= claim.epoch or _is_older(stage.record, claim)]
 
     # -- throwing away
 
@@ -269,10 +283,14 @@ class Staging:
         self._forget({producer for producer, _ in active}, ttl_s)
 
     def _forget(self, staging: set[str], ttl_s: float) -> None:
-        """A producer that has committed nothing is remembered by its stages only; one without a name for a time."""
+        """A producer that has committed nothing is remembered by its stages only; one without a name for a time.
+
+        While a page of its epochs lives it stays in any case: what is known of them names that page again after damage.
+        """
         oldest_us = self._services.clock.wall_us() - int(ttl_s * 1_000_000)
+        known = self.producers.known.items()
         idle = sorted(
-            (record for name, record in self.producers.known.items() if name not in staging),
+            (each for name, each in known if name not in staging and (each.epoch is None or name in self.spent)),
             key=lambda record: (self.producers.holder(record.write_name) == record.producer, record.committed_at_us),
         )
         more = len(self.producers.known) - PRODUCERS_MAX
@@ -288,3 +306,7 @@ class Staging:
         stages = self.stages
         self.release(stages)
         self._services.quota.give(sum(stage.size for stage in stages))
+
+
+def _is_older(record: StageRecord, claim: Claim) -> bool:
+    return record.run != claim.run and record.ticket < claim.ticket

@@ -419,7 +419,11 @@ class Subscription:
         self.wake(partition)
         if self.moving(partition):
             self._balance()
-        return [self.cursor_write(partition), PutTotals(self._buffer.record.id, self.name, partition, totals)]
+        sink = self._buffer.record.id
+        vanished, made = log.rejections.take_back(self.name, offset)
+        writes: list[Write] = [DropGap(sink, partition, gap.first, self.name) for gap in vanished]
+        writes += [PutGap(sink, partition, gap) for gap in made]
+        return [*writes, self.cursor_write(partition), PutTotals(sink, self.name, partition, totals)]
 
     def totals_of(self, partition: int) -> Totals:
         """What the accounts that were closed in a partition came to."""

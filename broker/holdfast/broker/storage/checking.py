@@ -1,7 +1,8 @@
 """Comparing everything in a store with everything else: counters with entries, entries with pages, accounts with both.
 
 Reads all there is, so it takes as long as that. What a start would mend is damage here; the store that is looked at is
-a copy, so it may be mended to see the rest.
+a copy, so it may be mended to see the rest. What only the memory of a broker held that was killed is no damage: the
+next start counts it as lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from itertools import pairwise
 
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import IndexDamaged, Survey
-from holdfast.broker.core.pages import Entry
+from holdfast.broker.core.pages import DropReason, Entry, Gap
+from holdfast.broker.core.reserve import highest
 from holdfast.broker.storage.recovery import Recovered
 from holdfast.broker.storage.state import StoredSink
 from holdfast.broker.storage.survey import Place, survey
@@ -70,6 +72,8 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int) -> Checked:
     journal, number = recovered.journal, sink.record.id
     tail, head = sink.tails.get(partition, Tail()), sink.heads.get(partition, Head())
     gaps = [gap for gap in sink.gaps.get(partition, ()) if not gap.subscription]
+    in_memory = sink.held.get(partition, ())
+    gone = [Gap(run.first, run.end, DropReason.LOST_IN_CRASH, 0, run.size, run.pages) for run in in_memory]
     damaged: list[Entry] = []
     waiting: list[Entry] = []
 
@@ -84,7 +88,7 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int) -> Checked:
             read()
 
     due = [one for one in recovered.due if (one.sink, one.partition) == (number, partition)]
-    place = Place(number, partition, head.earliest, tail.next_offset, gaps, due=due)
+    place = Place(number, partition, head.earliest, tail.next_offset, [*gaps, *gone], due=due)
     found = survey(journal, place, look=look)
     read()
     bad = sum(entry.count for entry in damaged)
@@ -103,13 +107,14 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int) -> Checked:
     report.problems += [f"offsets {part.first} to {part.end - 1}: no page, no gap" for part in found.lost]
     report.problems += [f"offset {base}: its index entry is damaged" for base in found.broken]
     report.problems += [f"offset {entry.base}: its page is not in the index" for entry in found.rebuilt]
-    counted = tail.next_offset - head.removed_records
+    counted = tail.next_offset - head.removed_records - sum(run.end - run.first for run in in_memory)
     if found.sound and counted != found.records:
         report.problems.append(f"counters speak of {counted} records, {found.records} are stored")
+    handed_out = sink.handed_out(partition)
     for (name, at), cursor in sorted(sink.cursors.items()):
-        if at == partition and not cursor.balances(tail.next_offset):
+        if at == partition and not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):
             report.problems.append(f"the account of subscription `{name}` does not balance")
-        if at == partition and cursor.watermark > tail.next_offset:
+        if at == partition and cursor.watermark > handed_out:
             report.problems.append(f"the cursor of subscription `{name}` is ahead of the end")
     ends = sorted(gaps, key=lambda gap: gap.first)
     if any(one.end > other.first for one, other in pairwise(ends)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from holdfast.broker.core.account import Totals
@@ -23,7 +23,7 @@ from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark, Marks
 from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
 
 _SEAL: Final = struct.Struct(">IB")
 _VERSION: Final = 1
@@ -46,9 +46,10 @@ _TOTALS: Final = struct.Struct(">QQQQQ")
 _COUNT: Final = struct.Struct(">H")
 _MARK: Final = struct.Struct(">Qq")
 _RESERVE: Final = struct.Struct(">Qq")
+_SCHEMA: Final = struct.Struct(">qI")
 _HELD: Final = struct.Struct(">QQQI")
 _STAGED: Final = struct.Struct(">QBBIII")
-_EPOCH_PART: Final = struct.Struct(">IQQIQQ")
+_EPOCH_PART: Final = struct.Struct(">IQQIQQQQ")
 
 
 class Undecodable(ValueError):
@@ -211,6 +212,23 @@ def encode_totals(totals: Totals) -> bytes:
 
 def decode_totals(value: bytes) -> Totals:
     return Totals(*_unpack(_TOTALS, _open(value)))
+
+
+def encode_schema(schema: SchemaRecord) -> bytes:
+    fixed = _SCHEMA.pack(schema.registered_at_us, len(schema.arrow_schema))
+    return _seal(fixed + schema.arrow_schema + schema.spark_schema.encode())
+
+
+def decode_schema(version: int, value: bytes) -> SchemaRecord:
+    content = _open(value)
+    registered_at_us, length = _unpack(_SCHEMA, content)
+    at = _SCHEMA.size + length
+    if len(content) < at:
+        raise Undecodable(f"{len(content)} bytes are too few")
+    try:
+        return SchemaRecord(version, registered_at_us, content[_SCHEMA.size : at], content[at:].decode())
+    except UnicodeDecodeError as error:
+        raise Undecodable(str(error)) from error
 
 
 def encode_marks(marks: Marks) -> bytes:
@@ -386,11 +404,14 @@ def decode_producer(value: bytes) -> ProducerRecord:
 
 def encode_epoch(epoch: EpochRecord) -> bytes:
     """One line of JSON for people, then the parts, of which there may be many."""
-    facts = {name: value for name, value in asdict(epoch).items() if name != "parts"}
+    facts = asdict(replace(epoch, parts=()))  # not the parts: it would copy each
     parts = (
-        _EPOCH_PART.pack(part.partition, part.base, part.records, part.pages, part.size, part.stage)
+        _EPOCH_PART.pack(
+            part.partition, part.base, part.records, part.pages, part.size, part.stage, part.first, part.last
+        )
         for part in epoch.parts
     )
+    del facts["parts"]
     return _seal(json.dumps(facts, sort_keys=True).encode() + b"\n" + b"".join(parts))
 
 

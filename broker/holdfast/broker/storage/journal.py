@@ -43,6 +43,7 @@ from holdfast.broker.core.writes import (
     PutProducer,
     PutQuarantine,
     PutReserve,
+    PutSchema,
     PutSink,
     PutSlot,
     PutStage,
@@ -318,6 +319,8 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.subscription(sink, subscribed.name), codec.encode_subscription(subscribed))
         case PutTotals(sink, subscription, partition, totals):
             return put(keys.totals(sink, subscription, partition), codec.encode_totals(totals))
+        case PutSchema(sink, schema):
+            return put(keys.schema(sink, schema.version), codec.encode_schema(schema))
         case DropSubscription(sink, name, partitions):
             gone = [key(sink, name, p) for p in range(partitions) for key in (keys.cursor, keys.totals)]
             return [Delete(meta, key) for key in (keys.subscription(sink, name), *gone)]

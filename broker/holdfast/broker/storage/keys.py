@@ -29,6 +29,7 @@
 | staged page | meta 23 | sink u32, stage number u64, partition u32, sequence u64 | as its stage |
 | producer | meta 24 | sink u32, producer | until nothing of it is left and it has idled out |
 | epoch | meta 25 | sink u32, length of producer u8, producer, epoch u64 | while one of its pages lives |
+| schema | meta 26 | sink u32, version u32 | the sink's life |
 """
 
 from __future__ import annotations
@@ -71,10 +72,12 @@ STAGE: Final = b"\x22"
 STAGED: Final = b"\x23"
 PRODUCER: Final = b"\x24"
 EPOCH: Final = b"\x25"
+SCHEMA: Final = b"\x26"
 OF_EPOCHS: Final = (STAGE, STAGED, PRODUCER, EPOCH)
 OF_SINKS: Final = (
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
     *OF_EPOCHS,
+    SCHEMA,
 )
 """Kinds that go with their sink at once."""
 
@@ -168,6 +171,15 @@ def cursor_of(key: bytes) -> tuple[int, str, int]:
     """Sink, subscription and partition of a cursor's or its totals' key."""
     sink_id, number = partition_of(key)
     return sink_id, key[9:].decode(), number
+
+
+def schema(sink_id: int, version: int) -> bytes:
+    return SCHEMA + _PAIR.pack(sink_id, version)
+
+
+def schema_of(key: bytes) -> tuple[int, int]:
+    """Sink and version."""
+    return partition_of(key)
 
 
 def writer(sink_id: int, writer_id: str) -> bytes:

@@ -10,6 +10,9 @@
 | head, gap | counted again from the index and the other gaps |
 | cursor | begins at the earliest record that is stored: all is delivered again, nothing is skipped |
 | writer | forgotten: it opens again under a new epoch |
+| stage, staged page | the stage is thrown away: its epoch is refused as incomplete, and written again |
+| producer | that of its last epoch |
+| schema | its version stays taken, and what it stood for is lost: rows of it are told to be unreadable |
 | ledger entry | reclaims its first page |
 | the end of the log | pages in files are named again; offsets go on above all that was stored |
 
@@ -54,10 +57,12 @@ from holdfast.broker.core.writes import (
     PutGap,
     PutHead,
     PutMarks,
+    PutSchema,
     PutSink,
     PutSubscription,
     PutTail,
     PutTotals,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -66,10 +71,13 @@ from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.errors import StoreCorrupt
 from holdfast.broker.storage.header import Damaged, decode_header
+from holdfast.broker.storage.mending_epochs import mend_epochs
 from holdfast.broker.storage.state import State, StoredSink, decoded
 from holdfast.broker.storage.survey import OPEN_END, Place, SurveyingJournal, survey, walk
 
 DEFAULT: Final = "default"
+SCHEMAS_LEFT_OUT: Final = 16
+"""Versions behind the last that is known, where keys could not be read: rows of one of them may be stored."""
 
 
 class Mending:
@@ -225,6 +233,8 @@ class Mending:
             writes.append(DropWriter(sink_id, writer_id))
             self.tell("writer", sink_id, None, "forgotten: it opens again under a new epoch")
         writes += self._subscriptions(sinks)
+        writes += mend_epochs(self, sinks, self._damaged)
+        writes += self._schemas(sinks)
         if missing:
             self._adopt(sinks)
             self.tell("log", None, None, f"its end is gone: {missing} records, but for those that stand in files")
@@ -251,6 +261,23 @@ class Mending:
             self.tell("marks", number, partition, "acked records are retained from now on only")
         return writes
 
+    def _schemas(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
+        """No number is given twice: a version that cannot be read keeps its own, and so may those behind the last."""
+        lost = [keys.schema_of(key) for key in self._damaged.pop(keys.SCHEMA, ())]
+        for number, version in lost:
+            self.tell("schema", number, None, f"version {version} is lost: its rows cannot be read")
+        for number, sink in sinks.items():
+            first = max([0, *sink.schemas, *(version for owner, version in lost if owner == number)]) + 1
+            end = first + SCHEMAS_LEFT_OUT
+            if self._state.is_lost(keys.schema(number, first)):
+                lost += [(number, version) for version in range(first, end)]
+                self.tell(
+                    "schema", number, None, f"versions {first} to {end - 1} are left out: they may have been given"
+                )
+        for number, version in lost:
+            sinks[number].schemas[version] = SchemaRecord(version, 0, b"", "")
+        return [PutSchema(number, sinks[number].schemas[version]) for number, version in lost]
+
     def _adopt(self, sinks: dict[int, StoredSink]) -> None:
         """Sinks whose own record went with the log, and whose pages stand in files."""
         first, end = keys.bulk(0), keys.bulk(OPEN_END)
@@ -275,10 +302,13 @@ class Mending:
             for partition in range(sink.partitions):
                 cursors = [cursor for (_, at), cursor in sink.cursors.items() if at == partition]
                 tail = sink.tails.get(partition)
-                ahead = any(cursor.watermark > (tail or Tail()).next_offset for cursor in cursors)
+                # What only memory held is in no tail, and may have been acked: that is a kill and no damage.
+                ahead = any(cursor.watermark > sink.handed_out(partition) for cursor in cursors)
                 own = (keys.partition(keys.TAIL, number, partition), keys.partition(keys.HEAD, number, partition))
                 lost = any(map(self._state.is_lost, (*own, keys.cursor(number, DEFAULT, partition))))
-                orphaned = tail is None and (partition in sink.heads or bool(cursors))
+                orphaned = tail is None and (
+                    partition in sink.heads or (bool(cursors) and partition not in sink.reserves)
+                )
                 if all_of_them or ahead or lost or orphaned:
                     places.add((number, partition))
         return {place for place in places if place[0] in sinks}

@@ -88,7 +88,8 @@ def _recover(store: Store) -> Recovered:
     journal.put_number(keys.START, start_count)
     sinks = {sink.record.id: sink for sink in _sinks(state, mending)}
     writes: list[Write] = mending.mend(sinks, missing=missing, numbers_max=in_files if missing else highest)
-    due = _due(state, mending, writes)
+    thrown_away = [write.due for write in writes if isinstance(write, PutDue)]
+    due = [*_due(state, mending, writes), *thrown_away]
     if in_files > highest and not missing:
         _log.warning("pages were found that a crash has left without a name")
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
@@ -177,6 +178,9 @@ def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
             sink.held[partition] = codec.decode_held(value)
         elif kind == keys.RESERVE:
             sink.reserves[partition] = codec.decode_reserve(value)
+        elif kind == keys.SCHEMA:
+            _, version = keys.schema_of(key)
+            sink.schemas[version] = codec.decode_schema(version, value)
         elif kind == keys.GAP:
             first, subscription = keys.gap_of(key)
             sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))

@@ -19,7 +19,7 @@ from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
-from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Store
 from holdfast.broker.storage.errors import StoreCorrupt
@@ -61,12 +61,19 @@ class StoredSink:
         """Its producers, and what they have staged."""
         return StoredEpochs(self.producers.values(), self.stages.values(), self.staged)
 
+    schemas: dict[int, SchemaRecord] = field(default_factory=dict)
+
     @property
     def partitions(self) -> int:
         """How many it has, also where the stored number is wrong."""
         seen = max([-1, *self.tails, *self.heads, *(partition for _, partition in self.cursors)]) + 1
         settings, wrong = self.record.settings.corrected()
         return max(settings.partitions, seen) if wrong else settings.partitions
+
+    def handed_out(self, partition: int) -> int:
+        """No offset from here on was given to a record. What only memory held stands behind the tail."""
+        tail, reserve = self.tails.get(partition, Tail()), self.reserves.get(partition)
+        return max(tail.next_offset, reserve.end if reserve is not None else 0)
 
 
 class State:

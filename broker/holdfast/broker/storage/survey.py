@@ -1,8 +1,9 @@
 """Reading all of a partition's index, and finding the pages that it does not name any more.
 
-A page says itself where it belongs, so an entry that was lost is made again from its page. The numbers of a partition's
-pages rise with its offsets: only those between the neighbours of a hole are looked at. What such an entry cannot know
-again is when its records were accepted: it gets the times of the page behind it, which expire no record too early.
+A page says itself where it belongs, so an entry that was lost is made again from its page. The numbers of the pages
+that were appended to a partition rise with its offsets: only those between the neighbours of a hole are looked at. What
+such an entry cannot know again is when its records were accepted: it gets the times of the page behind it, which expire
+no record too early. Pages that were staged are found through their epochs.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.writes import Due
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.epoch_pages import EpochPages
 from holdfast.broker.storage.header import HEADER_BYTES, Damaged, body_of, decode_header
-from holdfast.broker.storage.journal import SLICE, Journal
+from holdfast.broker.storage.journal import Journal
+from holdfast.broker.storage.pages_between import pages_between
 
 OPEN_END: Final = (1 << 64) - 1
 """Above every offset and page number."""
-_VALUES: Final = 10
-"""Pages read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def survey(journal: Journal, place: Place, *, look: Callable[[Entry], None] = la
 
     Raises ``IndexDamaged`` where the index has to be written anew first.
     """
-    counting = _Counting(journal, place, at=place.earliest)
+    counting = _Counting(journal, place, EpochPages(journal, place.sink, place.partition), at=place.earliest)
     broken: list[int] = []
     dead = uncovered_by(place.gaps)
     for base, entry in walk(journal, place.sink, place.partition):
@@ -114,6 +115,7 @@ def uncovered_by(gaps: Sequence[Gap]) -> Callable[[int], bool]:
 class _Counting:
     journal: Journal
     place: Place
+    epochs: EpochPages
     at: int
     entries: int = 0
     records: int = 0
@@ -138,8 +140,11 @@ class _Counting:
             self.at = max(self.at, end or 0)
             return
         low = self.last.number if self.last is not None else 0
-        high = behind.number if behind is not None else min(OPEN_END, self.place.numbers_max + 1)
+        high = min(OPEN_END, self.place.numbers_max + 1)
+        if behind is not None and not self.epochs.holds(behind.base):  # else it is older than those before it
+            high = behind.number
         found = [*self._known(holes), *self._found(low, high, holes, behind)]
+        found += self.epochs.entries_in(holes, behind or self.last)
         for entry in sorted(found, key=lambda each: each.base):
             if entry.base < self.at:
                 continue
@@ -203,23 +208,3 @@ class _Counting:
 
 def _within(first: int, end: int, holes: Sequence[Range]) -> bool:
     return any(hole.first <= first and end <= hole.end for hole in holes)
-
-
-def pages_between(
-    journal: Journal, sink: int, partition: int, low: int, high: int
-) -> Iterator[tuple[int, bool, bytes]]:
-    """Number, whether bulk, and bytes of the partition's pages with numbers in ``(low, high)``."""
-    first, end = keys.bulk(low + 1), keys.bulk(high)
-    while first < end and (found := journal.store.bulk_keys(first, end, SLICE)):
-        for key in found:
-            number, *owner = keys.bulk_of(key)
-            if owner == [sink, partition]:
-                [value] = journal.get(Family.BULK, [key])
-                if value is not None:
-                    yield number, True, value
-        first = found[-1] + b"\0"
-    first, end = keys.places(sink, partition, low + 1, high)
-    while first < end and (slice_ := journal.scan(Family.SMALL, first, end, _VALUES)):
-        for key, value in slice_:
-            yield keys.place_of(key)[2], False, value
-        first = slice_[-1][0] + b"\0"

@@ -56,6 +56,24 @@ def test_the_bound_yields_where_live_records_stand_between() -> None:
     assert made == kept[:1]
 
 
+def test_what_a_seek_brings_back_is_no_gap_of_the_subscription_any_more() -> None:
+    wide = Gap(2, 6, REJECTED, 7, 0, 0, subscription="default")
+    rejections = Rejections([rejection(0), wide, rejection(8), rejection(9, subscription="audit")])
+
+    gone, made = rejections.take_back("default", 4)
+
+    assert ([one.first for one in gone], [(one.first, one.end, one.records) for one in made]) == ([2, 8], [(2, 4, 2)])
+    assert [(one.first, one.end) for one in rejections.all()] == [(0, 1), (2, 4), (9, 10)]
+    assert rejections.take_back("default", 4) == ([], [])
+
+
+def test_the_part_of_a_gap_over_other_records_counts_no_more_than_it_has_room_for() -> None:
+    [kept], _, _ = merged([rejection(0), rejection(1), rejection(5)], most=1, settled_to=9)
+
+    assert [kept.below(end).records for end in (5, 3, 2)] == [3, 3, 2]
+    assert [kept.below(end).whole for end in (5, 3, 2)] == [False, True, True]
+
+
 def test_a_subscription_has_gaps_of_its_own() -> None:
     rejections = Rejections([rejection(4), rejection(2, subscription="audit")])
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.broker.core.errors import RecordTooLarge, SinkFull
-from holdfast.broker.core.limits import Drop, Wait, admit, usage
+from holdfast.broker.core.limits import Drop, Wait, admit, admit_staged, usage
 from holdfast.broker.core.log import RECENT_MAX, PartitionLog
 from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.settings import DEFAULTS, Overflow, SinkSettings
@@ -145,3 +145,51 @@ def test_more_entries_are_asked_for_when_all_that_are_loaded_are_in_flight() -> 
     flying = ({0, 1, 2},)
 
     assert decide(dropping(max_disk_cache=3 * RECENT_MAX), [log], 1, 10, in_flight=flying) == Wait(load=0)
+
+
+def test_live_and_staged_records_stay_within_the_limit_together() -> None:
+    settings = rejecting(max_disk_cache=5)
+    logs = [log_of(entry(0, 2))]
+
+    admit_staged("orders", settings, logs, (2, 20), 1, 10)
+    with pytest.raises(SinkFull) as refused:
+        admit_staged("orders", settings, logs, (2, 20), 2, 20)
+
+    assert (refused.value.facts["used"], refused.value.facts["staged"]) == ("4", "2")
+
+
+def test_live_and_staged_bytes_do_too() -> None:
+    settings = rejecting(max_total_bytes=1024)
+    logs = [log_of(entry(0, 1, size=500))]
+
+    admit_staged("orders", settings, logs, (1, 500), 1, 24)
+    with pytest.raises(SinkFull, match="500 of it staged"):
+        admit_staged("orders", settings, logs, (1, 500), 1, 25)
+
+
+def test_what_is_staged_takes_room_from_an_append_that_may_be_refused() -> None:
+    settings = rejecting(max_disk_cache=5)
+    logs = [log_of(entry(0, 2))]
+
+    assert admit("orders", settings, logs, [frozenset()], 1, 10, (2, 20)) == []
+    with pytest.raises(SinkFull) as refused:
+        admit("orders", settings, logs, [frozenset()], 2, 20, (2, 20))
+    assert refused.value.facts["staged"] == "2"
+
+
+def test_where_the_oldest_may_go_live_and_staged_records_each_have_the_limit() -> None:
+    settings = dropping(max_disk_cache=5)
+    logs = [log_of(entry(0, 5))]
+
+    admit_staged("orders", settings, logs, (4, 40), 1, 10)
+    with pytest.raises(SinkFull):
+        admit_staged("orders", settings, logs, (5, 50), 1, 10)
+    assert admit("orders", settings, [log_of(entry(0, 4))], [frozenset()], 1, 10, (5, 50)) == []
+
+
+@pytest.mark.parametrize("settings", [rejecting(max_disk_cache=5), dropping(max_disk_cache=5)])
+def test_a_page_that_an_empty_sink_could_not_take_is_refused_for_good(settings: SinkSettings) -> None:
+    with pytest.raises(RecordTooLarge):
+        admit_staged("orders", settings, [log_of()], (0, 0), 6, 60)
+    with pytest.raises(RecordTooLarge):
+        admit_staged("orders", replace(settings, max_total_bytes=1024), [log_of()], (0, 0), 1, 1025)

@@ -10,7 +10,7 @@ from holdfast.broker.core.pages import Body, Part
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.page_codec import PageCodec
-from tests.unit.broker.samples import entry
+from tests.unit.broker.samples import entry, no_schema
 
 RECORDS = st.builds(
     PlainRecord,
@@ -30,7 +30,7 @@ def test_records_are_cut_out_of_a_joined_page_as_they_went_in(
     records = [record for run in runs for record in run]
     wanted = sorted(data.draw(st.sets(st.integers(100, 99 + len(records)))))
 
-    found = PageCodec().cut(entry(100, len(records)), body, [Range(offset, offset + 1) for offset in wanted])
+    found = PageCodec().cut(entry(100, len(records)), body, [Range(offset, offset + 1) for offset in wanted], no_schema)
 
     assert [cut.offset for cut in found] == wanted
     assert [cut.record for cut in found] == [records[offset - 100] for offset in wanted]
@@ -48,7 +48,7 @@ def test_each_record_keeps_the_time_and_the_trace_of_its_part() -> None:
     page = PageCodec().page([PlainRecord(b"a"), PlainRecord(b"b"), PlainRecord(b"c")], 0, "")
     parts = (Part(10, 100, "first"), Part(12, 200, "second"))
 
-    found = PageCodec().cut(replace(entry(10, 3), parts=parts), Body(0, page.body), [Range(11, 13)])
+    found = PageCodec().cut(replace(entry(10, 3), parts=parts), Body(0, page.body), [Range(11, 13)], no_schema)
 
     assert [(cut.offset, cut.accepted_at_us, cut.traceparent) for cut in found] == [
         (11, 100, "first"),
@@ -59,6 +59,6 @@ def test_each_record_keeps_the_time_and_the_trace_of_its_part() -> None:
 def test_a_range_that_reaches_beyond_the_page_is_cut_to_it() -> None:
     page = PageCodec().page([PlainRecord(b"a"), PlainRecord(b"b")], 0, "")
 
-    found = PageCodec().cut(entry(10, 2), Body(0, page.body), [Range(0, 100)])
+    found = PageCodec().cut(entry(10, 2), Body(0, page.body), [Range(0, 100)], no_schema)
 
     assert [cut.offset for cut in found] == [10, 11]

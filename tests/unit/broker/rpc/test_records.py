@@ -15,6 +15,7 @@ from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.records import SHOWN_MAX, Placed, pages_of, peeked, placed
 from holdfast.v1 import record_pb2
+from tests.unit.broker.samples import no_schema
 
 TIMES = st.builds(
     Timestamp, seconds=st.integers(-(10**9), 10**10), nanos=st.integers(0, 999_999).map(lambda n: n * 1_000)
@@ -43,7 +44,7 @@ def stored(page: Incoming, base: int = 0, parts: tuple[Part, ...] = ()) -> tuple
 
 
 def read(pages: list[Incoming]) -> list[record_pb2.Record]:
-    return [found.record for page in pages for found in placed(*stored(page), Range(0, 1 << 40))]
+    return [found.record for page in pages for found in placed(*stored(page), Range(0, 1 << 40), no_schema)]
 
 
 def one(**fields: object) -> Placed:
@@ -113,7 +114,7 @@ def test_an_event_time_that_no_record_can_hold_is_refused(seconds: int) -> None:
 def test_only_what_is_asked_for_comes_out_of_a_page() -> None:
     [page] = checked([record_pb2.Record(value=b"%d" % number) for number in range(5)])
 
-    found = list(placed(*stored(page, 100), Range(102, 104)))
+    found = list(placed(*stored(page, 100), Range(102, 104), no_schema))
 
     assert [(each.offset, each.record.value) for each in found] == [(102, b"2"), (103, b"3")]
 
@@ -122,10 +123,10 @@ def test_a_record_was_accepted_when_its_part_of_the_page_was() -> None:
     [page] = checked([record_pb2.Record(value=b"x") for _ in range(4)])
     parts = (Part(100, 7), Part(101, 8), Part(103, 9))
 
-    found = list(placed(*stored(page, 100, parts), Range(0, 200)))
+    found = list(placed(*stored(page, 100, parts), Range(0, 200), no_schema))
 
     assert [each.accepted_at_us for each in found] == [7, 8, 8, 9]
-    assert [each.accepted_at_us for each in placed(*stored(page, 100), Range(0, 101))] == [50]
+    assert [each.accepted_at_us for each in placed(*stored(page, 100), Range(0, 101), no_schema)] == [50]
 
 
 def test_a_page_that_was_joined_from_several_is_read_through() -> None:

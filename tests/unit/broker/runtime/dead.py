@@ -23,5 +23,7 @@ async def letters_of(buffer: Buffer, broker: Broker, partition: int = 0) -> list
     bodies, _ = await pages.bodies(buffer.record.id, partition, entries, realtime=True)
     found = [(entry, body) for entry, body in zip(entries, bodies, strict=True) if body is not None]
     return [
-        unburied(cut) for entry, body in found for cut in PageCodec().cut(entry, body, [Range(entry.base, entry.end)])
+        unburied(cut)
+        for entry, body in found
+        for cut in PageCodec().cut(entry, body, [Range(entry.base, entry.end)], buffer.schemas.stored)
     ]

@@ -9,6 +9,7 @@ from holdfast.broker.core.settings import BufferMode, SinkSettings
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.storage.accepted import AcceptedInMemory
 from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.recovery import recover
 from tests.unit.broker.running import Mortal, begin
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page
@@ -52,6 +53,27 @@ async def test_a_kill_loses_what_memory_held_exactly() -> None:
     assert dict(log.head.dropped) == {DropReason.LOST_IN_CRASH: 3}
     assert (log.tail.next_offset, log.records) == (6, 2)
     assert await Taker(broker.sink("orders").subscription("default")).all_offsets() == [4, 5]
+    await broker.close()
+
+
+@pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
+@pytest.mark.parametrize("acked", [2, 4])
+async def test_acks_of_what_only_memory_held_are_no_damage_after_a_kill(mode: BufferMode, acked: int) -> None:
+    """The cursor stands ahead of a tail that was never stored: what is lost is lost in a crash, and exactly that."""
+    crash = Crash()
+    settings = SinkSettings(buffer_mode=mode, memory_cache_threshold=8, buffer_page_size=4)
+    await crash.run(settings, 8, acked=acked)
+    store = crash.store.reopen()
+
+    found = recover(store)
+    broker = begin(store.reopen(), FakeClock(), accepted=crash.accepted.killed())
+    log = broker.sink("orders").logs[0]
+    cursor = broker.sink("orders").subscription("default").lanes[0].cursor
+    assert found.mended == ()
+    assert [(gap.end, gap.reason, gap.at_most) for gap in log.gaps] == [(8, DropReason.LOST_IN_CRASH, False)]
+    assert dict(log.head.dropped) == {DropReason.LOST_IN_CRASH: 8 - acked}
+    assert (cursor.acked, cursor.dropped, cursor.pending(8)) == (acked, 8 - acked, 0)
+    assert (log.tail.next_offset, log.records) == (8, 0)
     await broker.close()
 
 

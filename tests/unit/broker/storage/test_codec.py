@@ -21,7 +21,7 @@ from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark
 from holdfast.broker.core.settings import DEFAULTS, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec
 
 U32 = st.integers(0, 2**32 - 1)
@@ -108,6 +108,7 @@ SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
         codec.decode_subscription,
     ),
     (codec.encode_totals(Totals(1, 2, 3, 4, 5)), codec.decode_totals),
+    (codec.encode_schema(SchemaRecord(3, 7, b"arrow", "{}")), lambda value: codec.decode_schema(3, value)),
     (codec.encode_marks((Mark(1, 2), Mark(3, 4))), codec.decode_marks),
     (
         codec.encode_entry(Entry(5, 2, 7, True, 8, 1, 9, 10, 11, 12, (Part(5, 9, "trace"), Part(6, 9)))),
@@ -129,6 +130,7 @@ IDS = [
     "due",
     "subscription",
     "totals",
+    "schema",
     "marks",
     "entry",
 ]
@@ -189,6 +191,11 @@ def test_subscriptions_totals_and_marks_come_back(
     assert codec.decode_subscription(codec.encode_subscription(subscription)) == subscription
     assert codec.decode_totals(codec.encode_totals(totals)) == totals
     assert codec.decode_marks(codec.encode_marks(marks)) == marks
+
+
+@given(schema=st.builds(SchemaRecord, U32, I64, st.binary(max_size=40), TEXTS))
+def test_schemas_come_back(schema: SchemaRecord) -> None:
+    assert codec.decode_schema(schema.version, codec.encode_schema(schema)) == schema
 
 
 @given(entry=ENTRIES, parts=st.lists(st.tuples(U32, I64, st.text("0123456789abcdef-", max_size=55)), max_size=20))

@@ -26,6 +26,7 @@ from holdfast.broker.core.writes import (
     PutGap,
     PutHead,
     PutMarks,
+    PutSchema,
     PutSink,
     PutSlot,
     PutSubscription,
@@ -34,6 +35,7 @@ from holdfast.broker.core.writes import (
     PutWriter,
     Reclaim,
     Reclaimed,
+    SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
     Write,
@@ -113,6 +115,7 @@ EVERYTHING: list[Write] = [
     PutSubscription(1, SubscriptionRecord("audit", 7, EARLIEST)),
     PutTotals(1, "audit", 0, Totals(1)),
     PutMarks(1, 0, (Mark(1, 2),)),
+    PutSchema(1, SchemaRecord(1, 7, b"arrow", "{}")),
     PutWriter(1, "w", 7),
     PutSlot(1, "w", 7, 0, Slot(1, 2, 3, 4)),
     PutGap(1, 0, Gap(0, 2, DropReason.OVERFLOW, 0, 1, 1)),
@@ -161,6 +164,14 @@ def test_marks_are_kept_until_there_are_none(journal: Journal, store: MemoryStor
 
     assert kept.sinks[0].marks == {3: marks}
     assert recover(kept.journal.store.reopen()).sinks[0].marks == {}  # type: ignore[attr-defined]
+
+
+def test_versions_of_a_schema_are_kept(journal: Journal, store: MemoryStore) -> None:
+    first, second = SchemaRecord(1, 7, b"one", ""), SchemaRecord(2, 8, b"two", '{"type": "struct"}')
+    journal.commit([], [PutSink(SinkRecord(1, "orders", "abc", DEFAULTS, 7)), PutSchema(1, first)])
+    journal.commit([], [PutSchema(1, second)])
+
+    assert recover(store.reopen()).sinks[0].schemas == {1: first, 2: second}
 
 
 def test_entries_and_gaps_are_taken_away_one_by_one(journal: Journal) -> None:

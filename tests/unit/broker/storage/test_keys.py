@@ -18,7 +18,7 @@ def within(key: bytes, span: keys.Span) -> bool:
 
 
 def test_no_two_kinds_share_their_first_byte() -> None:
-    assert len(KINDS) == len(set(KINDS)) == 23
+    assert len(KINDS) == len(set(KINDS)) == 24
     assert {len(kind) for kind in KINDS} == {1}
 
 
@@ -53,6 +53,7 @@ def test_keys_of_meta_say_what_they_are_about(sink: int, partition: int, name: s
     assert keys.cursor_of(keys.totals(sink, name, partition)) == (sink, name, partition)
     assert keys.writer_of(keys.writer(sink, name)) == (sink, name)
     assert keys.sink_of(keys.subscription(sink, name)) == sink
+    assert keys.schema_of(keys.schema(sink, partition)) == (sink, partition)
 
 
 @given(sink=U32, partition=U32, bulk=st.booleans(), first=U64)
@@ -101,6 +102,7 @@ def test_every_key_stands_in_the_span_of_its_kind(place: tuple[int, int, int]) -
         keys.SUBSCRIPTION: keys.subscription(sink, "audit"),
         keys.TOTALS: keys.totals(sink, "audit", partition),
         keys.MARKS: keys.partition(keys.MARKS, sink, partition),
+        keys.SCHEMA: keys.schema(sink, partition),
     }
 
     for kind in KINDS:

@@ -22,10 +22,12 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutSchema,
     PutSink,
     PutSlot,
     PutTail,
     PutWriter,
+    SchemaRecord,
     SinkRecord,
     Write,
 )
@@ -41,6 +43,7 @@ NOISE = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
 TAIL = Tail(50, 40, 5, 1_004, 104)
 HEAD = Head(20, 20, 16, 2, ((1, 10),))
 CURSOR = Cursor(watermark=25, acked=15, dropped=10, told=25, sent=40)
+SECOND = SchemaRecord(2, 8, b"second", "{}")
 GAP = Gap(10, 20, DropReason.OVERFLOW, 1_001, 8, 1)
 
 
@@ -66,6 +69,8 @@ def filled() -> MemoryStore:
         PutCursor(1, "default", 0, CURSOR),
         PutCursor(1, "second", 0, replace(CURSOR, watermark=20, acked=10)),
         PutWriter(1, "w", 77),
+        PutSchema(1, SchemaRecord(1, 7, b"first", "{}")),
+        PutSchema(1, SECOND),
         PutSlot(1, "w", 77, 0, Slot(3, 9, 40, 10)),
         PutDue(Due(1, 0, True, 1, 2, 3)),
         PutAge(104, 1_004),
@@ -88,6 +93,7 @@ KEYS = {
     "second cursor": keys.cursor(1, "second", 0),
     "writer": keys.writer(1, "w"),
     "slot": keys.slot(1, "w", 0, 3),
+    "schema": keys.schema(1, 1),
     "gap": keys.gap(1, 0, 10),
     "due": keys.due(1, 0, bulk=True, first=1),
 }
@@ -150,6 +156,27 @@ def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None
     assert [str(one) for one in found.mended] == [
         "cursor of orders/0: `default` begins again at 20, nothing is skipped"
     ]
+
+
+def test_a_damaged_schema_keeps_its_version_and_the_others_are_as_they_were() -> None:
+    store = filled()
+    store.write([Put(Family.META, keys.schema(1, 1), NOISE)])
+
+    found = recover(store)
+
+    assert found.sinks[0].schemas == {1: SchemaRecord(1, 0, b"", ""), 2: SECOND}
+    assert [str(one) for one in found.mended] == ["schema of orders: version 1 is lost: its rows cannot be read"]
+    assert recover(found.journal.store.reopen()).sinks[0].schemas == found.sinks[0].schemas  # type: ignore[attr-defined]
+
+
+def test_no_version_of_a_schema_is_given_twice_where_the_last_one_could_not_be_read() -> None:
+    store = filled()
+    store.damage(Family.META, keys.schema(1, 2))
+
+    found = recover(store)
+
+    assert max(found.sinks[0].schemas) >= 2
+    assert [version for version, schema in found.sinks[0].schemas.items() if not schema.lost] == [1]
 
 
 def test_a_damaged_tail_beside_a_damaged_cursor_leaves_offsets_out() -> None:

@@ -26,14 +26,19 @@ import base64
 import json
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 NULL: Final = "null"
 _MICROSECONDS: Final = 1_000_000
 _LOWEST_PRINTABLE: Final = 0x20
+_NOT_ESCAPED: Final = bytes(code for code in range(_LOWEST_PRINTABLE, 256) if code not in b'"\\')
+_NOTHING: Final = pa.array([0], pa.int32())
 _SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0D: "\\r"}
+
+
+class NoJsonForm(ValueError):
+    """Rows have a type that nothing is said about in the table above."""
 
 
 def json_rows(batch: pa.RecordBatch) -> pa.Array:
@@ -83,7 +88,7 @@ def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
         return _map(kind, array)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _enclosed("[", _joined(array, json_text(array.flatten())), "]")
-    raise TypeError(f"no JSON form is defined for the Arrow type {kind}")
+    raise NoJsonForm(f"no JSON form is defined for the Arrow type {kind}")
 
 
 def _object(names: list[str], columns: list[pa.Array], *, length: int | None = None) -> pa.Array:
@@ -130,10 +135,9 @@ def _is_quoted(kind: pa.DataType) -> bool:
 
 def _joined(lists: pa.Array, texts: pa.Array) -> pa.Array:
     """Return the texts of each list's elements with commas between them."""
-    lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    offsets = np.zeros(len(lists) + 1, dtype=np.int32)
-    np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
+    offsets = pa.concat_arrays([_NOTHING, pc.cumulative_sum(lengths)])
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
 
 
 def _number(array: pa.Array) -> pa.Array:
@@ -183,23 +187,24 @@ def _base64(array: pa.Array) -> pa.Array:
 
 def _escaped(text: pa.Array) -> pa.Array:
     """Return JSON strings. Looks at the bytes first and replaces only what is there."""
-    used = _bytes_of(text)
-    if (used == ord("\\")).any():
+    used = _escapable_in(text)
+    if ord("\\") in used:
         text = pc.replace_substring(text, "\\", "\\\\")
-    if (used == ord('"')).any():
+    if ord('"') in used:
         text = pc.replace_substring(text, '"', '\\"')
-    for code in np.unique(used[used < _LOWEST_PRINTABLE]).tolist():
+    for code in sorted(code for code in used if code < _LOWEST_PRINTABLE):
         text = pc.replace_substring(text, chr(code), _SHORT_ESCAPES.get(code, f"\\u{code:04x}"))
     return _quoted(text)
 
 
-def _bytes_of(text: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Return the bytes of all texts, one after the other, without copying them."""
+def _escapable_in(text: pa.Array) -> frozenset[int]:
+    """Return which of the bytes that have to be escaped occur."""
     _, offsets, data = text.buffers()
     if data is None or len(text) == 0:
-        return np.empty(0, dtype=np.uint8)
-    ends = np.frombuffer(offsets, dtype=np.int32)
-    return np.frombuffer(data, dtype=np.uint8)[ends[text.offset] : ends[text.offset + len(text)]]
+        return frozenset()
+    ends = memoryview(offsets).cast("i")
+    first, end = ends[text.offset], ends[text.offset + len(text)]
+    return frozenset(data.slice(first, end - first).to_pybytes().translate(None, _NOT_ESCAPED))
 
 
 def _quoted(text: pa.Array) -> pa.Array:

@@ -1,0 +1,66 @@
+"""Schemas and rows as messages of Arrow's IPC stream format, and back.
+
+A page holds what follows the schema message: a schema is stored once, by its version, and not with every page. What is
+read here came over a network: it is checked before anybody follows its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import pyarrow as pa
+
+Compression = Literal["none", "lz4", "zstd"]
+_END: Final = 8
+"""Bytes that close a stream: a continuation marker and a length of zero."""
+
+
+class RowsUnreadable(ValueError):
+    """Bytes are no rows of the schema that they are said to have."""
+
+
+def encode_schema(schema: pa.Schema) -> bytes:
+    """Return the schema message."""
+    return bytes(schema.serialize())
+
+
+def read_schema(message: bytes) -> pa.Schema:
+    """Return the schema of a schema message. Raises `RowsUnreadable`."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(message))
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise RowsUnreadable(f"the schema cannot be read: {error}") from error
+
+
+def encode_batches(batches: Sequence[pa.RecordBatch], compression: Compression = "none") -> bytes:
+    """Return the messages of one or more batches with one schema, without the schema message."""
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+    sink = pa.BufferOutputStream()
+    begun = len(encode_schema(batches[0].schema))
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    written = sink.getvalue()
+    return written.slice(begun, written.size - begun - _END).to_pybytes()  # type: ignore[no-any-return]
+
+
+def decode_rows(schema: bytes, messages: bytes | memoryview, rows: int) -> pa.RecordBatch:
+    """Return the rows of a page as one batch. Raises `RowsUnreadable`, also when there are not as many as stated."""
+    try:
+        reader = pa.ipc.open_stream(pa.py_buffer(b"".join((schema, messages))))
+        batches = []
+        found = 0
+        while found <= rows:  # a stream that holds more than it says is not read to its end
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            batch.validate(full=True)
+            found += batch.num_rows
+            batches.append(batch)
+        if found != rows:
+            raise RowsUnreadable(f"there are {found} rows, stated are {rows}")
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise RowsUnreadable(f"the rows cannot be read: {error}") from error

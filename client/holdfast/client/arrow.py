@@ -1,0 +1,54 @@
+"""Pages of rows as Arrow batches, for users of pyarrow; needs ``pip install 'holdfast[arrow]'``.
+
+from holdfast.client import arrow
+
+for page in client.replay_pages("orders", partition=0):
+    batch = arrow.record_batch(page)
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from holdfast.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema, read_schema
+from holdfast.arrow.ipc import Compression
+from holdfast.client.errors import InvalidPage
+from holdfast.client.pages import EncodedPage
+from holdfast.client.rows import encode_rows, read_rows
+from holdfast.client.schemas import Schema
+from holdfast.client.values import StoredPage
+
+__all__ = ["Compression", "arrow_schema", "encode_schema", "page", "record_batch", "schema_of"]
+
+
+def schema_of(page: StoredPage) -> Schema:
+    """Return the schema that the rows of a page have, as it is registered. Raises ``SchemaNotFound``."""
+    if page.schema_of is None:
+        raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
+    return page.schema_of(read_rows(page).schema_version)
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return a registered schema as pyarrow's."""
+    try:
+        return read_schema(schema.arrow_schema)
+    except RowsUnreadable as broken:
+        raise InvalidPage(f"version {schema.version} of the schema cannot be read: {broken}") from broken
+
+
+def record_batch(page: StoredPage) -> pa.RecordBatch:
+    """Return the wanted rows of a page, with the schema that they were written with.
+
+    Raises ``InvalidPage`` for a page of records, or whose rows are not what its writer said; ``SchemaNotFound``.
+    """
+    rows = read_rows(page)
+    try:
+        batch = decode_rows(schema_of(page).arrow_schema, rows.messages, rows.count)
+    except RowsUnreadable as broken:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+    return batch.slice(page.first_offset - page.base_offset, len(page))
+
+
+def page(batch: pa.RecordBatch, schema_version: int, *, compression: Compression = "none") -> EncodedPage:
+    """Return a batch as a page, to be sent with ``Publisher.send_page``; its schema is that of ``schema_version``."""
+    return encode_rows(schema_version, batch.num_rows, encode_batches([batch], compression))

@@ -1,0 +1,82 @@
+"""Pages of rows with a schema: their framing, and rows as records.
+
+A row is a record without a key; its value is one JSON object, and the header ``holdfast.schema_version`` says which
+schema it has. Turning rows into that needs pyarrow, which is imported when the first such page is read. Who wants the
+rows as Arrow batches uses ``holdfast.client.arrow``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from holdfast.client.errors import ArrowNotInstalled, InvalidPage
+from holdfast.client.pages import EncodedPage, varint
+from holdfast.client.values import Encoding, Header, StoredPage
+from holdfast.v1 import record_pb2
+
+VERSION_HEADER: Final = "holdfast.schema_version"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The body of a page with ``Encoding.ARROW``."""
+
+    schema_version: int
+    count: int
+    messages: bytes
+    """Messages of Arrow's IPC stream format that follow the schema message."""
+
+
+def encode_rows(schema_version: int, count: int, messages: bytes) -> EncodedPage:
+    """Return a page of rows.
+
+    ArrowPage   08 version   10 rows   1a <length> messages
+    """
+    head = b"\x08" + varint(schema_version) + b"\x10" + varint(count) + b"\x1a" + varint(len(messages))
+    return EncodedPage(head + messages, count, Encoding.ARROW)
+
+
+def read_rows(page: StoredPage) -> Rows:
+    """Return what a page of rows holds; raises ``InvalidPage`` for a body that is none."""
+    try:
+        found = record_pb2.ArrowPage.FromString(page.body)
+    except DecodeError as failure:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not an ArrowPage") from failure
+    if page.encoding is not Encoding.ARROW or found.rows != page.record_count:
+        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
+    return Rows(found.schema_version, found.rows, found.messages)
+
+
+def json_values(page: StoredPage) -> tuple[list[bytes], Header]:
+    """Return all rows of a page as JSON objects, and the header that they have.
+
+    Raises ``ArrowNotInstalled``, ``InvalidPage``, and what asking for the schema raises.
+    """
+    rows = read_rows(page)
+    if page.schema_of is None:
+        raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
+    arrow = _arrow()
+    schema = page.schema_of(rows.schema_version).arrow_schema
+    try:
+        values: list[bytes] = arrow.json_rows(arrow.decode_rows(schema, rows.messages, rows.count)).to_pylist()
+    except ValueError as broken:
+        raise InvalidPage(
+            f"the page at offset {page.base_offset} does not hold rows of version {rows.schema_version}: {broken}"
+        ) from broken
+    return values, (VERSION_HEADER, str(rows.schema_version).encode())
+
+
+def _arrow() -> ModuleType:
+    try:
+        from holdfast import arrow  # noqa: PLC0415 - an optional extra
+    except ImportError as missing:
+        if (missing.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise ArrowNotInstalled(
+            "this sink holds rows with a schema, and reading them needs pyarrow: pip install 'holdfast[arrow]'"
+        ) from missing
+    return arrow

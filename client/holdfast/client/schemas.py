@@ -1,0 +1,125 @@
+"""The schemas of a sink's rows: numbered versions that never change.
+
+A page of rows names the version that they have; the schema itself is asked for once. The broker keeps schemas and does
+not look inside: whoever registers a version has compared it with the one before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from holdfast.client.channel import Channels, Unary
+from holdfast.client.convert import moment
+from holdfast.client.errors import SchemaNotFound
+from holdfast.v1 import schema_service_pb2 as pb
+from holdfast.v1.schema_service_pb2_grpc import SchemaServiceStub
+
+PAGE_SIZE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A version of the schema of a sink's rows."""
+
+    version: int
+    """From 1."""
+
+    registered_at: datetime | None
+    """``None`` for a version that the broker lost when its store was damaged."""
+
+    arrow_schema: bytes = b""
+    """The schema message of Arrow's IPC stream format; left out by ``list``. See ``holdfast.client.arrow``."""
+
+    spark_schema: str = ""
+    """Spark's own schema as JSON, or empty; left out by ``list``."""
+
+
+class Schemas:
+    """The schemas of a client's sinks. Usable from several threads."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> SchemaServiceStub:
+        return SchemaServiceStub(self._channels.of_sink(sink))
+
+    def get(self, sink: str, version: int = 0) -> Schema:
+        """Return a version, the latest without one; raises ``SchemaNotFound``, ``SinkNotFound``."""
+        request = pb.GetSchemaRequest(sink=sink, version=version)
+        response, _ = self._unary.call(lambda t: self._stub(sink).GetSchema(request, timeout=t))
+        return _schema(response.schema)
+
+    def latest(self, sink: str) -> tuple[int, Schema | None]:
+        """Return the highest version that was given, 0 for none, and what it stands for.
+
+        That is ``None`` where there is none, and where the broker has lost it. Raises ``SinkNotFound``.
+        """
+        try:
+            found = self.get(sink)
+        except SchemaNotFound as none:
+            return max(0, none.latest), None
+        return found.version, found
+
+    def register(self, sink: str, arrow_schema: bytes, *, previous: int, spark_schema: str = "") -> int:
+        """Keep a schema as the next version, durably, and return its number; the same as the latest is that one.
+
+        ``previous`` is the version that it was compared with, 0 when there was none. Raises ``SchemaChanged`` when it
+        is not the latest one, ``InvalidSchema``, ``SinkNotFound``.
+        """
+        request = pb.RegisterSchemaRequest(
+            sink=sink, previous_version=previous, arrow_schema=arrow_schema, spark_schema=spark_schema
+        )
+        response, _ = self._unary.call(lambda t: self._stub(sink).RegisterSchema(request, timeout=t))
+        return int(response.version)
+
+    def list(self, sink: str) -> list[Schema]:
+        """Return all versions in order, without their contents; raises ``SinkNotFound``."""
+        found: list[Schema] = []
+        token = ""
+        while True:
+            request = pb.ListSchemasRequest(sink=sink, page_size=PAGE_SIZE, page_token=token)
+            response = self._unary.call(
+                lambda t, request=request: self._stub(sink).ListSchemas(request, timeout=t)  # type: ignore[misc]
+            )[0]
+            found.extend(_schema(one) for one in response.schemas)
+            token = response.next_page_token
+            if not token:
+                return found
+
+
+class SchemaCache:
+    """The versions that one reader of a sink has met. Usable from several threads."""
+
+    def __init__(self, channels: Channels, sink: str) -> None:
+        self._schemas = Schemas(channels)
+        self._sink = sink
+        self._lock = threading.Lock()
+        """Protects the two below; a second thread waits for the answer that the first has asked for."""
+        self._incarnation = ""
+        self._known: dict[int, Schema] = {}
+
+    def source(self, incarnation: str) -> Callable[[int], Schema]:
+        """Return what finds versions of the sink with this incarnation; it raises as ``Schemas.get`` does."""
+
+        def schema_of(version: int) -> Schema:
+            with self._lock:
+                if self._incarnation != incarnation:  # the sink was deleted and made again
+                    self._incarnation, self._known = incarnation, {}
+                if version not in self._known:
+                    self._known[version] = self._schemas.get(self._sink, version)
+                return self._known[version]
+
+        return schema_of
+
+
+def _schema(message: pb.Schema) -> Schema:
+    return Schema(
+        message.version,
+        moment(message.registered_at) if message.HasField("registered_at") else None,
+        message.arrow_schema,
+        message.spark_schema,
+    )

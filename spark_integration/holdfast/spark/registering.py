@@ -1,0 +1,107 @@
+"""Finds or registers the schema of a write's rows, in the driver, before a task starts.
+
+A stream's writer is made anew for every micro-batch. What was settled is kept for the life of the process, so that a
+query that runs does not ask each time and goes on while its broker is away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from holdfast.arrow import encode_schema
+from holdfast.client import Client, errors
+from holdfast.spark.broker import FRESH_S, REFRESH_S, connect
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import Target
+from holdfast.spark.remedies import explained
+from holdfast.spark.row_schema import check_rows, grown, parse
+
+TRIES: Final = 10
+"""How often somebody else may register first before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSchema:
+    """The schema that pages of a write name. Is pickled."""
+
+    version: int
+    arrow_schema: bytes
+
+
+def register(target: Target, rows: StructType, *, patience_s: float) -> RowSchema:
+    """Return the version of the sink's schema that holds these rows, registering it if need be.
+
+    Raises `HoldfastSparkError` where the rows do not fit, and `HoldfastError`.
+    """
+    check_rows(rows)
+    with connect(target, patience_s=patience_s) as client:
+        for _ in range(TRIES):
+            try:
+                return _settled(client, target.sink, rows)
+            except errors.SchemaChanged:
+                continue
+    raise HoldfastSparkError(
+        f"Others keep registering schemas for sink {target.sink!r}.", "Run this again when they have started."
+    )
+
+
+def _settled(client: Client, sink: str, rows: StructType) -> RowSchema:
+    version, latest = client.schemas.latest(sink)
+    wanted = rows
+    if latest is not None:
+        known = parse(latest.spark_schema)
+        if known is None:
+            raise HoldfastSparkError(
+                f"The schema of sink {sink!r} was registered by another program than Spark.",
+                'Write to another sink, or write whole rows as JSON with .option("row_format", "json").',
+            )
+        wanted = grown(known, rows, sink=sink, version=version)
+        if wanted == known:
+            return RowSchema(version, latest.arrow_schema)
+    arrow_schema = encode_schema(to_arrow_schema(wanted, timezone="UTC"))
+    made = client.schemas.register(sink, arrow_schema, previous=version, spark_schema=wanted.json())
+    return RowSchema(made, arrow_schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    schema: RowSchema
+    at_s: float
+
+
+class SchemaDirectory:
+    """Remembers settled schemas for the life of one process. Owned by one thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock`` is monotonic, in seconds."""
+        self._clock = clock
+        self._known: dict[tuple[Target, str], _Known] = {}
+
+    def register(self, target: Target, rows: StructType) -> RowSchema:
+        """As `register`, but what was settled before holds while the broker is away. Raises `HoldfastSparkError`."""
+        place = (target, rows.json())
+        known = self._known.get(place)
+        if known is not None and self._clock() - known.at_s < FRESH_S:
+            return known.schema
+        patience_s = target.connect_timeout_s if known is None else REFRESH_S
+        try:
+            schema = register(target, rows, patience_s=patience_s)
+        except errors.BrokerUnavailable as error:
+            if known is None:
+                raise explained(error, target, doing="ask for the schema of") from error
+            return known.schema
+        except errors.HoldfastError as error:
+            self._known.pop(place, None)
+            raise explained(error, target, doing="ask for the schema of") from error
+        self._known[place] = _Known(schema, self._clock())
+        return schema
+
+
+SCHEMAS_SETTLED: Final = SchemaDirectory(time.monotonic)
+"""What the writes of this process have settled."""

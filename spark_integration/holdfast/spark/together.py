@@ -1,0 +1,111 @@
+"""Several DataFrames into several sinks of one broker, visible at one instant.
+
+    def write(batch, batch_id):
+        write_together([Write(batch, "orders"), Write(batch.where("total > 1000"), "large-orders")], from_query=True)
+
+    stream.writeStream.foreachBatch(write).start()
+
+Each DataFrame is staged by a job of its own, and one commit names what all of them staged. With ``from_query`` the
+epoch is that of the micro-batch, so a batch that is run again is written once.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from holdfast.client import CommittedEpochs, EpochCommit, StagedToken, errors
+from holdfast.spark import transaction
+from holdfast.spark.broker import connect, look_up
+from holdfast.spark.epochs import Staged
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import Delivery, WriteOptions, write_options
+from holdfast.spark.remedies import explained
+from holdfast.spark.schema import plan_rows
+from holdfast.spark.source import row_schema
+from holdfast.spark.writer import WriteJob, run_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STAGED: Final = pa.schema([pa.field("staged", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One DataFrame, and the sink that it goes to."""
+
+    frame: DataFrame
+    sink: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of ``format("holdfast")`` for this write; two writes to one sink need two of ``write_name``."""
+
+
+def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str | None = None) -> CommittedEpochs:
+    """Stage every write, then commit all of them. Returns where the records stand.
+
+    ``from_query`` takes the epoch from the micro-batch that calls this; without it the writes are a batch of their own.
+    Raises `HoldfastSparkError`; then nothing of any write is visible, unless the text says that it is not known.
+    """
+    every = [_options(write, from_query=from_query, endpoint=endpoint) for write in writes]
+    if not every:
+        raise HoldfastSparkError("There is nothing to write.", "Name at least one write.")
+    done: list[tuple[WriteOptions, list[Staged]]] = []
+    try:
+        for write, options in zip(writes, every, strict=True):
+            done.append((options, _staged(write, options)))
+        return _commit(done)
+    except BaseException:
+        for options, staged in done:
+            transaction.abort(options.target, staged)
+        raise
+
+
+def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOptions:
+    given = {**write.options, "sink": write.sink}
+    if endpoint is not None:
+        given.setdefault("endpoint", endpoint)
+    if from_query:
+        given["epoch_from_query"] = "true"
+    options = write_options(given, os.environ)
+    if options.delivery is not Delivery.EXACTLY_ONCE:
+        raise HoldfastSparkError(
+            f"The write to {write.sink!r} is at least once, and cannot be committed with others.",
+            "Leave option delivery out, or write that DataFrame by itself.",
+        )
+    return options
+
+
+def _staged(write: Write, options: WriteOptions) -> list[Staged]:
+    """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
+    run = transaction.begin_batch(options)
+    plan = plan_rows(write.frame.schema, options.rows, options.partition_by)
+    job = WriteJob(options, plan, look_up(options), run, row_schema(options, plan, write.frame.schema))
+
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = run_task(job, batches)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(written.staged)], pa.binary())], schema=STAGED)
+
+    rows = write.frame.mapInArrow(stage, "staged binary").collect()
+    return [pickle.loads(row["staged"]) for row in rows]
+
+
+def _commit(done: Sequence[tuple[WriteOptions, Sequence[Staged]]]) -> CommittedEpochs:
+    commits = [
+        EpochCommit.of(
+            options.target.sink, staged[0].stage, [StagedToken(one.stage.token, one.parts) for one in staged]
+        )
+        for options, staged in done
+        if staged
+    ]
+    options = done[0][0]
+    try:
+        with connect(options.target, patience_s=options.delivery_timeout_s) as client:
+            return client.epochs.commit(commits, patience_s=options.delivery_timeout_s)
+    except errors.HoldfastError as error:
+        raise explained(error, options.target, doing="commit to") from error

@@ -1,0 +1,250 @@
+"""Rows with a schema, over the wire: kept as pages, read as Arrow batches or one by one as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from holdfast.broker.server import BrokerServer
+from holdfast.cli import run
+from holdfast.cli.exits import ExitCode
+from holdfast.client import (
+    Client,
+    DeliveryState,
+    Encoding,
+    InvalidPage,
+    InvalidSchema,
+    Publisher,
+    SchemaChanged,
+    SchemaNotFound,
+    SinkNotFound,
+    StoredPage,
+    arrow,
+)
+from holdfast.client.pages import EncodedPage
+from holdfast.deliver import Deliverer
+from holdfast.deliver.file import FileTarget
+from tests.integration.cases.eventually import stats_when
+
+BATCH = pa.record_batch({"id": pa.array([1, 2, 3, 4]), "name": pa.array(["a", None, "c", "d"])})
+JSON = [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}', b'{"id":3,"name":"c"}', b'{"id":4,"name":"d"}']
+VERSION = (("holdfast.schema_version", b"1"),)
+
+
+@pytest.fixture
+def orders(client: Client) -> Iterator[Publisher]:
+    """A publisher to the sink `orders`, whose schema is that of the batch."""
+    client.sinks.create("orders")
+    assert client.schemas.register("orders", arrow.encode_schema(BATCH.schema), previous=0) == 1
+    with client.publisher("orders") as publisher:
+        yield publisher
+
+
+def publish(publisher: Publisher, *pages: EncodedPage) -> None:
+    for page in pages:
+        publisher.send_page(page, partition=0).result(20)
+
+
+def test_schemas_are_registered_found_and_listed(client: Client) -> None:
+    client.sinks.create("orders")
+    assert client.schemas.latest("orders") == (0, None)
+
+    first = client.schemas.register("orders", b"one", previous=0, spark_schema="{}")
+    second = client.schemas.register("orders", b"two", previous=1)
+
+    assert (first, second) == (1, 2)
+    assert client.schemas.register("orders", b"two", previous=0) == 2, "the same as the latest is the latest"
+    assert client.schemas.get("orders").arrow_schema == b"two"
+    assert (client.schemas.get("orders", 1).arrow_schema, client.schemas.get("orders", 1).spark_schema) == (
+        b"one",
+        "{}",
+    )
+    listed = client.schemas.list("orders")
+    assert [(one.version, one.arrow_schema) for one in listed] == [(1, b""), (2, b"")]
+    assert listed[0].registered_at == client.schemas.get("orders", 1).registered_at
+
+
+def test_what_is_wrong_with_a_schema_has_a_class_of_its_own(client: Client) -> None:
+    client.sinks.create("orders")
+    client.schemas.register("orders", b"one", previous=0)
+
+    with pytest.raises(SchemaChanged):
+        client.schemas.register("orders", b"two", previous=0)
+    with pytest.raises(InvalidSchema):
+        client.schemas.register("orders", b"", previous=1)
+    with pytest.raises(SchemaNotFound) as missing:
+        client.schemas.get("orders", 9)
+    assert missing.value.latest == 1
+    with pytest.raises(SinkNotFound):
+        client.schemas.get("nowhere")
+
+
+def test_pages_of_rows_come_back_as_batches(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(BATCH, 1), arrow.page(BATCH.slice(0, 2), 1, compression="lz4"))
+
+    with client.replay_pages("orders", partition=0, start=1) as replay:
+        pages = [page for page in replay if isinstance(page, StoredPage)]
+
+    assert [page.encoding for page in pages] == [Encoding.ARROW] * 2
+    assert [(page.base_offset, page.first_offset, page.record_count) for page in pages] == [(0, 1, 4), (4, 4, 2)]
+    assert arrow.record_batch(pages[0]).equals(BATCH.slice(1))
+    assert arrow.record_batch(pages[1]).equals(BATCH.slice(0, 2))
+    assert arrow.arrow_schema(arrow.schema_of(pages[0])).equals(BATCH.schema)
+
+
+def test_rows_one_by_one_are_json_objects(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(BATCH, 1))
+
+    replayed = list(client.replay("orders", partition=0, start=1, end=3))
+    peeked = client.peek("orders", offset=1, max_records=2)
+    pulled = client.pull("orders", max_records=10)
+
+    assert [record.value for record in replayed if hasattr(record, "value")] == JSON[1:3]
+    assert [(record.offset, record.value, record.format) for record in peeked] == [
+        (1, JSON[1].decode(), "json"),
+        (2, JSON[2].decode(), "json"),
+    ]
+    assert peeked[0].headers == {"holdfast.schema_version": "1"}
+    assert [(record.value, record.headers, record.key) for record in pulled] == [(text, VERSION, None) for text in JSON]
+
+
+def test_a_subscriber_takes_and_settles_single_rows(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(BATCH, 1))
+
+    with client.subscriber("orders") as subscriber:
+        delivery = subscriber.take(20)
+        assert delivery is not None
+        records = list(delivery)
+        delivery.ack(0, 1, wait=True)
+        delivery.nack(offset=2, delay_s=0, wait=True)
+        again = subscriber.take(20)
+        assert again is not None
+
+        assert [(record.value, record.headers) for record in records] == [(text, VERSION) for text in JSON]
+        assert [record.value for record in again] == JSON[2:]
+        assert again.values() == JSON[2:]
+        assert arrow.record_batch(again.pages()[0]).equals(BATCH.slice(2))
+        assert client.sinks.explain("orders", 1).state.value == "ACKED"
+
+
+def test_a_row_that_is_rejected_is_a_dead_letter_and_can_be_sent_again(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(BATCH, 1))
+
+    with client.subscriber("orders") as subscriber:
+        delivery = subscriber.take(20)
+        assert delivery is not None
+        delivery.dead_letter("no such customer", offset=1, wait=True)
+        [letter] = client.dead_letters.list("orders")
+        delivery.ack(2, 3, wait=True)
+        delivery.ack(0, wait=True)
+        client.dead_letters.redrive("orders")
+        again = subscriber.take(20)
+        assert again is not None
+        [record] = again
+
+    assert (letter.record.value, letter.record.headers, letter.origin_offset) == (JSON[1], VERSION, 1)
+    assert (record.offset, record.value, record.headers) == (4, JSON[1], VERSION)
+
+
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [
+        (arrow.page(BATCH, 2), "no version 2"),
+        (arrow.page(BATCH, 0), "names no version"),
+        (EncodedPage(b"nonsense", 1, Encoding.ARROW), "cannot be parsed"),
+        (EncodedPage(arrow.page(BATCH, 1).body, 3, Encoding.ARROW), "holds 4 records, stated are 3"),
+    ],
+    ids=["unknown version", "no version", "nonsense", "another number"],
+)
+def test_rows_that_nobody_could_read_are_refused(
+    client: Client, orders: Publisher, page: EncodedPage, why: str
+) -> None:
+    with pytest.raises(InvalidPage, match=why):
+        publish(orders, page)
+
+    publish(orders, arrow.page(BATCH, 1))
+    with pytest.raises(InvalidPage):
+        orders.flush(20)
+
+
+def test_rows_that_are_not_what_was_said_stop_nobody_but_who_looks_into_them(
+    broker: BrokerServer, client: Client, orders: Publisher
+) -> None:
+    other = arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1)
+    publish(orders, other, arrow.page(BATCH, 1))
+
+    with pytest.raises(InvalidPage, match="the page at offset 0"):
+        client.peek("orders")
+    with pytest.raises(InvalidPage, match="the page at offset 0"):
+        list(client.replay("orders", partition=0))
+
+    assert client.peek("orders", offset=4, max_records=1)[0].value == JSON[0].decode()
+    with client.replay_pages("orders", partition=0) as replay:
+        assert len(list(replay)) == 2
+
+
+def test_a_rejected_row_that_cannot_be_read_stops_the_sink_and_says_why(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1))
+
+    with client.subscriber("orders") as subscriber:
+        delivery = subscriber.take(20)
+        assert delivery is not None
+        delivery.dead_letter("bad", offset=0, wait=True)
+
+    [stats] = client.sinks.stats("orders").subscriptions
+    assert stats.partitions[0].state is DeliveryState.PAUSED
+    assert stats.partitions[0].reason.startswith("ROWS_UNREADABLE: the page at offset 0")
+
+
+def test_records_and_rows_stand_side_by_side_in_one_sink(client: Client, orders: Publisher) -> None:
+    orders.send(b"plain", partition=0)
+    orders.flush(20)
+    publish(orders, arrow.page(BATCH.slice(0, 1), 1))
+    orders.send(b"plain too", partition=0)
+    orders.flush(20)
+
+    found = [record.value for record in client.replay("orders", partition=0) if hasattr(record, "value")]
+
+    assert found == [b"plain", JSON[0], b"plain too"]
+
+
+def test_a_deliverer_sends_records_and_rows_alike(client: Client, orders: Publisher, tmp_path: Path) -> None:
+    publish(orders, arrow.page(BATCH, 1, compression="zstd"))
+    orders.send(b'{"id": 5}', partition=0)
+    orders.flush(20)
+    target = FileTarget(tmp_path / "out.jsonl")
+    deliverer = Deliverer(client, "orders", target)
+    thread = Thread(target=deliverer.run, name="deliverer")
+    thread.start()
+
+    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
+    deliverer.stop()
+    thread.join(20)
+
+    lines = [json.loads(line) for line in target.path_of(0).read_text().splitlines()]
+    assert [(line["offset"], line["value"]) for line in lines] == [
+        (0, {"id": 1, "name": "a"}),
+        (1, {"id": 2, "name": None}),
+        (2, {"id": 3, "name": "c"}),
+        (3, {"id": 4, "name": "d"}),
+        (4, {"id": 5}),
+    ]
+
+
+@pytest.mark.parametrize("command", [["peek", "orders", "-n", "2"], ["replay", "orders", "-p", "0", "--end", "2"]])
+def test_commands_show_rows_as_json(
+    broker: BrokerServer, orders: Publisher, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    publish(orders, arrow.page(BATCH, 1))
+
+    assert run([*command, "--endpoint", broker.endpoint, "-o", "json"]) == ExitCode.OK
+
+    out = capsys.readouterr().out
+    shown: list[Any] = json.loads(out) if out.startswith("[") else [json.loads(line) for line in out.splitlines()]
+    assert [record["value"] for record in shown] == [text.decode() for text in JSON[:2]]

@@ -1,0 +1,67 @@
+"""Publishing from ``foreach``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from holdfast.client import Record
+from holdfast.client.testing import TestBroker
+from holdfast.spark.foreach import Publishing
+from tests.spark.buffered import records, values
+from tests.spark.streaming import Input
+
+
+def run(spark: SparkSession, input_files: Input, folder: Path, publishing: Publishing) -> None:
+    """Run a query over all input."""
+    query = (
+        input_files.rows(spark)
+        .writeStream.foreach(publishing)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def test_what_a_row_makes_is_published_before_its_partition_counts_as_done(
+    spark: SparkSession, broker: TestBroker, input_files: Input, tmp_path: Path
+) -> None:
+    input_files.add(20)
+
+    def make(row):  # type: ignore[no-untyped-def]
+        if row.value.endswith("3"):
+            return None
+        return [row.value, Record(row.value.encode() + b"!", key=b"k", headers=[("from", b"foreach")])]
+
+    run(spark, input_files, tmp_path, Publishing("orders", make, {"endpoint": broker.endpoint}))
+
+    wanted = [line for line in input_files.written if not line.endswith(b"3")]
+    assert values(broker.endpoint) == sorted([*wanted, *(line + b"!" for line in wanted)])
+    keyed = [record for record in records(broker.endpoint) if record.key == b"k"]
+    assert len(keyed) == len(wanted)
+    assert keyed[0].headers == (("from", b"foreach"),)
+
+
+def test_a_row_that_cannot_be_made_into_a_record_fails_the_batch_with_its_reason(
+    spark: SparkSession, broker: TestBroker, input_files: Input, tmp_path: Path
+) -> None:
+    input_files.add(5)
+
+    def make(row):  # type: ignore[no-untyped-def]
+        raise RuntimeError("the system of my own is away")
+
+    with pytest.raises(PySparkException, match="the system of my own is away"):
+        run(spark, input_files, tmp_path, Publishing("orders", make, {"endpoint": broker.endpoint}))
+
+
+def test_a_sink_that_is_not_there_is_told_with_a_remedy(
+    spark: SparkSession, broker: TestBroker, input_files: Input, tmp_path: Path
+) -> None:
+    input_files.add(5)
+
+    with pytest.raises(PySparkException, match="holdfast sink"):
+        run(spark, input_files, tmp_path, Publishing("nobody", str, {"endpoint": broker.endpoint}))

@@ -1,0 +1,124 @@
+"""Several writes of one micro-batch, visible at one instant. Numbers are those of the cases."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.client import Client
+from holdfast.client.testing import TestBroker
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.progress import Progress, QueryProgress
+from holdfast.spark.together import Write, write_together
+from tests.spark.buffered import staged, values
+from tests.spark.streaming import Input
+
+
+@pytest.fixture
+def two_sinks(broker: TestBroker) -> TestBroker:
+    with broker.client() as client:
+        client.sinks.create("others", partitions=2)
+    return broker
+
+
+def run_batches(spark: SparkSession, input_files: Input, folder: Path, write: object) -> None:
+    """Run a query over all input, with ``write`` for each micro-batch."""
+    query = (
+        input_files.rows(spark)
+        .writeStream.foreachBatch(write)  # type: ignore[arg-type]
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def test_x11_all_writes_of_a_micro_batch_are_there_once_also_when_it_is_run_again(
+    spark: SparkSession, two_sinks: TestBroker, input_files: Input, tmp_path: Path
+) -> None:
+    input_files.add(50)
+    runs = []
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        writes = [
+            Write(batch, "orders", {"write_name": "all"}),
+            Write(batch.limit(7), "orders", {"write_name": "some"}),
+            Write(batch, "others"),
+        ]
+        done = write_together(writes, from_query=True, endpoint=two_sinks.endpoint)
+        runs.append(done.already_committed)
+        if len(runs) == 1:
+            raise RuntimeError("the driver loses its way after the commit")
+
+    with pytest.raises(PySparkException):
+        run_batches(spark, input_files, tmp_path, write)
+    run_batches(spark, input_files, tmp_path, write)
+
+    assert runs == [False, True]
+    assert len(values(two_sinks.endpoint)) == 57
+    assert values(two_sinks.endpoint, "others") == sorted(input_files.written)
+    assert staged(two_sinks.endpoint) == staged(two_sinks.endpoint, "others") == 0
+
+
+def test_when_one_write_fails_nothing_of_any_is_visible(spark: SparkSession, two_sinks: TestBroker) -> None:
+    rows = spark.range(100).selectExpr("cast(id AS string) AS value")
+    wrong = spark.range(3).selectExpr("cast(NULL AS string) AS value")
+
+    with pytest.raises(PySparkException, match="value is null"):
+        write_together([Write(rows, "orders"), Write(wrong, "others")], from_query=False, endpoint=two_sinks.endpoint)
+
+    assert values(two_sinks.endpoint) == []
+    assert staged(two_sinks.endpoint) == 0
+
+
+def test_writes_that_are_no_part_of_a_query_are_a_batch_of_their_own(
+    spark: SparkSession, two_sinks: TestBroker
+) -> None:
+    rows = spark.range(10).selectExpr("cast(id AS string) AS value")
+
+    for _ in range(2):
+        write_together([Write(rows, "orders"), Write(rows, "others")], from_query=False, endpoint=two_sinks.endpoint)
+
+    assert len(values(two_sinks.endpoint)) == len(values(two_sinks.endpoint, "others")) == 20
+    with pytest.raises(HoldfastSparkError, match="nothing to write"):
+        write_together([], from_query=False)
+
+
+def test_progress_tells_the_rows_of_a_micro_batch_and_what_the_sink_still_has_to_deliver(
+    spark: SparkSession, broker: TestBroker, input_files: Input, tmp_path: Path
+) -> None:
+    input_files.add(30)
+    told: list[Progress] = []
+    came = threading.Event()
+
+    def tell(progress: Progress) -> None:
+        if progress.rows:
+            told.append(progress)
+            came.set()
+
+    listener = QueryProgress(["orders"], tell, {"endpoint": broker.endpoint})
+    spark.streams.addListener(listener)
+    try:
+        query = (
+            input_files.rows(spark)
+            .writeStream.format("holdfast")
+            .options(endpoint=broker.endpoint, sink="orders")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert came.wait(30)
+    finally:
+        spark.streams.removeListener(listener)
+
+    [progress] = told
+    assert (progress.rows, progress.batch_id, progress.query_id) == (30, 0, str(query.id))
+    [state] = progress.sinks
+    assert (state.last_epoch, state.pending, state.staged_records) == (0, 30, 0)
+    with Client(broker.endpoint) as client:
+        assert client.sinks.stats("orders").records == 30

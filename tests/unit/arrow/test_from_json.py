@@ -1,0 +1,97 @@
+"""A row that was written as a JSON object is the row again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.arrow.from_json import rows_from_json
+from holdfast.arrow.ipc import RowsUnreadable
+from holdfast.arrow.json_rows import json_rows
+
+
+def there_and_back(values: list[Any], kind: pa.DataType) -> pa.RecordBatch:
+    rows = pa.record_batch({"c": pa.array(values, kind)})
+    found = rows_from_json(json_rows(rows).to_pylist(), rows.schema)
+    assert found.equals(rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.bool_(), [True, False]),
+        (pa.int64(), [2**63 - 1, -(2**63)]),
+        (pa.float64(), [0.1, 1e300, -0.0, math.inf, -math.inf]),
+        (pa.float32(), [0.5, 3.0]),
+        (pa.decimal128(38, 18), [Decimal("12345678901234567890.123456789012345678"), Decimal("-0.5")]),
+        (pa.string(), ['a"\\\n', "é", ""]),
+        (pa.binary(), [b"\x00\xff", b""]),
+        (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
+        (pa.timestamp("us", "UTC"), [dt.datetime(1969, 1, 1, 0, 0, 0, 1, dt.UTC)]),
+        (pa.timestamp("us"), [dt.datetime(2026, 3, 29, 2, 30)]),  # noqa: DTZ001
+        (pa.time64("ns"), [dt.time(23, 59, 59, 999_999), dt.time(0)]),
+        (pa.duration("us"), [dt.timedelta(microseconds=-1), dt.timedelta(days=9, microseconds=5)]),
+        (pa.null(), []),
+        (pa.list_(pa.list_(pa.date32())), [[[dt.date(2026, 1, 1), None], None], []]),
+        (pa.struct([("a", pa.int8()), ("b", pa.struct([("c", pa.binary())]))]), [{"a": 1, "b": {"c": b"x"}}]),
+        (pa.map_(pa.string(), pa.float64()), [[("NaN", 1.0), ("7", None)], []]),
+        (pa.map_(pa.int64(), pa.string()), [[(7, "x")]]),
+        (pa.map_(pa.float64(), pa.int8()), [[(math.inf, 1), (1.5, 2)]]),
+        (pa.map_(pa.date32(), pa.int8()), [[(dt.date(2026, 1, 1), 1)]]),
+        (pa.map_(pa.struct([("a", pa.string())]), pa.int8()), [[({"a": "x"}, 1)]]),
+    ],
+    ids=str,
+)
+def test_each_type_comes_back(kind: pa.DataType, values: list[Any]) -> None:
+    there_and_back([None, *values, None], kind)
+
+
+def test_not_a_number_comes_back() -> None:
+    rows = pa.record_batch({"c": pa.array([math.nan])})
+
+    [found] = rows_from_json(json_rows(rows).to_pylist(), rows.schema).column("c").to_pylist()
+
+    assert math.isnan(found)
+
+
+@given(st.lists(st.none() | st.floats(allow_nan=False), max_size=20))
+def test_any_double_comes_back(values: list[float | None]) -> None:
+    there_and_back(values, pa.float64())
+
+
+@given(st.lists(st.none() | st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]))), max_size=9))
+def test_any_texts_come_back(values: list[Any]) -> None:
+    there_and_back(values, pa.list_(pa.string()))
+
+
+def test_what_an_older_row_does_not_have_is_null_and_what_is_not_asked_for_is_left_out() -> None:
+    found = rows_from_json([b'{"b":1,"a":"x"}', b'{"a":"y"}'], pa.schema([("a", pa.string()), ("c", pa.int8())]))
+
+    assert found.to_pylist() == [{"a": "x", "c": None}, {"a": "y", "c": None}]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (b"[1]", pa.int64()),
+        (b"nonsense", pa.int64()),
+        (b'{"c":"x"}', pa.int64()),
+        (b'{"c":1.5}', pa.int64()),
+        (b'{"c":300}', pa.int8()),
+        (b'{"c":"x"}', pa.decimal128(5, 1)),
+        (b'{"c":"1 s"}', pa.duration("us")),
+        (b'{"c":"?"}', pa.binary()),
+        (b'{"c":7}', pa.list_(pa.int8())),
+    ],
+)
+def test_what_is_not_in_the_form_of_the_schema_is_told(value: bytes, kind: pa.DataType) -> None:
+    with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
+        rows_from_json([value], pa.schema([("c", kind)]))

@@ -1,0 +1,71 @@
+"""Rows go into messages without their schema, and come back with it, or not at all."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from holdfast.arrow.ipc import RowsUnreadable, decode_rows, encode_batches, encode_schema, read_schema
+
+BATCH = pa.record_batch({"id": pa.array([1, 2, None, 4]), "name": pa.array(["a", "b", "c", None])})
+SCHEMA = encode_schema(BATCH.schema)
+
+
+def test_a_schema_comes_back_with_its_metadata() -> None:
+    schema = pa.schema([pa.field("a", pa.int32(), nullable=False, metadata={"k": "v"})], metadata={"m": "n"})
+
+    assert read_schema(encode_schema(schema)).equals(schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_rows_come_back_as_one_batch(compression: str) -> None:
+    parts = [BATCH.slice(0, 1), BATCH.slice(1, 3)]
+
+    messages = encode_batches(parts, compression)  # type: ignore[arg-type]
+
+    assert decode_rows(SCHEMA, messages, 4).equals(BATCH)
+
+
+def test_messages_do_not_carry_the_schema() -> None:
+    assert b"name" not in encode_batches([BATCH])
+
+
+def test_dictionaries_come_before_their_rows() -> None:
+    batch = pa.record_batch({"name": pa.array(["a", "b", "a"]).dictionary_encode()})
+
+    found = decode_rows(encode_schema(batch.schema), encode_batches([batch]), 3)
+
+    assert found.column("name").to_pylist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_another_number_of_rows_than_stated_is_refused(rows: int) -> None:
+    with pytest.raises(RowsUnreadable, match="there are 4 rows, stated are"):
+        decode_rows(SCHEMA, encode_batches([BATCH]), rows)
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", encode_batches([BATCH])[:-40]])
+def test_what_is_no_message_is_refused(damage: bytes) -> None:
+    with pytest.raises(RowsUnreadable):
+        decode_rows(SCHEMA, damage, 4)
+
+
+def test_offsets_that_lead_outside_are_refused_before_anybody_follows_them() -> None:
+    good = encode_batches([BATCH])
+    offsets = b"".join(n.to_bytes(4, "little") for n in (0, 1, 2, 3))
+    wrong = good.replace(offsets, b"".join(n.to_bytes(4, "little") for n in (0, 1 << 30, 2, 3)))
+
+    with pytest.raises(RowsUnreadable):
+        decode_rows(SCHEMA, wrong, 4)
+
+
+def test_another_schema_is_refused() -> None:
+    other = encode_schema(pa.schema([("id", pa.int64())] * 3))
+
+    with pytest.raises(RowsUnreadable):
+        decode_rows(other, encode_batches([BATCH]), 4)
+
+
+def test_what_is_no_schema_is_refused() -> None:
+    with pytest.raises(RowsUnreadable, match="the schema cannot be read"):
+        read_schema(b"nonsense")

@@ -1,0 +1,78 @@
+"""Single rows of a page are JSON objects, and a page that lied about its rows is told by its place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from holdfast.broker.core.errors import InvalidPage, SchemaNotFound
+from holdfast.broker.core.pages import Part
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.rpc.page_codec import PageCodec
+from holdfast.broker.rpc.records import placed
+from holdfast.broker.rpc.rows import VERSION_HEADER, json_rows
+from tests.unit.broker.row_pages import JSON, body, schema_of, stored
+
+
+def test_the_wanted_rows_come_by_offset() -> None:
+    found = json_rows(*stored(10), [Range(0, 11), Range(12, 90)], schema_of)
+
+    assert found == [(10, JSON[0]), (12, JSON[2])]
+
+
+def test_a_row_as_a_record_names_its_schema_and_keeps_when_it_was_accepted() -> None:
+    entry, data = stored(10, parts=(Part(10, 7), Part(12, 9)))
+
+    found = list(placed(entry, data, Range(11, 13), schema_of))
+
+    assert [(each.offset, each.accepted_at_us, each.record.value) for each in found] == [
+        (11, 7, JSON[1]),
+        (12, 9, JSON[2]),
+    ]
+    assert [(header.key, header.value) for header in found[0].record.headers] == [(VERSION_HEADER, b"1")]
+    assert not found[0].record.HasField("key")
+
+
+def test_a_row_is_cut_out_for_a_dead_letter() -> None:
+    entry, data = stored(10, parts=(Part(10, 7, "trace"),))
+
+    [cut] = PageCodec().cut(entry, data, [Range(11, 12)], schema_of)
+
+    assert (cut.offset, cut.accepted_at_us, cut.traceparent) == (11, 7, "trace")
+    assert (cut.record.value, cut.record.headers) == (JSON[1], ((VERSION_HEADER, b"1"),))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        body()[:30] + b"\xff" * 30 + body()[60:],
+        body(pa.record_batch({"id": pa.array([1])}), rows=3),
+        body(pa.record_batch({"x": pa.array([1, 2, 3])})),
+        b"\x08\x01\x10\x03\x1a\x04nope",
+    ],
+    ids=["damaged", "fewer rows", "another schema", "nonsense"],
+)
+def test_rows_that_are_not_what_was_said_are_told_by_their_place(data: bytes) -> None:
+    with pytest.raises(InvalidPage, match="the page at offset 10") as refused:
+        json_rows(*stored(10, data), [Range(10, 13)], schema_of)
+
+    assert refused.value.facts["base_offset"] == "10"
+
+
+def test_a_schema_that_is_lost_is_told() -> None:
+    def lost(version: int) -> object:
+        raise SchemaNotFound("orders", version, 3, damaged=True)
+
+    with pytest.raises(SchemaNotFound, match=r"version 1 .* was damaged and is lost"):
+        json_rows(*stored(), [Range(10, 13)], lost)  # type: ignore[arg-type]
+
+
+def test_a_broker_without_rows_does_not_load_pyarrow() -> None:
+    program = "import sys, holdfast.broker.server; print('pyarrow' in sys.modules)"
+
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == ["False"]

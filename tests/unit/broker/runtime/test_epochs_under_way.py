@@ -1,0 +1,254 @@
+"""What else happens while an epoch is being committed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from holdfast.broker.core.epochs import Claim
+from holdfast.broker.core.errors import AlreadyCommitted, SinkNotFound, StoreFenced, WriterFenced
+from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.epochs import Outcome
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.named_pages import wrong_names
+from tests.unit.broker.running import Mortal, begin, running
+from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
+from tests.unit.broker.runtime.held_store import HeldStore
+from tests.unit.broker.runtime.one_sink import fill
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+NEWER = claim(run="run-2", ticket=2)
+ASKED = wanted(claim(), ("a", [(0, 1, 1)]))
+
+
+def elsewhere(found: Claim) -> Claim:
+    return replace(found, sink="others", write_name="others")
+
+
+async def on_its_way(broker: Broker, store: HeldStore) -> asyncio.Task[Outcome]:
+    """A commit of the token `a` whose batch waits for its sync."""
+    buffer, _ = await broker.create("orders", SinkSettings())
+    await stage(buffer, claim(), "a", [b"1"])
+    store.hold()
+    committing = asyncio.ensure_future(commit(broker, ASKED))
+    await store.reached()
+    return committing
+
+
+async def test_a_newer_run_that_begins_meanwhile_is_told_that_the_epoch_is_committed() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        committing = await on_its_way(broker, store)
+        buffer = broker.sink("orders")
+        session = buffer.staging.open(NEWER, "b", None)
+        later = buffer.staging.open(replace(NEWER, epoch=1), "c", None)
+        store.let_go()
+        await committing
+
+        assert session.on_fenced.is_set()
+        with pytest.raises(AlreadyCommitted):
+            buffer.staging.open(NEWER, "b", None)
+        await (await later.publish(page(b"2"), 0))
+        assert (await commit(broker, wanted(NEWER, ("b", [])))).already
+        assert [each.record.token for each in buffer.staging.stages] == ["c"]
+    assert wrong_names(store.reopen()) == []
+
+
+async def test_an_abort_that_comes_meanwhile_changes_nothing() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        committing = await on_its_way(broker, store)
+        assert await broker.sink("orders").staging.abort("query", 0, ["a"]) == 0
+        store.let_go()
+        await committing
+
+        assert await stored(broker) == [b"1"]
+
+
+async def test_a_commit_goes_on_when_whoever_asked_goes_away_and_a_second_one_finds_it_there() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        committing = await on_its_way(broker, store)
+        committing.cancel()
+        await asyncio.gather(committing, return_exceptions=True)
+        again = asyncio.ensure_future(commit(broker, ASKED))
+        await asyncio.sleep(0)
+        store.let_go()
+
+        assert (await again).already
+        assert await stored(broker) == [b"1"]
+
+
+async def test_a_clean_stop_waits_for_it() -> None:
+    store = HeldStore()
+    broker = begin(store, FakeClock())
+    committing = await on_its_way(broker, store)
+    committing.cancel()
+    closing = asyncio.ensure_future(broker.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    store.let_go()
+    await closing
+
+    async with running(store.reopen()) as again:
+        assert await stored(again) == [b"1"]
+        assert again.sink("orders").staging.stages == []
+
+
+async def test_a_sink_that_is_deleted_meanwhile_is_gone_with_its_records() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        committing = await on_its_way(broker, store)
+        deleting = asyncio.ensure_future(broker.delete("orders", force=True))
+        await asyncio.sleep(0)
+        store.let_go()
+        await asyncio.gather(committing, deleting)
+
+        assert broker.quota.used == 0
+        assert wrong_names(store) == []
+
+
+async def test_a_commit_over_a_sink_that_was_deleted_changes_nothing_in_the_others() -> None:
+    async with running() as broker:
+        orders, _ = await broker.create("orders", SinkSettings())
+        others, _ = await broker.create("others", SinkSettings())
+        await stage(orders, claim(), "a", [b"1"])
+        await stage(others, elsewhere(claim()), "a", [b"1"])
+        async with others.admission:
+            asked = (ASKED, wanted(elsewhere(claim()), ("a", [(0, 1, 1)])))
+            committing = asyncio.ensure_future(commit(broker, *asked))
+            await asyncio.sleep(0)
+            await broker.delete("others", force=True)
+
+        with pytest.raises(SinkNotFound):
+            await committing
+        assert await stored(broker) == []
+        assert (await commit(broker, ASKED)).epochs[0].parts
+
+
+async def test_commits_over_the_same_sinks_in_another_order_do_not_wait_for_each_other_for_ever() -> None:
+    async with running() as broker:
+        for name in ("orders", "others"):
+            await broker.create(name, SinkSettings())
+        for epoch in range(4):
+            for buffer, found in (
+                (broker.sink("orders"), claim(epoch, producer=f"q{epoch}", name="")),
+                (broker.sink("others"), replace(claim(epoch, producer=f"q{epoch}", name=""), sink="others")),
+            ):
+                await stage(buffer, found, "a", [b"%d" % epoch])
+        commits = []
+        for epoch in range(4):
+            here = claim(epoch, producer=f"q{epoch}", name="")
+            pair = [wanted(each, ("a", [(0, 1, 1)])) for each in (here, replace(here, sink="others"))]
+            commits.append(commit(broker, *(pair if epoch % 2 else pair[::-1])))
+
+        async with asyncio.timeout(10):
+            await asyncio.gather(*commits)
+
+        assert sorted(await stored(broker)) == sorted(await stored(broker, "others")) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_two_epochs_of_one_sink_get_room_for_both() -> None:
+    async with running() as broker:
+        settings = SinkSettings(max_disk_cache=4, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
+        buffer, _ = await broker.create("orders", settings)
+        await fill(buffer, 4)
+        one, two = claim(producer="one", name="one"), claim(producer="two", name="two")
+        await stage(buffer, one, "a", [b"1"], [b"2"])
+        await stage(buffer, two, "b", [b"3"], [b"4"])
+
+        await commit(broker, wanted(one, ("a", [(0, 2, 2)])), wanted(two, ("b", [(0, 2, 2)])))
+
+        assert await stored(broker) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_a_sink_that_is_deleted_while_room_is_made_refuses_the_commit() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        settings = SinkSettings(max_disk_cache=4, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
+        buffer, _ = await broker.create("orders", settings)
+        await fill(buffer, 2)
+        await stage(buffer, claim(), "a", *([b"%d" % n] for n in range(4)))
+        store.hold()
+        under_way = [await buffer.append(page(b"x")) for _ in range(2)]
+        await store.reached()
+        flying = buffer.subscription("").lanes[0]
+        assert flying.cursor.watermark == 0
+        committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", [(0, 4, 4)]))))
+        while buffer.logs[0].records:
+            await asyncio.sleep(0)
+        deleting = asyncio.ensure_future(broker.delete("orders", force=True))
+        await asyncio.sleep(0)
+        store.let_go()
+
+        async with asyncio.timeout(10):
+            with pytest.raises(SinkNotFound):
+                await committing
+            await deleting
+            await asyncio.gather(*(append.done for append in under_way))
+
+
+async def test_a_store_that_fails_while_room_is_made_ends_the_commit() -> None:
+    held = HeldStore()
+    mortal = Mortal(held)
+    async with running(mortal) as broker:
+        settings = SinkSettings(max_disk_cache=4, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
+        buffer, _ = await broker.create("orders", settings)
+        await stage(buffer, claim(), "a", *([b"%d" % n] for n in range(4)))
+        held.hold()
+        waiting = [await buffer.append(page(b"x")) for _ in range(4)]
+        await held.reached()
+        committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", [(0, 4, 4)]))))
+        while not buffer.admission.locked():
+            await asyncio.sleep(0)
+        held.fail_next("sync")
+        held.let_go()
+
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreFenced):
+                await committing
+            await asyncio.gather(*(append.done for append in waiting), return_exceptions=True)
+
+
+async def test_a_commit_without_a_stage_throws_away_all_that_older_runs_have_staged() -> None:
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        old = await stage(buffer, claim(5), "a", [b"1"])
+
+        await commit(broker, wanted(NEWER))
+
+        assert old.on_fenced.is_set()
+        assert buffer.staging.usage == (0, 0)
+
+
+async def test_a_stream_that_is_open_when_its_token_is_committed_ends() -> None:
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        session = await stage(buffer, claim(), "a", [b"1"])
+        await commit(broker, ASKED)
+
+        with pytest.raises(WriterFenced):
+            await session.publish(page(b"2"), 1)
+
+
+async def test_an_epoch_whose_record_is_damaged_is_still_committed_when_it_is_asked_for_again() -> None:
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await stage(buffer, claim(), "a", [b"1"])
+        first = await commit(broker, ASKED)
+    store = store.reopen()
+    store.write([Put(Family.META, keys.epoch(buffer.record.id, "query", 0), b"noise")])
+    async with running(store) as broker:
+        again = await commit(broker, ASKED)
+
+        assert again.already
+        assert replace(again.epochs[0], parts=first.epochs[0].parts) == first.epochs[0]
+        assert await stored(broker) == [b"1"]

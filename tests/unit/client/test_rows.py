@@ -1,0 +1,110 @@
+"""Pages of rows are framed without pyarrow, and read one by one with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.arrow import encode_batches, encode_schema
+from holdfast.client import Encoding, InvalidPage, Schema, StoredPage, arrow
+from holdfast.client.columns import decode_columns
+from holdfast.client.pages import EncodedPage, frame_publish_page
+from holdfast.client.rows import VERSION_HEADER, encode_rows, read_rows
+from holdfast.v1 import buffer_service_pb2, record_pb2
+
+BATCH: Final = pa.record_batch({"id": pa.array([1, 2, 3])})
+SCHEMA: Final = Schema(4, None, encode_schema(BATCH.schema))
+
+
+def schema_of(version: int) -> Schema:
+    """The one version that there is."""
+    assert version == 4
+    return SCHEMA
+
+
+def stored(page: EncodedPage, first: int = 10, last: int | None = None) -> StoredPage:
+    """A page as it comes back, from offset 10 on."""
+    last = 9 + page.record_count if last is None else last
+    return StoredPage(0, 10, page.record_count, page.encoding, page.body, (), first, last, schema_of)
+
+
+@given(version=st.integers(1, 65_536), count=st.integers(1, 65_536), messages=st.binary(min_size=1, max_size=300))
+def test_a_body_is_what_protobuf_makes_of_it(version: int, count: int, messages: bytes) -> None:
+    page = encode_rows(version, count, messages)
+
+    expected = record_pb2.ArrowPage(schema_version=version, rows=count, messages=messages)
+    assert page.body == expected.SerializeToString()
+    rows = read_rows(stored(page))
+    assert (rows.schema_version, rows.count, rows.messages) == (version, count, messages)
+
+
+def test_the_frame_of_a_page_names_its_encoding() -> None:
+    frame = frame_publish_page(2, 5, encode_rows(1, 3, b"x"), "")
+
+    sent = buffer_service_pb2.PublishRequest.FromString(frame).page
+    assert (sent.encoding, sent.record_count, sent.partition) == (record_pb2.ENCODING_ARROW, 3, 2)
+
+
+def test_rows_are_json_objects_that_name_their_schema() -> None:
+    columns = decode_columns(stored(arrow.page(BATCH, 4), first=11))
+
+    assert columns.values == [b'{"id":2}', b'{"id":3}']
+    assert columns.headers == [((VERSION_HEADER, b"4"),)] * 2
+    assert columns.keys is None
+
+
+def test_the_wanted_rows_of_a_page_are_a_batch() -> None:
+    page = stored(arrow.page(BATCH, 4, compression="lz4"), first=11, last=11)
+
+    assert arrow.record_batch(page).to_pylist() == [{"id": 2}]
+    assert arrow.schema_of(page) is SCHEMA
+    assert arrow.arrow_schema(SCHEMA).equals(BATCH.schema)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        EncodedPage(b"nonsense", 3, Encoding.ARROW),
+        encode_rows(4, 3, b"nonsense"),
+        EncodedPage(arrow.page(BATCH, 4).body, 2, Encoding.ARROW),
+        encode_rows(4, 4, encode_batches([BATCH])),
+        encode_rows(4, 3, encode_batches([pa.record_batch({"x": ["a", "b", "c"]})])),
+    ],
+    ids=["no page", "no messages", "another number stated", "fewer rows", "another schema"],
+)
+def test_what_is_not_what_it_says_is_told_by_its_place(page: EncodedPage) -> None:
+    with pytest.raises(InvalidPage, match="the page at offset 10"):
+        decode_columns(stored(page))
+    with pytest.raises(InvalidPage, match="the page at offset 10"):
+        arrow.record_batch(stored(page))
+
+
+def test_a_page_of_records_is_no_batch() -> None:
+    with pytest.raises(InvalidPage):
+        arrow.record_batch(stored(EncodedPage(b"\x0a\x00", 1)))
+
+
+WITHOUT_PYARROW: Final = """
+import sys
+sys.modules["pyarrow"] = None
+from holdfast.client import ArrowNotInstalled, Encoding, StoredPage
+from holdfast.client.columns import decode_columns
+from holdfast.client.rows import encode_rows
+page = encode_rows(1, 1, b"rows")
+try:
+    decode_columns(StoredPage(0, 0, 1, Encoding.ARROW, page.body, (), 0, 0, lambda version: None))
+except ArrowNotInstalled as error:
+    print(error)
+"""
+
+
+def test_who_has_no_pyarrow_is_told_what_to_install() -> None:
+    run = subprocess.run([sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=True)
+
+    assert "pip install 'holdfast[arrow]'" in run.stdout

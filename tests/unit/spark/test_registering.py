@@ -1,0 +1,107 @@
+"""A write's schema is settled once, before a task starts, and holds while the broker is away."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from holdfast.client import arrow, testing
+from holdfast.client.testing import TestBroker
+from holdfast.spark.broker import FRESH_S
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import Target
+from holdfast.spark.registering import SchemaDirectory, register
+
+ROWS = StructType([StructField("id", LongType(), nullable=False)])
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def target(broker: TestBroker, *, timeout_s: float = 10.0) -> Target:
+    return Target((broker.endpoint,), "orders", timeout_s)
+
+
+@pytest.fixture
+def orders(broker: TestBroker) -> TestBroker:
+    """A broker with the sink `orders`."""
+    with broker.client() as client:
+        client.sinks.create("orders")
+    return broker
+
+
+def test_what_is_registered_is_both_schemas(orders: TestBroker) -> None:
+    found = register(target(orders), ROWS, patience_s=10)
+
+    with orders.client() as client:
+        schema = client.schemas.get("orders")
+    assert (found.version, found.arrow_schema) == (1, schema.arrow_schema)
+    assert schema.spark_schema == ROWS.json()
+    assert str(arrow.arrow_schema(schema)) == "id: int64 not null"
+    assert cloudpickle.loads(cloudpickle.dumps(found)) == found
+
+
+def test_writers_that_begin_at_once_settle_on_one_growing_schema(orders: TestBroker) -> None:
+    schemas = [StructType([*ROWS.fields, StructField(f"c{n}", StringType())]) for n in range(4)]
+    register(target(orders), ROWS, patience_s=10)
+
+    def grow(rows: StructType) -> int:
+        try:
+            return register(target(orders), rows, patience_s=10).version
+        except HoldfastSparkError:  # another one's column was first
+            return 0
+
+    with ThreadPoolExecutor(4) as pool:
+        versions = list(pool.map(grow, schemas))
+
+    assert sorted(versions) == [0, 0, 0, 2]
+
+
+def test_what_was_settled_is_not_asked_for_again_and_outlives_the_broker_for_a_while() -> None:
+    clock = Clock()
+    directory = SchemaDirectory(clock)
+    with testing.broker() as broker:
+        with broker.client() as client:
+            client.sinks.create("orders")
+        gone = target(broker, timeout_s=0.3)
+        first = directory.register(gone, ROWS)
+
+    fresh = directory.register(gone, ROWS)
+    clock.now_s = FRESH_S + 1
+    later = directory.register(gone, ROWS)
+
+    assert first == fresh == later
+    with pytest.raises(HoldfastSparkError, match="Could not ask for the schema of sink 'orders'"):
+        SchemaDirectory(clock).register(gone, ROWS)
+
+
+def test_a_sink_that_was_made_anew_gets_its_schema_again(orders: TestBroker) -> None:
+    clock = Clock()
+    directory = SchemaDirectory(clock)
+    directory.register(target(orders), ROWS)
+    with orders.client() as client:
+        client.sinks.delete("orders")
+        client.sinks.create("orders")
+    clock.now_s = FRESH_S + 1
+
+    assert directory.register(target(orders), ROWS).version == 1
+
+    with orders.client() as client:
+        assert client.schemas.latest("orders")[0] == 1
+
+
+def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
+    with pytest.raises(HoldfastSparkError, match="SinkNotFound") as error:
+        SchemaDirectory(Clock()).register(target(broker), ROWS)
+
+    assert "holdfast sink create orders" in error.value.remedy

@@ -1,0 +1,125 @@
+"""Pages of any version become batches of one schema, and what is no row is told."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from holdfast.client import Record, StoredPage, arrow
+from holdfast.client.testing import TestBroker
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import read_options, schema_options
+from holdfast.spark.registering import SchemaDirectory
+from holdfast.spark.row_reading import page_reader, rows_of
+from holdfast.spark.schema import READ_SCHEMA
+
+FIRST = StructType([StructField("id", LongType())])
+SECOND = StructType([*FIRST.fields, StructField("name", StringType())])
+OPTIONS = {"sink": "orders"}
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def orders(broker: TestBroker) -> TestBroker:
+    """A broker whose sink `orders` has two rows of each of two versions."""
+    with broker.client() as client:
+        client.sinks.create("orders")
+        directory = SchemaDirectory(Clock())
+        target = read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target
+        assert [directory.register(target, schema).version for schema in (FIRST, SECOND)] == [1, 2]
+        with client.publisher("orders") as publisher:
+            for version, rows in ((1, {"id": [1, 2]}), (2, {"id": [3, 4], "name": ["c", None]})):
+                batch = pa.record_batch({name: pa.array(column) for name, column in rows.items()})
+                publisher.send_page(arrow.page(batch, version), partition=0).result(20)
+    return broker
+
+
+def rows(broker: TestBroker, schema: StructType, start: int = 0) -> list[dict[str, object]]:
+    """All rows of `orders`, read with a schema."""
+    options = read_options({**OPTIONS, "endpoint": broker.endpoint}, {})
+    reader = pickle.loads(pickle.dumps(page_reader(options, schema)))
+    with broker.client() as client:
+        pages = [
+            page for page in client.replay_pages("orders", partition=0, start=start) if isinstance(page, StoredPage)
+        ]
+        return [row for page in pages for row in reader.batch(page).to_pylist()]
+
+
+def columns(broker: TestBroker, **options: str) -> StructType:
+    return rows_of(schema_options({**OPTIONS, "endpoint": broker.endpoint, **options}, {}))
+
+
+def test_pages_of_all_versions_are_read_with_the_latest(orders: TestBroker) -> None:
+    assert columns(orders) == SECOND
+    assert rows(orders, SECOND) == [
+        {"id": 1, "name": None},
+        {"id": 2, "name": None},
+        {"id": 3, "name": "c"},
+        {"id": 4, "name": None},
+    ]
+
+
+def test_only_the_wanted_rows_of_a_page_and_the_wanted_columns_come(orders: TestBroker) -> None:
+    assert rows(orders, FIRST, start=1) == [{"id": 2}, {"id": 3}, {"id": 4}]
+
+
+def test_rows_read_as_records_are_json_objects(orders: TestBroker) -> None:
+    found = rows(orders, READ_SCHEMA, start=3)
+
+    assert [(row["offset"], row["value"], row["key"]) for row in found] == [(3, b'{"id":4,"name":null}', None)]
+
+
+def test_a_row_that_was_a_dead_letter_and_was_sent_again_is_a_row(orders: TestBroker) -> None:
+    with orders.client() as client:
+        taken = client.subscriber("orders")
+        delivery = taken.take(20)
+        assert delivery is not None
+        delivery.dead_letter("not now", offset=1, wait=True)
+        client.dead_letters.redrive("orders")
+
+    assert rows(orders, SECOND, start=4) == [{"id": 2, "name": None}]
+
+
+def test_a_record_among_rows_is_told_by_its_place(orders: TestBroker) -> None:
+    with orders.client() as client:
+        client.publish("orders", [Record(b"no row")], partition=0)
+
+    with pytest.raises(HoldfastSparkError, match="Offset 4 of partition 0 is a record and not a row") as error:
+        rows(orders, SECOND)
+
+    assert '.option("row_format", "record")' in error.value.remedy
+
+
+def test_a_schema_that_somebody_else_has_registered_is_not_guessed_at(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("orders")
+        client.schemas.register("orders", b"arrow", previous=0)
+
+    assert columns(broker) == READ_SCHEMA
+    with pytest.raises(HoldfastSparkError, match="registered by another program"):
+        SchemaDirectory(Clock()).register(read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target, FIRST)
+
+
+def test_records_are_read_where_there_are_no_rows(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("orders")
+
+    assert columns(broker) == READ_SCHEMA
+    with pytest.raises(HoldfastSparkError, match="has no schema of rows"):
+        columns(broker, row_format="arrow")
+    with pytest.raises(HoldfastSparkError, match="row_format is 'json' for a read"):
+        columns(broker, row_format="json")
+    with pytest.raises(HoldfastSparkError, match="has a schema of its own, and another one was set"):
+        rows(broker, FIRST)
