@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import queue
 import random
-import re
 import shutil
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from typing import Final
 from holdfast.client import Client
 from tests.fault.process import BrokerProcess, Launcher, free_port
 from tests.fault_spark.driver import Work
+from tests.fault_spark.failures import UNEXPECTED, name_of
 from tests.fault_spark.looker import PATIENT, Looker, committed
 from tests.fault_spark.oracle import judge
 from tests.fault_spark.processes import DriverProcess, Marked
@@ -52,8 +52,6 @@ CONF: Final = (
     ("spark.task.maxFailures", "20"),
     ("spark.cores.max", "2"),
 )
-UNEXPECTED: Final = frozenset({"EpochConflict", "EpochFenced", "ProducerChanged", "StagedIncomplete", "InvalidEpoch"})
-"""One query alone meets none of these, whatever is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +102,9 @@ class Campaign:
         with Client(self._endpoint, settings=PATIENT) as client:
             client.sinks.create(SINK, partitions=PARTITIONS)
         self._looker.start()
-        driver = self._driver(self._work)
-        self._progress()
         try:
+            driver = self._driver(self._work)
+            self._progress()
             while self._kills.total() < self._options.kills:
                 plan = next_round(self._chance, self._next_victim())
                 self._wait(driver, plan)
@@ -132,7 +130,10 @@ class Campaign:
             if (code := broker.terminate()) != 0:
                 self._fault(f"the broker ended with {code} when it was asked to stop")
             self._look_again()
+        except AssertionError as error:
+            self._fault(f"the campaign came to no end: {error}")
         finally:
+            self._looker.end()
             self._marked.kill_all()
             broker.kill()
         return self._report()
@@ -198,15 +199,15 @@ class Campaign:
                     self._fault(f"a query failed with {event.why}")
             elif event.what == "gone":
                 self._fault("the driver ended by itself")
-                raise AssertionError(f"the driver ended by itself; see {driver.log}")
+                raise AssertionError(f"see {driver.log}")
 
     # -- the end
 
     def _finish(self) -> None:
         """Run what is unfinished, and one micro-batch more."""
         with DriverProcess(self._marked, replace(self._work, to_the_end=True)) as driver:
-            while True:
-                event = driver.events.get(timeout=START_S + PROGRESS_S)
+            while driver.has_told(START_S + PROGRESS_S):
+                event = driver.events.get()
                 if event.what == "failed":
                     self._fault(f"a query failed while nothing was killed: {event.why}")
                 if event.what in {"ended", "gone"}:
@@ -277,15 +278,6 @@ class Campaign:
             elapsed_s=round(time.monotonic() - self._began, 1),
             seed=self._options.seed,
         )
-
-
-def name_of(why: str) -> str:
-    """What a query failed with: an error of Holdfast's client if one is named, else the kind that Spark gives."""
-    if found := re.search(r": ([A-Z][A-Za-z]+): ", why.partition("HoldfastSparkError")[2]):
-        return found[1]
-    if found := re.search(r"\[([A-Z_.]+)\]", why):
-        return found[1]
-    return why.strip().splitlines()[0][:80] if why.strip() else "unknown"
 
 
 def run(options: Options) -> Report:

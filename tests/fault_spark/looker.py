@@ -63,10 +63,14 @@ class Looker(threading.Thread):
                         self.faults.append(f"a look failed: {error!r}")
             self._ended.wait(BETWEEN_LOOKS_S)
 
-    def stop(self) -> None:
-        """Look once more, at a broker that runs, and end."""
+    def end(self) -> None:
+        """End; twice is fine."""
         self._ended.set()
         self.join()
+
+    def stop(self) -> None:
+        """End, and look once more at a broker that runs."""
+        self.end()
         if not self.faults:
             with Client(self._endpoint, settings=PATIENT) as client:
                 self._look(client)
@@ -97,8 +101,9 @@ def watched(endpoint: str, work: Work, partitions: int) -> Iterator[Looker]:
     looker.start()
     try:
         yield looker
-    finally:
         looker.stop()
+    finally:
+        looker.end()
     batches = committed(checkpoint, "offsets") + 1
     verdict = judge(looker.rows, batches=batches, batch_rows=work.rows, looks=looker.looks)
     assert looker.faults == []

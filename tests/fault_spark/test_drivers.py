@@ -11,8 +11,8 @@ import pytest
 
 from tests.fault.stopping import let_go, wait_held
 from tests.fault.stops import Stop
-from tests.fault_spark.campaign import name_of
 from tests.fault_spark.driver import Work
+from tests.fault_spark.failures import name_of
 from tests.fault_spark.looker import committed
 from tests.fault_spark.processes import DriverProcess, Marked
 from tests.fault_spark.proxy import CommitProxy, Moment
