@@ -9,12 +9,12 @@ from typing import Final, Literal
 Victim = Literal["broker", "worker", "committer", "planner", "executor", "driver"]
 
 WEIGHTS: Final[dict[Victim, float]] = {
-    "broker": 40,
-    "worker": 30,
-    "executor": 10,
-    "committer": 10,
+    "broker": 42,
+    "worker": 32,
+    "committer": 12,
     "planner": 4,
-    "driver": 6,
+    "executor": 6,
+    "driver": 4,
 }
 """A driver takes ten seconds and more to come back, an executor some, the others next to nothing."""
 
@@ -40,7 +40,7 @@ def next_round(chance: random.Random, victim: Victim | None = None) -> Round:
     [drawn] = chance.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))
     return Round(
         victim=victim or drawn,
-        after_progress=chance.random() < 0.5,
+        after_progress=chance.random() < 0.4,
         life_s=chance.uniform(0.0, 1.0),
         away_s=chance.choice([0.0, 0.0, chance.uniform(0.0, 2.0)]),
     )
