@@ -105,7 +105,7 @@ class Campaign:
         try:
             driver = self._driver(self._work)
             self._progress()
-            while self._kills.total() < self._options.kills:
+            while self._kills.total() < self._options.kills - 1:
                 plan = next_round(self._chance, self._next_victim())
                 self._wait(driver, plan)
                 match plan.victim:
@@ -123,6 +123,7 @@ class Campaign:
                         self._kills[plan.victim] += self._kill_one(plan)
                 self._tell(driver)
             driver.kill()
+            self._kills["driver"] += 1
             say("the last micro-batches")
             self._finish()
             self._looker.stop()
