@@ -28,7 +28,7 @@ from holdfast.client import Client
 from tests.fault.process import BrokerProcess, Launcher, free_port
 from tests.fault_spark.driver import Work
 from tests.fault_spark.failures import UNEXPECTED, name_of
-from tests.fault_spark.looker import PATIENT, Looker, committed
+from tests.fault_spark.looker import PATIENT, Looker, committed, faults_of_what_is_left
 from tests.fault_spark.oracle import judge
 from tests.fault_spark.processes import DriverProcess, Marked
 from tests.fault_spark.report import Report
@@ -217,22 +217,11 @@ class Campaign:
                 self._fault(f"the last driver ended with {code}")
 
     def _look_again(self) -> None:
-        """After a clean stop everything is where it was, the account balances, and nothing is left over."""
+        """After a clean stop everything is as it was."""
         broker = self._broker()
         try:
-            again = Looker(self._endpoint, SINK, PARTITIONS, self._checkpoint, random.Random(0))
-            again.start()
-            again.stop()
-            self._faults += again.faults
-            if again.rows != self._looker.rows:
-                self._fault("a clean stop changed what is read")
-            with Client(self._endpoint, settings=PATIENT) as client:
-                stats = client.sinks.stats(SINK)
-                producers = list(client.epochs.list(SINK))
-            if not stats.identity_ok or stats.staged_records:
-                self._fault(f"the account does not balance, or something is staged still: {stats}")
-            if len(producers) != 1:
-                self._fault(f"the sink knows other producers than the one query: {producers}")
+            for fault in faults_of_what_is_left(self._endpoint, SINK, self._looker.rows):
+                self._fault(fault)
             if (code := broker.terminate()) != 0:
                 self._fault(f"the broker ended with {code} when it was asked to stop")
         finally:

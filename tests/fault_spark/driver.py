@@ -51,6 +51,7 @@ class Work:
 
     sink: str = "orders"
     master: str = "local[2]"
+    delivery: str = "exactly_once"
     rows: int = 1_000
     """Numbers of a micro-batch."""
 
@@ -115,7 +116,7 @@ def start(spark: SparkSession, work: Work) -> StreamingQuery:
     writer = (
         numbers(spark, work)
         .writeStream.format("holdfast")
-        .options(endpoint=work.endpoint, sink=work.sink, page_bytes="4096", linger_ms="0")
+        .options(endpoint=work.endpoint, sink=work.sink, delivery=work.delivery, page_bytes="4096", linger_ms="0")
         .option("checkpointLocation", work.checkpoint)
     )
     return (writer.trigger(availableNow=True) if work.to_the_end else writer).start()

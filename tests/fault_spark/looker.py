@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -64,9 +64,10 @@ class Looker(threading.Thread):
             self._ended.wait(BETWEEN_LOOKS_S)
 
     def end(self) -> None:
-        """End; twice is fine."""
+        """End; twice is fine, and so is never having begun."""
         self._ended.set()
-        self.join()
+        if self.ident is not None:
+            self.join()
 
     def stop(self) -> None:
         """End, and look once more at a broker that runs."""
@@ -91,6 +92,23 @@ class Looker(threading.Thread):
                     break
                 numbers.append(number_of(record.value))
         return len(numbers)
+
+
+def faults_of_what_is_left(endpoint: str, sink: str, rows: Mapping[int, Sequence[int]]) -> list[str]:
+    """Read a sink from its beginning, when all that wrote has ended, and say what is not as it was seen before."""
+    again = Looker(endpoint, sink, len(rows), Path(), random.Random(0))
+    again.stop()
+    faults = list(again.faults)
+    if again.rows != rows:
+        faults.append("another reader finds other records")
+    with Client(endpoint, settings=PATIENT) as client:
+        stats = client.sinks.stats(sink)
+        producers = list(client.epochs.list(sink))
+    if not stats.identity_ok or stats.staged_records:
+        faults.append(f"the account does not balance, or something is staged still: {stats}")
+    if len(producers) != 1:
+        faults.append(f"the sink knows other producers than the one query: {producers}")
+    return faults
 
 
 @contextmanager

@@ -6,8 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from holdfast.client.testing import TestBroker
 from tests.fault_spark.campaign import Options, run
+from tests.fault_spark.driver import Work, start
+from tests.fault_spark.looker import watched
 from tests.fault_spark.oracle import CLEAN, NONE, Look, Verdict, judge
 
 TWO_BATCHES = {0: [0, 1, 4], 1: [2, 3, 5, 6, 7]}
@@ -51,6 +55,25 @@ def test_a_batch_that_spark_called_committed_and_nobody_sees_is_forgotten() -> N
     verdict = judge(TWO_BATCHES, batches=2, batch_rows=4, looks=[Look(1, ((0, 2), (1, 2)))])
 
     assert verdict.forgotten == {1}
+
+
+def test_a_query_that_writes_at_least_once_is_found_torn(
+    spark: SparkSession, broker: TestBroker, tmp_path: Path
+) -> None:
+    work = Work(
+        endpoint=broker.endpoint,
+        checkpoint=str(tmp_path / "checkpoint"),
+        folder=str(tmp_path),
+        delivery="at_least_once",
+        pause_ms=100,
+        to_the_end=True,
+    )
+
+    with (
+        pytest.raises(AssertionError, match=r"torn=frozenset\(\{0\}\)"),
+        watched(broker.endpoint, work, partitions=3),
+    ):
+        start(spark, work).awaitTermination()
 
 
 @pytest.mark.slow
