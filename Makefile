@@ -24,8 +24,8 @@ GRPCURL_VERSION := v1.9.3
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk soak compose-test grpcurl clean \
-	clean-all java
+.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-spark soak \
+	compose-test grpcurl clean clean-all java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,10 @@ bench-spark: java venv ## measure exactly once from Spark; BENCH_ARGS are passed
 
 fault: venv ## kill the broker KILLS times while it works and compare what is left with what was promised
 	@$(BIN)/python -m tests.fault.campaign --kills $(KILLS)
+
+fault-spark: java venv ## kill driver, executors and broker KILLS times under a query that writes exactly once, and compare
+	@$(BIN)/python -m pytest tests/fault_spark
+	$(BIN)/python -m tests.fault_spark.campaign --kills $(KILLS)
 
 soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat, disk back, nothing lost
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
