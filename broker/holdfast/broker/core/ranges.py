@@ -60,6 +60,8 @@ def common(ranges: Iterable[Range], within: Range) -> Iterator[Range]:
 
 def without(ranges: RangeSet, gone: Range) -> RangeSet:
     """Return the set with nothing of ``gone`` in it."""
+    if gone.first >= gone.end:
+        return ranges
     return tuple(part for each in ranges for part in missing((gone,), each))
 
 

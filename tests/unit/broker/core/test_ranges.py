@@ -58,6 +58,10 @@ def test_missing_offsets_and_held_ones_make_the_whole(added: list[Range], within
     assert all(each.size > 0 for each in missing)
 
 
+def test_a_set_without_an_empty_range_stays_as_it_is() -> None:
+    assert ranges.without((Range(0, 6),), Range(3, 3)) == (Range(0, 6),)
+
+
 @given(st.lists(RANGES), st.lists(RANGES), RANGES)
 def test_what_sets_have_in_common_have_without_it_and_have_together_is_as_with_sets_of_offsets(
     added: list[Range], others: list[Range], part: Range
