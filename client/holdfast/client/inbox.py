@@ -3,6 +3,9 @@
 Decides which records are void. Three things make records void: the broker's `revoked`, the user's own nack (at once,
 without waiting for the broker to say so), and the loss of the partition or of the whole stream. What is void and
 queued is never handed out; what is void and taken already ends early. Not safe for threads: the subscriber owns it.
+
+In RELAXED order the broker revokes nothing when a deadline has passed: the same records come again, and take the place
+of those that are queued still. Else a user who is slower than the deadline would only ever be given what is too old.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.client.delivery import Delivery
-from holdfast.client.ranges import Range, merge
+from holdfast.client.ranges import Range, merge, subtract
 
 EXTENDS_PER_DEADLINE: Final = 3
 
@@ -79,6 +82,8 @@ class Inbox:
             delivery.extended_at = now
             if not lane.taken and not any(one.partition == delivery.partition for one in self._queue):
                 lane.extended_at = now
+        if delivery.relaxed and delivery.resend:
+            self._queue = deque(one for one in self._queue if not _comes_again(one, delivery))
         self._queue.append(delivery)
         return True
 
@@ -180,3 +185,13 @@ class Inbox:
             delivery.void(from_offset)
         lane.taken = [delivery for delivery in lane.taken if delivery.left]
         return [delivery for delivery in void if not delivery.left]
+
+
+def _comes_again(queued: Delivery, later: Delivery) -> bool:
+    """Whether all that is left of a queued delivery is in a later one, so that answers to the first are too old."""
+    if queued.gap is not None or queued.partition != later.partition or queued.revision >= later.revision:
+        return False
+    left = queued.left
+    for first, last in later.ranges:
+        left = subtract(left, first, last)
+    return not left

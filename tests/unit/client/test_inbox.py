@@ -36,6 +36,7 @@ def delivery(
     owner_epoch: int = 7,
     revision: int = 0,
     ordering: Ordering = Ordering.STRICT,
+    resend: bool = False,
 ) -> Delivery:
     count = last - first + 1
     page = StoredPage(
@@ -56,6 +57,7 @@ def delivery(
         revision=revision,
         pages=(page,),
         ordering=ordering,
+        resend=resend,
     )
 
 
@@ -205,6 +207,18 @@ def test_records_that_were_taken_and_left_lying_expire() -> None:
     found.take()
 
     assert list(found.to_extend(worked_on, deadline_s=30, now=100)) == [(1, 8, [])]
+
+
+def test_in_relaxed_order_what_comes_again_takes_the_place_of_what_is_queued() -> None:
+    found = inbox(
+        delivery(0, 4, ordering=Ordering.RELAXED),
+        delivery(5, 9, ordering=Ordering.RELAXED),
+        delivery(0, 4, partition=1, owner_epoch=8, ordering=Ordering.RELAXED),
+    )
+
+    assert found.arrived(delivery(0, 6, revision=2, ordering=Ordering.RELAXED, resend=True), 1.0)
+
+    assert list(queued(found)) == [(0, 5, 9), (1, 0, 4), (0, 0, 6)]
 
 
 def test_in_relaxed_order_what_is_queued_and_what_is_in_hand_get_more_time_each_by_itself() -> None:
