@@ -33,7 +33,7 @@ from holdfast.broker.core.errors import (
 from holdfast.broker.core.lane import Answer, Outcome
 from holdfast.broker.core.limits import usage
 from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import Durability, Entry
+from holdfast.broker.core.pages import DropReason, Durability, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
 from holdfast.broker.runtime import group
@@ -363,7 +363,17 @@ class History:
             outcome = await self.ask(query, epoch, named)
             assert outcome.already
             self.is_committed(query, outcome, chosen)
+        self.made_room()
         self.compare(Durability.PROCESS, exact=True)
+
+    def made_room(self) -> None:
+        """Learn what a commit has dropped for its own, which is durable before it is, and stays when it is not."""
+        for sink, partitions in self.model.items():
+            for partition, log in zip(partitions, self.broker.sink(sink).logs, strict=True):
+                for offset in partition.live():
+                    gap = log.gap_at(offset)
+                    if gap is not None and gap.reason is DropReason.OVERFLOW:
+                        partition.records[offset].gone = True
 
     async def committed(self, query: str, sink: str, epoch: int) -> bool:
         try:
