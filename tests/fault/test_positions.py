@@ -122,6 +122,7 @@ def test_i3_i4_a_kill_after_each_ack_leaves_no_gap_and_brings_no_repeat(site: Si
 def test_i7_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_when_it_leaves(site: Site) -> None:
     """I7: two consumers on a subscription with one partition: one owns it; it is handed over when the owner goes."""
     site.fill(2)
+    site.client.sinks.update(SINK, ack_deadline_s=2.0)  # the lease of whoever pulls
     first = site.client.subscriber(SINK, subscription=AUDIT, consumer_id="first")
     seen_first = next(iter(first))
     with site.client.subscriber(SINK, subscription=AUDIT, consumer_id="second") as second:

@@ -46,7 +46,7 @@ _TOTALS: Final = struct.Struct(">QQQQQ")
 _COUNT: Final = struct.Struct(">H")
 _MARK: Final = struct.Struct(">Qq")
 _RESERVE: Final = struct.Struct(">Qq")
-_SCHEMA: Final = struct.Struct(">qI")
+_SCHEMA: Final = struct.Struct(">qII")
 _HELD: Final = struct.Struct(">QQQI")
 _STAGED: Final = struct.Struct(">QBBIII")
 _EPOCH_PART: Final = struct.Struct(">IQQIQQQQ")
@@ -215,16 +215,18 @@ def decode_totals(value: bytes) -> Totals:
 
 
 def encode_schema(schema: SchemaRecord) -> bytes:
-    fixed = _SCHEMA.pack(schema.registered_at_us, len(schema.arrow_schema))
-    return _seal(fixed + schema.arrow_schema + schema.spark_schema.encode())
+    text = schema.spark_schema.encode()
+    return _seal(
+        _SCHEMA.pack(schema.registered_at_us, len(schema.arrow_schema), len(text)) + schema.arrow_schema + text
+    )
 
 
 def decode_schema(version: int, value: bytes) -> SchemaRecord:
     content = _open(value)
-    registered_at_us, length = _unpack(_SCHEMA, content)
+    registered_at_us, length, text = _unpack(_SCHEMA, content)
     at = _SCHEMA.size + length
-    if len(content) < at:
-        raise Undecodable(f"{len(content)} bytes are too few")
+    if len(content) != at + text:
+        raise Undecodable(f"{len(content)} bytes are not {at + text}")
     try:
         return SchemaRecord(version, registered_at_us, content[_SCHEMA.size : at], content[at:].decode())
     except UnicodeDecodeError as error:
