@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.core.epochs import Claim
+from holdfast.broker.core.epochs import Claim, Wanted
 from holdfast.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
@@ -41,7 +41,6 @@ from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.epochs import Outcome as Committed
 from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.staging import Wanted
 from holdfast.broker.storage.accepted import AcceptedInMemory
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.memory import MemoryStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.broker.core.epochs import TOKENS_MAX, checked_token
+from holdfast.broker.core.epochs import TOKENS_MAX, check_apart, checked_token
 from holdfast.broker.core.errors import InvalidEpoch
 from holdfast.broker.rpc import epochs
 from holdfast.broker.runtime.broker import Broker
@@ -27,8 +27,8 @@ class EpochServicer(pb_grpc.EpochServiceServicer):
 
     async def CommitEpoch(self, request: pb.CommitEpochRequest, context: Any) -> pb.CommitEpochResponse:
         self._broker.check_serving()
-        commits = [epochs.wanted(each) for each in request.commits]
-        epochs.check_apart(commits)
+        commits = [epochs.wanted(each).checked() for each in request.commits]
+        check_apart(commits)
         targets = [(self._broker.sink(each.claim.sink), each) for each in commits]
         outcome = await self._broker.epochs.commit(targets)
         found = [epochs.epoch(buffer.name, record) for (buffer, _), record in zip(targets, outcome.epochs, strict=True)]

@@ -316,11 +316,15 @@ class Buffer:
                 if self._services.committer.fenced is not None:
                     raise self._services.committer.fenced
 
+    async def give_back_settled(self, records: int, size: int) -> bool:
+        """Let go what everybody has settled; True when some of it had been retained. Called with the admission held."""
+        for log in self.logs:
+            await self.trim(log, mending=False)
+        return self.retaining.active and await self.retaining.make_room(records, size)
+
     async def _free(self, records: int, size: int) -> bool:
         """A step towards room for an append that does not fit; False when it may come in as things are now."""
-        for log in self.logs:
-            await self.trim(log, mending=False)  # what is settled is no loss: it goes first
-        if self.retaining.active and await self.retaining.make_room(records, size):
+        if await self.give_back_settled(records, size):  # no loss, so it goes before anything is dropped or refused
             return True
         may_drop = self.settings.overflow == Overflow.DROP_OLDEST
         in_flight = [frozenset(self.in_flight(log.number)) for log in self.logs] if may_drop else []

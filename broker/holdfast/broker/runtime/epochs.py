@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, Wanted
 from holdfast.broker.core.errors import EpochConflict, EpochNotFound, SinkNotFound
 from holdfast.broker.core.log import PartitionLog, Tail
 from holdfast.broker.core.pages import Entry, Part
@@ -29,7 +29,6 @@ from holdfast.broker.core.writes import (
 )
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.stage import Stage
-from holdfast.broker.runtime.staging import Wanted
 
 _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]

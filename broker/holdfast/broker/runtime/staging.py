@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.dead_letters import is_dead_letter_sink
-from holdfast.broker.core.epochs import Claim, ProducerRecord, Producers, StagedPage, StageRecord, TokenPart
+from holdfast.broker.core.epochs import Claim, ProducerRecord, StagedPage, StageRecord, Wanted
 from holdfast.broker.core.errors import (
     Draining,
     SinkFull,
@@ -24,6 +23,7 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.core.limits import admit_staged
 from holdfast.broker.core.pages import Incoming
+from holdfast.broker.core.producers import Producers
 from holdfast.broker.core.settings import BufferMode
 from holdfast.broker.core.writes import DropProducer, DropStage, Due, PutDue, Write
 from holdfast.broker.runtime.runs import due_runs
@@ -34,23 +34,8 @@ if TYPE_CHECKING:
 
 STAGES_MAX: Final = 100_000
 """Tokens of a sink that may have pages staged; a commit names no more."""
-PRODUCERS_MAX: Final = 10_000
-"""Producers that a sink remembers; beyond it those of batches go first, the longest idle one before the others."""
 START_BITS: Final = 40
 """A stage is numbered as pages are: above them stands the start that it was made in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One epoch of one sink, as a commit names it."""
-
-    claim: Claim
-    tokens: tuple[tuple[str, tuple[TokenPart, ...]], ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The tokens."""
-        return [token for token, _ in self.tokens]
 
 
 class Staging:
@@ -171,10 +156,7 @@ class Staging:
         try:
             admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
         except SinkFull:
-            for log in buffer.logs:
-                await buffer.trim(log, mending=False)
-            if buffer.retaining.active:
-                await buffer.retaining.make_room(records, size)
+            await buffer.give_back_settled(records, size)
             admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
         self._services.quota.admit(size)
 
@@ -280,26 +262,11 @@ class Staging:
             active[key] = max(active.get(key, latest), latest)
         late = {key for key, at in active.items() if at < self._now() - ttl_s}
         self.discard(s for s in self.stages if (s.record.producer, s.record.epoch) in late)
-        self._forget({producer for producer, _ in active}, ttl_s)
-
-    def _forget(self, staging: set[str], ttl_s: float) -> None:
-        """A producer that has committed nothing is remembered by its stages only; one without a name for a time.
-
-        While a page of its epochs lives it stays in any case: what is known of them names that page again after damage.
-        """
-        oldest_us = self._services.clock.wall_us() - int(ttl_s * 1_000_000)
-        known = self.producers.known.items()
-        idle = sorted(
-            (each for name, each in known if name not in staging and (each.epoch is None or name in self.spent)),
-            key=lambda record: (self.producers.holder(record.write_name) == record.producer, record.committed_at_us),
-        )
-        more = len(self.producers.known) - PRODUCERS_MAX
-        for index, record in enumerate(idle):
-            named = self.producers.holder(record.write_name) == record.producer
-            if record.epoch is None or index < more or (not named and record.committed_at_us < oldest_us):
-                self.producers.forget(record.producer)
-                if record.epoch is not None:
-                    self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
+        oldest_us = self._services.clock.wall_us() - self._buffer.settings.staging_ttl_us
+        for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
+            self.producers.forget(record.producer)
+            if record.epoch is not None:
+                self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
 
     def clear(self) -> None:
         """The sink is to be deleted: its pages go with it."""

@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.epochs import EPOCH_MAX, Claim, EpochPart, EpochRecord, ProducerRecord, StageRecord, TokenPart
+from holdfast.broker.core import epochs as values
+from holdfast.broker.core.epochs import (
+    EPOCH_MAX,
+    Claim,
+    EpochPart,
+    EpochRecord,
+    ProducerRecord,
+    StageRecord,
+    TokenPart,
+    Wanted,
+)
 from holdfast.broker.core.errors import InvalidEpoch
 from holdfast.broker.rpc import convert, epochs
 from holdfast.broker.runtime.stage import Stage
-from holdfast.broker.runtime.staging import Wanted
 from holdfast.v1 import buffer_service_pb2 as buffer_pb
 from holdfast.v1 import epoch_service_pb2 as pb
 
@@ -54,33 +63,33 @@ def test_a_commit_keeps_the_order_of_its_tokens() -> None:
 )
 def test_a_wrong_commit_is_refused_with_its_field(wrong: pb.EpochCommit, field: str) -> None:
     with pytest.raises(InvalidEpoch) as refused:
-        epochs.wanted(wrong)
+        epochs.wanted(wrong).checked()
 
     assert refused.value.facts["field"] == field
 
 
 def test_no_more_tokens_are_named_than_a_sink_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epochs, "TOKENS_MAX", 2)
-    epochs.wanted(commit(token("a"), token("b")))
+    monkeypatch.setattr(values, "TOKENS_MAX", 2)
+    epochs.wanted(commit(token("a"), token("b"))).checked()
 
     with pytest.raises(InvalidEpoch, match="up to 2 tokens"):
-        epochs.wanted(commit(token("a"), token("b"), token("c")))
+        epochs.wanted(commit(token("a"), token("b"), token("c"))).checked()
 
 
 def test_a_call_commits_each_producer_and_each_name_of_a_sink_once() -> None:
     one = epochs.wanted(commit())
-    epochs.check_apart([one, epochs.wanted(commit(sink="others"))])
-    epochs.check_apart([epochs.wanted(commit(producer=each, name="")) for each in ("a", "b")])
+    values.check_apart([one, epochs.wanted(commit(sink="others"))])
+    values.check_apart([epochs.wanted(commit(producer=each, name="")) for each in ("a", "b")])
 
     for second in (commit(name="another"), commit(producer="another")):
         with pytest.raises(InvalidEpoch, match="named twice"):
-            epochs.check_apart([one, epochs.wanted(second)])
+            values.check_apart([one, epochs.wanted(second)])
 
 
-@pytest.mark.parametrize("number", [0, epochs.COMMITS_MAX + 1])
+@pytest.mark.parametrize("number", [0, values.COMMITS_MAX + 1])
 def test_a_call_commits_something_and_not_too_much(number: int) -> None:
     with pytest.raises(InvalidEpoch, match="1 to 64"):
-        epochs.check_apart([epochs.wanted(commit(producer=f"p{each}", name="")) for each in range(number)])
+        values.check_apart([epochs.wanted(commit(producer=f"p{each}", name="")) for each in range(number)])
 
 
 def test_an_epoch_tells_of_each_partition_once() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.broker.core.epochs import Claim, TokenPart
+from holdfast.broker.core.epochs import Claim, TokenPart, Wanted
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.epochs import Outcome
 from holdfast.broker.runtime.stage import StageSession
-from holdfast.broker.runtime.staging import Wanted
 from tests.unit.broker.samples import page, values
 
 

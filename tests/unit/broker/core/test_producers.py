@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.broker.core import producers as remembered
+from holdfast.broker.core.epochs import Claim, ProducerRecord, StageRecord, digest
+from holdfast.broker.core.errors import AlreadyCommitted, EpochConflict, EpochFenced, ProducerChanged
+from holdfast.broker.core.producers import Producers
+
+CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
+NEWER = replace(CLAIM, run="run-2", ticket=2)
+OTHER = Claim("orders", "other", "orders", 0, "run-9", 9)
+
+
+def commit(producers: Producers, claim: Claim, *tokens: str, at_us: int = 1) -> None:
+    assert producers.commit(claim, tokens)
+    producers.keep(producers.committed(claim, tokens, at_us))
+
+
+def stage_of(claim: Claim, number: int = 7) -> StageRecord:
+    return StageRecord(number, claim.producer, claim.write_name, claim.epoch, "token", claim.run, claim.ticket)
+
+
+def restarted(producers: Producers, *stages: StageRecord) -> Producers:
+    """As a start finds them: in any order."""
+    again = Producers(producers.sink)
+    again.recall(sorted(producers.known.values(), key=lambda record: record.producer, reverse=True))
+    for stage in stages:
+        again.saw(stage)
+    return again
+
+
+def test_a_producer_that_nobody_knows_may_stage_and_commit() -> None:
+    producers = Producers("orders")
+
+    assert not producers.stage(CLAIM)
+    assert producers.commit(CLAIM, ["a"])
+
+
+def test_the_first_stage_of_a_newer_run_says_so_once() -> None:
+    producers = Producers("orders")
+    producers.stage(CLAIM)
+
+    assert producers.stage(NEWER)
+    assert not producers.stage(NEWER)
+
+
+def test_an_older_run_may_neither_stage_nor_commit() -> None:
+    producers = Producers("orders")
+    producers.stage(NEWER)
+
+    for ask in (producers.stage, lambda claim: producers.commit(claim, [])):
+        with pytest.raises(EpochFenced, match="newer run"):
+            ask(CLAIM)
+
+
+def test_a_run_is_as_new_as_its_highest_ticket() -> None:
+    producers = Producers("orders")
+    producers.stage(replace(CLAIM, ticket=5))
+    producers.stage(replace(CLAIM, ticket=3))
+
+    assert producers.known["query"].ticket == 5
+    with pytest.raises(EpochFenced):
+        producers.stage(replace(CLAIM, run="run-2", ticket=4))
+
+
+def test_nothing_is_staged_for_an_epoch_that_is_committed_nor_below_it() -> None:
+    producers = Producers("orders")
+    commit(producers, replace(CLAIM, epoch=3), "a")
+
+    with pytest.raises(AlreadyCommitted):
+        producers.stage(replace(CLAIM, epoch=3))
+    with pytest.raises(EpochFenced, match="epoch 3 was committed"):
+        producers.stage(replace(CLAIM, epoch=2))
+    assert not producers.stage(replace(CLAIM, epoch=9))
+
+
+@pytest.mark.parametrize(("tokens", "claim"), [(["b", "a"], CLAIM), (["c"], NEWER)])
+def test_an_epoch_is_committed_once(tokens: list[str], claim: Claim) -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a", "b")
+
+    assert not producers.commit(claim, tokens)
+
+
+def test_the_run_that_committed_an_epoch_cannot_commit_it_with_other_tokens() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+
+    with pytest.raises(EpochConflict):
+        producers.commit(CLAIM, ["b"])
+
+
+def test_a_lower_epoch_is_fenced_and_a_gap_upwards_is_fine() -> None:
+    producers = Producers("orders")
+    commit(producers, replace(CLAIM, epoch=7), "a")
+
+    with pytest.raises(EpochFenced):
+        producers.commit(replace(CLAIM, epoch=6), ["a"])
+    assert producers.commit(replace(CLAIM, epoch=70), ["a"])
+
+
+def test_a_newer_run_that_came_while_a_commit_was_on_its_way_stays_the_newer_one() -> None:
+    producers = Producers("orders")
+    producers.stage(CLAIM)
+    on_its_way = producers.committed(CLAIM, ["a"], 1)
+    producers.stage(replace(NEWER, epoch=1))
+
+    producers.keep(on_its_way)
+
+    found = producers.known["query"]
+    assert (found.run, found.ticket, found.epoch, found.committed_by) == ("run-2", 2, 0, "run-1")
+
+
+def test_a_write_name_belongs_to_who_has_committed_under_it() -> None:
+    producers = Producers("orders")
+    producers.stage(CLAIM)
+    assert producers.holder("orders") is None
+    commit(producers, CLAIM, "a")
+
+    assert producers.holder("orders") == "query"
+    for ask in (producers.stage, lambda claim: producers.commit(claim, [])):
+        with pytest.raises(ProducerChanged):
+            ask(OTHER)
+
+
+def test_batches_have_no_name_that_another_could_take() -> None:
+    producers = Producers("orders")
+    commit(producers, replace(CLAIM, write_name=""), "a")
+
+    assert not producers.stage(replace(OTHER, write_name=""))
+
+
+@pytest.mark.parametrize("second_at_us", [5, 4], ids=["at the same time", "when the clock went back"])
+def test_a_name_that_was_taken_over_stays_with_who_took_it_after_a_restart(second_at_us: int) -> None:
+    for first, second in (("a", "b"), ("b", "a")):
+        producers = Producers("orders")
+        commit(producers, replace(CLAIM, producer=first), "t", at_us=5)
+        commit(producers, replace(OTHER, producer=second, takeover=True), "u", at_us=second_at_us)
+
+        again = restarted(producers, stage_of(replace(CLAIM, producer=first, epoch=1), number=8))
+
+        assert again.holder("orders") == second
+        with pytest.raises(ProducerChanged):
+            again.stage(replace(CLAIM, producer=first, epoch=1))
+
+
+def test_what_a_newer_run_has_staged_fences_the_older_one_after_a_restart_and_leaves_the_name_where_it_is() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+
+    again = restarted(producers, stage_of(replace(NEWER, epoch=1)))
+
+    assert again.holder("orders") == "query"
+    with pytest.raises(EpochFenced):
+        again.stage(replace(CLAIM, epoch=1))
+    with pytest.raises(ProducerChanged):
+        again.stage(OTHER)
+
+
+def test_a_stage_of_an_older_run_changes_nothing_at_a_restart() -> None:
+    producers = Producers("orders")
+    commit(producers, NEWER, "a")
+
+    again = restarted(producers, stage_of(replace(CLAIM, epoch=1)))
+
+    assert again.known == producers.known
+
+
+def test_a_producer_that_is_forgotten_gives_its_name_back() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+
+    producers.forget("query")
+
+    assert producers.known == {}
+    assert not producers.stage(OTHER)
+
+
+def test_what_is_remembered_of_a_producer_is_its_last_epoch() -> None:
+    producers = Producers("orders")
+    record = producers.committed(CLAIM, ["a"], 1)
+
+    assert record == ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]))
+
+
+def test_who_has_committed_nothing_and_stages_nothing_is_forgotten_at_once() -> None:
+    producers = Producers("orders")
+    producers.stage(CLAIM)
+
+    assert [each.producer for each in producers.idle({"query"}, set(), 0)] == []
+    assert [each.producer for each in producers.idle(set(), set(), 0)] == ["query"]
+
+
+def test_a_batch_is_forgotten_after_a_time_and_when_no_page_of_it_is_left() -> None:
+    producers = Producers("orders")
+    commit(producers, replace(CLAIM, producer="batch", write_name=""), "a", at_us=5)
+    commit(producers, CLAIM, "b", at_us=5)
+    spent = {"batch", "query"}
+
+    assert [each.producer for each in producers.idle(set(), spent, 5)] == []
+    assert [each.producer for each in producers.idle(set(), spent, 6)] == ["batch"]
+    assert [each.producer for each in producers.idle(set(), {"query"}, 6)] == []
+
+
+def test_of_too_many_the_batches_go_first_and_of_these_the_longest_idle_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "PRODUCERS_MAX", 1)
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a", at_us=1)
+    for name, at_us in (("late", 3), ("early", 2)):
+        commit(producers, replace(CLAIM, producer=name, write_name=""), name, at_us=at_us)
+
+    assert [each.producer for each in producers.idle(set(), set(producers.known), 0)] == ["early", "late"]
