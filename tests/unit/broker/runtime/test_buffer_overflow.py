@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import SinkNotFound
+from holdfast.broker.core.errors import SinkFull, SinkNotFound
 from holdfast.broker.core.limits import usage
 from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.settings import Overflow
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.group import Append
+from holdfast.broker.storage import codec, keys
+from holdfast.broker.storage.contract import Delete, Family
+from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker
@@ -165,3 +168,25 @@ async def test_a_gap_tells_what_it_takes_away_and_when() -> None:
         await fill(buffer, 1)
 
         assert buffer.logs[0].gaps == (Gap(0, 1, DropReason.OVERFLOW, clock.wall, TEN, 1),)
+
+
+@pytest.mark.parametrize("overflow", list(Overflow))
+async def test_a_hole_in_the_index_that_a_full_sink_meets_is_no_reason_to_wait(overflow: Overflow) -> None:
+    store = MemoryStore()
+    async with sink(store, overflow=overflow, buffer_page_size=1, max_disk_cache=600) as buffer:
+        await fill(buffer, 600)  # too many for all entries to be in memory
+        [log], number = buffer.logs, buffer.record.id
+        [first] = store.scan(Family.INDEX, *keys.places(number, 0, 0, 1), 1)
+        page_number = codec.decode_entry(0, first[1]).number
+        store.write([Delete(Family.INDEX, first[0]), Delete(Family.SMALL, keys.small(page_number, number, 0))])
+
+        async with asyncio.timeout(20):
+            if overflow is Overflow.REJECT:
+                with pytest.raises(SinkFull):
+                    await fill(buffer, 1)
+                while log.gap_at(0) is None:
+                    await buffer.changed.next().wait()
+            await fill(buffer, 1)
+
+        assert log.records <= 600
+        assert log.tail.next_offset == 601
