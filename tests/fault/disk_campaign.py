@@ -114,7 +114,7 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "ledger": ("stopped", value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
     "store numbers": (
         "stopped",
-        value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE),
+        value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
     ),
     "index entry": ("stopped", value(Family.INDEX, *_places(Family.INDEX))),
     "small page": ("stopped", value(Family.SMALL, *_places(Family.SMALL))),

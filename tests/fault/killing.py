@@ -199,8 +199,6 @@ class Campaign:
         except BrokerEnded as error:
             self._oracles[self._first].fault("faults", str(error))
             return
-        for oracle in self._oracles.values():
-            oracle.starts_killed = oracle.starts_killed or not is_ready
         if plan.ending == "stop":
             self._stop(broker)
             self._stops += 1

@@ -74,10 +74,6 @@ class Oracle:
         }
         self._ledgers = self._by_subscription[DEFAULT]
         self._unplaced = 0
-        self.starts_killed = False
-        """A broker was killed before it served: the next one does not believe the counts of the one before."""
-        self._inexact: set[tuple[int, int]] = set()
-        """Gaps that were told with "at most" after that."""
         self._in_memory = 0
         """Records whose receipt said that only memory holds them."""
 
@@ -141,9 +137,7 @@ class Oracle:
         with self._lock:
             ledger = self._by_subscription[subscription][gap.partition]
             ledger.gap(gap.first_offset, gap.last_offset, gap.counts or {gap.reason: len(gap)})
-            if gap.at_most and self.starts_killed:
-                self._inexact.add((gap.partition, gap.last_offset))
-            elif gap.at_most:
+            if gap.at_most:
                 self._tell("lost", f"{self.sink}: a kill was taken for a power loss: {gap}")
 
     def may_miss(self, gap: Gap) -> bool:
@@ -264,7 +258,6 @@ class Oracle:
                 "redelivered": sum(ledger.redelivered for ledger in everything),
                 "in_memory": self._in_memory,
                 "doubled": sum(ledger.doubled for ledger in self._ledgers),
-                "inexact": len(self._inexact),
             }
 
     def _tell(self, kind: str, story: str) -> None:

@@ -74,16 +74,6 @@ def test_a_kill_that_is_taken_for_a_power_loss_is_a_violation() -> None:
     assert oracle.violations == {"lost": 1}
 
 
-def test_where_a_start_was_killed_too_the_loss_may_be_told_as_at_most_and_is_counted() -> None:
-    oracle = forgetting()
-    oracle.starts_killed = True
-
-    oracle.gap(gap(0, 2, at_most=True))
-
-    assert oracle.close()["inexact"] == 1
-    assert not oracle.violations
-
-
 def test_records_that_count_as_dropped_and_were_told_to_nobody_are_a_violation(empty: SinkStats) -> None:
     oracle = forgetting()
     oracle.gap(gap(0, 1))

@@ -108,7 +108,12 @@ class Serving:
             sink_defaults=settings.sink_defaults.to_core(),
             instruments=self.instruments,
             on_fenced=lambda _: self.fenced.set(),
-            accepted=AcceptedFile(Path(data_dir) / "accepted", start_count=recovered.start_count, boot=boot_id())
+            accepted=AcceptedFile(
+                Path(data_dir) / "accepted",
+                counting=recovered.counting,
+                start_count=recovered.start_count,
+                boot=boot_id(),
+            )
             if data_dir
             else None,
             measure_memory=measure,

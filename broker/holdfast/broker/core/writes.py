@@ -66,6 +66,13 @@ class PutHead:
 
 
 @dataclass(frozen=True, slots=True)
+class PutCounting:
+    """A start has taken over what the last one left, and counts what its own memory accepts."""
+
+    start_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class PutReserve:
     """Offsets that may be handed out from now on."""
 
@@ -362,6 +369,7 @@ Write = (
     | DropSink
     | PutTail
     | PutHead
+    | PutCounting
     | PutReserve
     | DropReserve
     | PutHeld

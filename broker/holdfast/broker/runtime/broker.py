@@ -35,6 +35,7 @@ from holdfast.broker.core.settings import SinkSettings, sink_name
 from holdfast.broker.core.writes import (
     Due,
     PutAge,
+    PutCounting,
     PutQuarantine,
     PutSink,
     SchemaRecord,
@@ -212,6 +213,7 @@ class Broker:
         restarting = Restarting(journal, self._accepted.found, at_us=clock.wall_us())
         for stored in found.sinks:
             self._add_stored(stored, restarting)
+        journal.commit([], [PutCounting(found.start_count)])  # a start killed before it leaves the counts as they are
         self._accepted.begin()
         self.expirer = Expirer(self.sinks.values, self.services.pages)
         self._sweeper: asyncio.Task[None] | None = None

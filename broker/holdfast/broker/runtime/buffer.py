@@ -189,12 +189,14 @@ class Buffer:
         forgets = self.settings.forgets
         self.record = replace(self.record, settings=settings)
         self._grow(settings.partitions)
-        ended = self.tier.offsets.forget() if forgets and not settings.forgets else []
         for subscription in self.subscriptions.values():
             subscription.change(settings)
         for log in self.logs:
             self.trim_now(log.number)
-        return self._services.committer.write([PutSink(self.record), *ended])
+        put = [PutSink(self.record)]
+        if forgets and not settings.forgets:
+            return self.tier.offsets.forget(put)
+        return self._services.committer.write(put)
 
     def _grow(self, partitions: int) -> None:
         """Add partitions. What comes in for them is written no earlier than the record that says that they exist."""

@@ -8,7 +8,8 @@ the loop only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.broker.core.reserve import BLOCK, Reserve
@@ -80,6 +81,15 @@ class Slots:
         self._lowest = min(self._lowest, slot)
 
 
+@dataclass(frozen=True, slots=True)
+class _Extension:
+    """A reservation that is on its way to the disk."""
+
+    reserve: Reserve
+    counted: asyncio.Future[None]
+    """Done when it counts: no sooner, or who looks again would find neither the extension nor its result."""
+
+
 class Reserving:
     """The reserved offsets of one sink."""
 
@@ -87,40 +97,50 @@ class Reserving:
         self._buffer = buffer
         self._services = services
         self._reserves = dict(reserves)
-        self._under_way: dict[int, asyncio.Future[None]] = {}
+        self._under_way: dict[int, _Extension] = {}
 
     async def reserve(self, partition: int, records: int) -> None:
         """Return when so many offsets more may be handed out; raises ``StoreFenced``."""
-        if not self._buffer.settings.forgets:
-            return
         needed = self._buffer.logs[partition].next_offset + records
-        while (found := self._reserves.get(partition)) is None or found.end < needed:
-            await asyncio.shield(self._extend(partition, needed))
-        if found.end - needed < BLOCK // 2:
-            self._extend(partition, needed)
+        while self._buffer.settings.forgets:
+            found = self._reserves.get(partition)
+            if found is None or found.end < needed:
+                await asyncio.shield(self._extend(partition, needed))
+                continue
+            if found.end - needed < BLOCK // 2:
+                self._extend(partition, needed)
+            return
 
     def _extend(self, partition: int, needed: int) -> asyncio.Future[None]:
         """Reserve more, once at a time."""
-        waiting = self._under_way.get(partition)
-        if waiting is not None:
-            return waiting
+        under_way = self._under_way.get(partition)
+        if under_way is not None:
+            return under_way.counted
         found = self._reserves.get(partition)
         slot = found.slot if found is not None else None
         if slot is None and self._buffer.settings.buffer_mode != BufferMode.DISK:
             slot = self._services.slots.take()
             if slot is not None:
                 self._services.slots.accepted.note(slot, self._buffer.logs[partition].tail.next_offset)
-        reserve = Reserve(needed + BLOCK, slot)
-        written = self._services.committer.write([PutReserve(self._buffer.record.id, partition, reserve)])
-        self._under_way[partition] = written
+        counted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        extension = self._under_way[partition] = _Extension(Reserve(needed + BLOCK, slot), counted)
+        put = PutReserve(self._buffer.record.id, partition, extension.reserve)
 
-        def done(over: asyncio.Future[None]) -> None:
-            del self._under_way[partition]
-            if over.exception() is None and self._buffer.settings.forgets:
-                self._reserves[partition] = reserve
+        def done(written: asyncio.Future[None]) -> None:
+            wanted = self._under_way.get(partition) is extension  # else the sink has changed its promise meanwhile
+            if wanted:
+                del self._under_way[partition]
+            failure = written.exception()
+            if failure is not None:
+                counted.set_exception(failure)
+                counted.exception()  # it was made ahead of need, perhaps: nobody has to ask
+                return
+            if wanted:
+                self._reserves[partition] = extension.reserve
+            counted.set_result(None)
 
-        written.add_done_callback(done)
-        return written
+        self._services.committer.write([put]).add_done_callback(done)
+        return counted
 
     def note(self, partition: int, end: int) -> None:
         """Memory has accepted all below ``end``: called before anybody hears of it."""
@@ -128,11 +148,18 @@ class Reserving:
         if slot is not None:
             self._services.slots.accepted.note(slot, end)
 
-    def forget(self) -> list[Write]:
-        """The sink promises the disk from now on: what is to be written with that."""
-        gone, self._reserves = self._reserves, {}
-        self._give(gone)
-        return [DropReserve(self._buffer.record.id, partition) for partition in gone]
+    def forget(self, beside: Sequence[Write]) -> asyncio.Future[None]:
+        """The sink promises the disk from now on: written with ``beside``, which says so."""
+        gone = self._take_all()
+        drops = [DropReserve(self._buffer.record.id, partition) for partition in gone]
+        written = self._services.committer.write([*beside, *drops])
+
+        def done(over: asyncio.Future[None]) -> None:
+            if over.exception() is None:  # until then a crash brings the reservations back, with their slots
+                self._give(gone)
+
+        written.add_done_callback(done)
+        return written
 
     def ended(self) -> Iterator[tuple[int, Write]]:
         """What to write, by partition, when nothing more is handed out in the life of this process."""
@@ -142,7 +169,12 @@ class Reserving:
 
     def give_slots(self) -> None:
         """The sink is deleted, durably."""
-        self._give(self._reserves)
+        self._give(self._take_all())
+
+    def _take_all(self) -> dict[int, Reserve]:
+        gone = {**self._reserves, **{number: under_way.reserve for number, under_way in self._under_way.items()}}
+        self._reserves, self._under_way = {}, {}
+        return gone
 
     def _give(self, reserves: Mapping[int, Reserve]) -> None:
         for reserve in reserves.values():

@@ -2,8 +2,10 @@
 
 The file is mapped: a count is one aligned store of eight bytes before the receipt, and no call of the system.
 The pages of the map belong to the system and survive the process; a power loss may leave any of them behind. So the
-file is headed by the boot of the machine and the start of the broker that wrote it: a start believes it only when both
-are those of the last start. It is allocated before it is mapped: a store into a hole on a full disk kills the process.
+file is headed by the boot of the machine and the start of the broker that wrote it: a start believes it only when this
+is still the same boot, and the store names the same start as the last that began to count. One that was killed before
+it had taken over everything accepted nothing, and leaves the counts to the next. The file is allocated before it is
+mapped: a store into a hole on a full disk kills the process.
 
     magic 8 bytes, boot id 16 bytes, start count u64, CRC-32 of these u32, zeros up to 64 bytes, then one u64 per slot
 """
@@ -41,8 +43,9 @@ def boot_id(path: Path = BOOT_ID) -> bytes | None:
 class AcceptedFile:
     """The file, mapped until ``close``. Where it cannot be had, no count is known after a crash, and that is all."""
 
-    def __init__(self, path: Path, *, start_count: int, boot: bytes | None) -> None:
-        """Read what the last start left; ``begin`` makes the file this start's own."""
+    def __init__(self, path: Path, *, counting: int, start_count: int, boot: bytes | None) -> None:
+        """Read what start ``counting`` left; ``begin`` makes the file the own one of ``start_count``."""
+        self._counting = counting
         self._start_count = start_count
         self._boot = boot
         self._handle: int | None = None
@@ -65,7 +68,7 @@ class AcceptedFile:
         fixed = content[: _HEADER.size]
         magic, boot, start_count = _HEADER.unpack(fixed)
         whole = magic == _MAGIC and _CRC.unpack_from(content, _HEADER.size)[0] == zlib.crc32(fixed)
-        if not whole or boot != self._boot or start_count != self._start_count - 1:
+        if not whole or boot != self._boot or start_count != self._counting:
             return None
         slots = (len(content) - _SLOTS_AT) // _SLOT_BYTES
         return struct.unpack_from(f"={slots}Q", content, _SLOTS_AT)

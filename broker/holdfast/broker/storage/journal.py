@@ -32,6 +32,7 @@ from holdfast.broker.core.writes import (
     Due,
     PageWrite,
     PutAge,
+    PutCounting,
     PutCursor,
     PutDue,
     PutEntry,
@@ -306,6 +307,8 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.partition(keys.TAIL, sink, partition), codec.encode_tail(tail))
         case PutHead(sink, partition, head):
             return put(keys.partition(keys.HEAD, sink, partition), codec.encode_head(head))
+        case PutCounting(start_count):
+            return put(keys.COUNTING, codec.encode_number(start_count))
         case PutReserve(sink, partition, reserve):
             return put(keys.partition(keys.RESERVE, sink, partition), codec.encode_reserve(reserve))
         case DropReserve(sink, partition):

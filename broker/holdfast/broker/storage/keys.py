@@ -11,6 +11,7 @@
 | highest page number | meta 03 | | written with every batch that names pages |
 | next sink id | meta 04 | | the store's life |
 | age clock | meta 05 | | the store's life |
+| counting start | meta 06 | | written by every start that has taken over what the last one left |
 | sink | meta 10 | sink u32 | the sink's life |
 | tail | meta 11 | sink u32, partition u32 | the sink's life |
 | head | meta 12 | sink u32, partition u32 | the sink's life |
@@ -54,6 +55,7 @@ START: Final = b"\x02"
 HIGHEST: Final = b"\x03"
 NEXT_SINK: Final = b"\x04"
 AGE: Final = b"\x05"
+COUNTING: Final = b"\x06"
 SINK: Final = b"\x10"
 TAIL: Final = b"\x11"
 HEAD: Final = b"\x12"

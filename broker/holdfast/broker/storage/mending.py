@@ -145,6 +145,14 @@ class Mending:
             self.tell("start count", None, None, "goes on above that of every page")
         return found or 0
 
+    def counting(self, last: int) -> int:
+        """The last start that counted what its memory accepted; ``last``, the one before this, where that is lost."""
+        found, damaged = self._state.one(keys.COUNTING, codec.decode_number)
+        if damaged:
+            self.tell("counting start", None, None, "taken for the last start")
+            self._write(keys.COUNTING, codec.encode_number(last))
+        return last if found is None else found
+
     def highest(self, in_files: int) -> tuple[int, int]:
         """The highest page number that has a name, and the records stored by then."""
         found, damaged = self._state.one(keys.HIGHEST, codec.decode_highest)

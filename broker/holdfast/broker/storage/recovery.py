@@ -35,6 +35,9 @@ class Recovered:
 
     journal: SurveyingJournal
     start_count: int
+    counting: int
+    """The start whose counts of what memory accepted are those of the last process that accepted anything."""
+
     next_sink: int
     age_us: tuple[int, int]
     """The broker's own clock and the wall clock when it was last stored; zeros in a new store."""
@@ -97,12 +100,14 @@ def _recover(store: Store) -> Recovered:
         due = [orphans, *(one for one in due if keys_of(one) != keys_of(orphans))]
     next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
     age_us = mending.age(sinks.values())
+    counting = mending.counting(start_count - 1)
     mending.finish(writes, highest=max(highest, in_files) if missing else None)
     for mended in mending.told:
         _log.warning("damage was mended %s", mended)
     return Recovered(
         journal=journal,
         start_count=start_count,
+        counting=counting,
         next_sink=next_sink,
         age_us=age_us,
         sinks=tuple(sinks[number] for number in sorted(sinks)),

@@ -29,7 +29,7 @@ _SLICE: Final = 1_000
 OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in {keys.SINK, keys.SLOT, keys.EPOCH})
 """What belongs to a sink."""
 KINDS: Final = (
-    *(keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE),
+    *(keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
     *(keys.SINK, keys.DUE, keys.QUARANTINE),
     *OF_SINKS,
 )
@@ -99,7 +99,7 @@ class State:
 
     def _expected(self) -> Iterator[bytes]:
         """Keys that ought to be there: some can be read although nothing around them can."""
-        yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE)
+        yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING)
         for number, sink in self.copies().items():
             yield keys.sink(number)
             for partition in range(sink.settings.corrected()[0].partitions):

@@ -110,7 +110,7 @@ async def test_a_deleted_sink_leaves_nothing_behind() -> None:
         await until(lambda: stored(store, Family.BULK) + stored(store, Family.SMALL) + ledger(store) == 0)
 
         left = {key[:1] for key, _ in store.scan(Family.META, b"", b"\xff", 1_000)}
-        assert left <= {keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE}
+        assert left <= {keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING}
         assert stored(store, Family.INDEX) == 0
         assert store.live_bytes() < MIB
 

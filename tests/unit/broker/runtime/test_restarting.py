@@ -108,6 +108,18 @@ async def test_a_start_after_a_start_after_a_crash_changes_nothing_more() -> Non
     assert tails[0][0].next_offset == 3
 
 
+async def test_a_start_begins_to_count_when_it_has_taken_over_what_was_left() -> None:
+    crash = Crash()
+    await crash.run(SPILL, 3)
+
+    store = crash.store.reopen()
+    broker = begin(store, FakeClock(), accepted=crash.accepted.killed())
+    counted = broker.services.start_count
+    await broker.close()
+
+    assert recover(store.reopen()).counting == counted
+
+
 async def test_without_fsync_a_kill_goes_on_at_the_tail() -> None:
     crash = Crash()
     await crash.run(UNSYNCED, 3)

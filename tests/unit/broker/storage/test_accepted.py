@@ -13,8 +13,14 @@ BOOT = bytes(range(16))
 OTHER_BOOT = bytes(16)
 
 
-def started(path: Path, start_count: int, boot: bytes | None = BOOT) -> AcceptedFile:
-    found = AcceptedFile(path, start_count=start_count, boot=boot)
+def opened(path: Path, start_count: int, *, counting: int | None = None, boot: bytes | None = BOOT) -> AcceptedFile:
+    """As a start opens it; the one before counted, unless another one is named."""
+    counted = start_count - 1 if counting is None else counting
+    return AcceptedFile(path, counting=counted, start_count=start_count, boot=boot)
+
+
+def started(path: Path, start_count: int) -> AcceptedFile:
+    found = opened(path, start_count)
     found.begin()
     return found
 
@@ -25,7 +31,7 @@ def test_the_next_start_of_the_same_boot_finds_the_counts(tmp_path: Path) -> Non
     file.note(3, 1 << 40)
     file.close()
 
-    found = AcceptedFile(tmp_path / "accepted", start_count=2, boot=BOOT)
+    found = opened(tmp_path / "accepted", 2)
 
     assert found.found is not None
     assert (found.found[3], found.found[2]) == (1 << 40, 0)
@@ -36,9 +42,23 @@ def test_another_boot_or_another_start_between_says_nothing(tmp_path: Path) -> N
     started(tmp_path / "accepted", 1).close()
 
     for start_count, boot in ((2, OTHER_BOOT), (3, BOOT), (1, BOOT), (2, None)):
-        found = AcceptedFile(tmp_path / "accepted", start_count=start_count, boot=boot)
+        found = opened(tmp_path / "accepted", start_count, boot=boot)
         assert found.found is None
         found.close()
+
+
+def test_starts_that_were_killed_before_they_began_to_count_leave_the_counts_to_the_next(tmp_path: Path) -> None:
+    file = started(tmp_path / "accepted", 1)
+    file.note(0, 7)
+    file.close()
+    for killed in (2, 3):
+        opened(tmp_path / "accepted", killed, counting=1).close()
+
+    found = opened(tmp_path / "accepted", 4, counting=1)
+
+    assert found.found is not None
+    assert found.found[0] == 7
+    found.close()
 
 
 def test_a_damaged_or_short_file_says_nothing(tmp_path: Path) -> None:
@@ -48,7 +68,7 @@ def test_a_damaged_or_short_file_says_nothing(tmp_path: Path) -> None:
 
     for damaged in (b"", content[:10], content[:9] + bytes([content[9] ^ 1]) + content[10:]):
         path.write_bytes(damaged)
-        found = AcceptedFile(path, start_count=2, boot=BOOT)
+        found = opened(path, 2)
         assert found.found is None
         found.close()
 
@@ -63,7 +83,7 @@ def test_it_grows_by_allocated_steps_and_keeps_what_it_has(tmp_path: Path) -> No
 
     assert os.stat(path).st_blocks * 512 >= os.stat(path).st_size
     file.close()
-    found = AcceptedFile(path, start_count=2, boot=BOOT)
+    found = opened(path, 2)
     assert found.found is not None
     assert (found.found[5], found.found[STEP_SLOTS]) == (55, 66)
     found.close()
@@ -75,7 +95,7 @@ def test_a_start_forgets_the_counts_of_the_one_before(tmp_path: Path) -> None:
     file.close()
     started(tmp_path / "accepted", 2).close()
 
-    found = AcceptedFile(tmp_path / "accepted", start_count=3, boot=BOOT)
+    found = opened(tmp_path / "accepted", 3)
 
     assert found.found is not None
     assert found.found[0] == 0

@@ -17,6 +17,7 @@ from holdfast.broker.core.writes import (
     Due,
     PageWrite,
     PutAge,
+    PutCounting,
     PutCursor,
     PutDue,
     PutEntry,
@@ -74,6 +75,7 @@ def filled() -> MemoryStore:
         PutSlot(1, "w", 77, 0, Slot(3, 9, 40, 10)),
         PutDue(Due(1, 0, True, 1, 2, 3)),
         PutAge(104, 1_004),
+        PutCounting(1),
         PutTail(2, 0, Tail(0)),
     ]
     journal.commit(PAGES, [*writes, *(PutEntry(1, 0, one.entry) for one in PAGES)])
@@ -86,6 +88,7 @@ KEYS = {
     "highest": keys.HIGHEST,
     "next sink": keys.NEXT_SINK,
     "age": keys.AGE,
+    "counting start": keys.COUNTING,
     "sink": keys.sink(1),
     "tail": keys.partition(keys.TAIL, 1, 0),
     "head": keys.partition(keys.HEAD, 1, 0),

@@ -12,6 +12,7 @@ from holdfast.broker.core.settings import DEFAULTS
 from holdfast.broker.core.writes import (
     Due,
     PageWrite,
+    PutCounting,
     PutCursor,
     PutDue,
     PutEntry,
@@ -55,6 +56,18 @@ def test_the_id_stays_and_starts_are_counted_whatever_ended_them() -> None:
 
     assert {first.journal.store_id, killed.journal.store_id, lost_power.journal.store_id} == {first.journal.store_id}
     assert [found.start_count for found in (first, killed, lost_power)] == [1, 2, 3]
+
+
+def test_what_counts_is_the_last_start_that_began_to_count_however_many_were_killed_since() -> None:
+    first = recover(MemoryStore())
+    first.journal.commit([], [PutCounting(1)])
+    store = first.journal.store
+
+    found = [recover(store).counting, recover(store).counting]
+    third = recover(store)
+    third.journal.commit([], [PutCounting(third.start_count)])
+
+    assert (first.counting, found, third.start_count, recover(store).counting) == (0, [1, 1], 4, 4)
 
 
 def test_two_stores_have_two_ids() -> None:
