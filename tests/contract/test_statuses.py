@@ -56,6 +56,7 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.TooManySubscriptions: lambda: errors.TooManySubscriptions("orders", 100),
     errors.OffsetTrimmed: lambda: errors.OffsetTrimmed(1, 5, 9),
     errors.OffsetAhead: lambda: errors.OffsetAhead(10, 5, 9),
+    errors.TokenRefused: lambda: errors.TokenRefused("missing"),
     errors.WriterFenced: lambda: errors.WriterFenced("w", 1, 2),
     errors.SequenceGap: lambda: errors.SequenceGap(0, 5, 4),
     errors.SequenceConflict: lambda: errors.SequenceConflict(0, 5),

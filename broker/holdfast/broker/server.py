@@ -11,6 +11,7 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -29,6 +30,7 @@ from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.dead_letter_service import DeadLetterServicer
 from holdfast.broker.rpc.epoch_service import EpochServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
+from holdfast.broker.rpc.listening import Listening
 from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.rpc.schema_service import SchemaServicer
 from holdfast.broker.rpc.sink_service import SinkServicer
@@ -36,7 +38,8 @@ from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
 from holdfast.broker.runtime.memory import measure
-from holdfast.broker.settings import BrokerSettings, address, load
+from holdfast.broker.security import Security, read
+from holdfast.broker.settings import BrokerSettings, SettingsError, address, load
 from holdfast.broker.storage.accepted import AcceptedFile, boot_id
 from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.contract import Store
@@ -76,7 +79,9 @@ OPTIONS: Final = [
 class Serving:
     """A broker that serves. Made and used on one loop."""
 
-    def __init__(self, settings: BrokerSettings, store: Store, clock: Clock, *, data_dir: str) -> None:
+    def __init__(
+        self, settings: BrokerSettings, security: Security, store: Store, clock: Clock, *, data_dir: str
+    ) -> None:
         recovered = recover(store)
         self.settings = settings
         self.fenced = asyncio.Event()
@@ -136,7 +141,10 @@ class Serving:
         )
         self._watcher: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(interceptors=[StatusInterceptor()], options=OPTIONS)
+        self._listening = Listening(security.certificates, security.tokens, time.monotonic)
+        self._server = grpc.aio.server(
+            interceptors=[*self._listening.interceptors, StatusInterceptor()], options=OPTIONS
+        )
         self.port = 0
 
     async def start(self) -> None:
@@ -161,7 +169,7 @@ class Serving:
         ]
         reflection.enable_server_reflection(names, server)
         try:
-            self.port = server.add_insecure_port(self.settings.listen)
+            self.port = self._listening.bind(server, self.settings.listen)
         except RuntimeError as error:
             await asyncio.to_thread(self.instruments.close)
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
@@ -171,6 +179,19 @@ class Serving:
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watcher = asyncio.get_running_loop().create_task(self._until_fenced(), name="holdfast-health")
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
+
+    def renew(self) -> None:
+        """Read certificates and tokens again, for the connections and calls to come; keep the old where one is wrong.
+
+        TLS, client certificates or tokens begin and end with a start of the broker only.
+        """
+        try:
+            found = read(self.settings)
+        except SettingsError as error:
+            _log.error("certificates and tokens were not renewed: %s", error)
+            return
+        self._listening.renew(found.certificates, found.tokens)
+        _log.info("certificates and tokens were renewed")
 
     @property
     def endpoint(self) -> str:
@@ -225,23 +246,27 @@ def serve(
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced.
 
     ``on_metrics`` is told the URL that Prometheus may ask, if there is one, before ``on_ready`` is told HOST:PORT.
-    Raises ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
+    SIGHUP renews certificates and tokens, where there are any. Raises ``SettingsError`` when one of their files is
+    wrong, ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
     ``ExportingError`` when an ``OTEL_…`` variable is wrong.
     """
     tune()
+    security = read(settings)
     store = open_store(settings)
 
     async def run() -> int:
         with ExitStack() as undo:
             undo.callback(store.close)
             check_listen(settings.listen)
-            serving = Serving(settings, store, SystemClock(), data_dir=str(settings.data_dir.resolve()))
+            serving = Serving(settings, security, store, SystemClock(), data_dir=str(settings.data_dir.resolve()))
             await serving.start()
             undo.pop_all()
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
+        if security != Security(None, None):
+            loop.add_signal_handler(signal.SIGHUP, serving.renew)
         if serving.instruments.metrics_url:
             on_metrics(serving.instruments.metrics_url)
         on_ready(serving.endpoint)
@@ -325,7 +350,9 @@ class BrokerServer:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
-            self.serving = Serving(self._settings, self._store, self._clock, data_dir=self._data_dir)
+            self.serving = Serving(
+                self._settings, read(self._settings), self._store, self._clock, data_dir=self._data_dir
+            )
             await self.serving.start()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the thread that waits
             self._store.close()

@@ -6,6 +6,7 @@ command line. `[sink_defaults]` holds what a sink has when its creator does not 
 
 from __future__ import annotations
 
+import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,6 +92,21 @@ class BrokerSettings(BaseSettings):
     metrics_listen: str = ""
     """HOST:PORT of the Prometheus endpoint; empty for none."""
 
+    tls_server_cert_file: str = ""
+    """PEM file of the broker's certificate and those between it and its authority; empty for no TLS."""
+
+    tls_server_key_file: str = ""
+    """PEM file of that certificate's private key, without a password."""
+
+    tls_client_ca_file: str = ""
+    """PEM file of the authorities of which every client has to show a certificate; empty demands none."""
+
+    token_hashes_file: str = ""
+    """File of the hashes of tokens, one of which every call has to bring; empty takes calls without."""
+
+    tokens_without_tls: bool = False
+    """Tokens may go unencrypted over a network: for a network that encrypts by itself."""
+
     sinks_max: int = Field(default=10_000, ge=1, le=1_000_000)
     partitions_max: int = Field(default=100_000, ge=1, le=10_000_000)
     """Over all sinks."""
@@ -159,7 +175,27 @@ def load(config: Path | None = None, **given: Any) -> BrokerSettings:
     address(settings.listen)
     if settings.metrics_listen:
         address(settings.metrics_listen, name="metrics_listen")
+    _check_security(settings)
     return settings
+
+
+def _check_security(settings: BrokerSettings) -> None:
+    """Refuse what would be less safe than it looks. Reads no file."""
+    cert, key = settings.tls_server_cert_file, settings.tls_server_key_file
+    for name, given, other, missing in (
+        ("tls_server_cert_file", cert, "tls_server_key_file", key),
+        ("tls_server_key_file", key, "tls_server_cert_file", cert),
+        ("tls_client_ca_file", settings.tls_client_ca_file, "tls_server_cert_file", cert),
+    ):
+        if given and not missing:
+            raise SettingsError(f"{name} = {given}: is of no use without {other}")
+    unencrypted = bool(settings.token_hashes_file) and not cert
+    if unencrypted and not settings.tokens_without_tls and not is_loopback(settings.listen):
+        raise SettingsError(
+            f"token_hashes_file = {settings.token_hashes_file}: tokens would go unencrypted over the network that "
+            f"listen = {settings.listen!r} opens; set tls_server_cert_file and tls_server_key_file, or "
+            "tokens_without_tls = true where the network itself encrypts"
+        )
 
 
 def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,3 +213,14 @@ def address(text: str, *, name: str = "listen") -> tuple[str, int]:
     if not colon or not host or not port.isdigit() or int(port) > 65_535:
         raise SettingsError(f"{name} = {text!r}: must be HOST:PORT with a port of 0 to 65535")
     return host, int(port)
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine can connect to HOST:PORT."""
+    host = address(listen)[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

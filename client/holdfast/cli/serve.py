@@ -48,10 +48,34 @@ def serve(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where Prometheus may ask; port 0 takes a free one. Else nowhere."),
     ] = None,
+    tls_server_cert_file: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-server-cert-file", metavar="PEM", help="The broker's certificate: it then speaks TLS only."
+        ),
+    ] = None,
+    tls_server_key_file: Annotated[
+        str | None, typer.Option("--tls-server-key-file", metavar="PEM", help="That certificate's private key.")
+    ] = None,
+    tls_client_ca_file: Annotated[
+        str | None,
+        typer.Option("--tls-client-ca-file", metavar="PEM", help="Demand a certificate of clients, by these."),
+    ] = None,
+    token_hashes_file: Annotated[
+        str | None,
+        typer.Option("--token-hashes-file", help="Demand a token of calls; `holdfast token` adds one to the file."),
+    ] = None,
+    tokens_without_tls: Annotated[
+        bool | None,
+        typer.Option("--tokens-without-tls", help="Take tokens over a network that encrypts by itself."),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="How much is logged, on standard error.")] = LogLevel.INFO,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Run a broker until SIGTERM or Ctrl-C. Without any option it keeps its data in ./holdfast-data."""
+    """Run a broker until SIGTERM or Ctrl-C. Without any option it keeps its data in ./holdfast-data.
+
+    SIGHUP reads certificates and token hashes again.
+    """
     with needed_for("a broker", "broker"):
         from holdfast.broker.exporting import ExportingError
         from holdfast.broker.server import serve as run
@@ -61,7 +85,17 @@ def serve(
     if config is None and DEFAULT_CONFIG.is_file():
         config = DEFAULT_CONFIG
     try:
-        settings = load(config, data_dir=data_dir, listen=listen, metrics_listen=metrics_listen)
+        settings = load(
+            config,
+            data_dir=data_dir,
+            listen=listen,
+            metrics_listen=metrics_listen,
+            tls_server_cert_file=tls_server_cert_file,
+            tls_server_key_file=tls_server_key_file,
+            tls_client_ca_file=tls_client_ca_file,
+            token_hashes_file=token_hashes_file,
+            tokens_without_tls=tokens_without_tls,
+        )
     except SettingsError as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -77,7 +111,7 @@ def serve(
 
     try:
         code = run(settings, on_ready=ready, on_metrics=metrics.append)
-    except ExportingError as error:
+    except (ExportingError, SettingsError) as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     except OSError as error:
         raise CommandFailed(str(error)) from error

@@ -15,9 +15,11 @@ from typing import Final, TypeVar
 
 import grpc
 
-from holdfast.client.errors import BrokerUnavailable, ClientClosed, HoldfastError, InvalidSetting
+from holdfast.client import handshake
+from holdfast.client.errors import BrokerUnavailable, ClientClosed, HandshakeFailed, HoldfastError, InvalidSetting
 from holdfast.client.retry import RetryState, call_with_retries
 from holdfast.client.routing import endpoint_of
+from holdfast.client.securing import open_channel
 from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from holdfast.client.status import from_call
 
@@ -52,16 +54,29 @@ class Channels:
         return self.of_endpoint(endpoint_of(sink, self.endpoints))
 
     def of_endpoint(self, endpoint: str) -> grpc.Channel:
-        """Return the channel to ``endpoint``; raises ``ClientClosed`` after ``close``."""
+        """Return the channel to ``endpoint``; raises ``ClientClosed`` after ``close``, and ``CredentialsUnusable``."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             if process.closed:
                 raise ClientClosed("the client was closed")
             channel = process.channels.get(endpoint)
             if channel is None:
-                channel = grpc.insecure_channel(endpoint, options=self.options())
+                channel = open_channel(endpoint, self.settings, self.options())
                 process.channels[endpoint] = channel
             return channel
+
+    def ended(self, failure: grpc.RpcError, sink: str | None = None) -> HoldfastError:
+        """Return the error that ended a call about ``sink``.
+
+        Where nobody was reached this looks whether it is TLS that keeps the two apart, which no trying again mends.
+        """
+        error = from_call(failure)
+        if type(error) is not BrokerUnavailable or error.reason != BrokerUnavailable.default_reason:
+            return error
+        for endpoint in self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]:
+            if found := handshake.problem(endpoint, self.settings):
+                return HandshakeFailed(f"{endpoint}: {found}", facts={"endpoint": endpoint})
+        return error
 
     def close(self) -> None:
         """Close this process's channels and all calls on them. Closing twice is fine."""
@@ -114,7 +129,7 @@ class Unary:
             try:
                 return attempt(settings.call_timeout_s + extra_s)
             except grpc.RpcError as failure:
-                raise from_call(failure) from failure
+                raise self._channels.ended(failure) from failure
             except ValueError as failure:  # grpc: the channel was closed by another thread
                 raise ClientClosed("the client was closed during a call") from failure
 

@@ -50,12 +50,13 @@ class Client:
     """A client of one broker or several.
 
     ``endpoint`` is ``HOST:PORT``, or a list of them: every sink lives on one of these brokers, found by its name.
+    Without ``settings`` TLS and token are those of the environment: see ``ClientSettings.from_environment``.
     """
 
     def __init__(
         self, endpoint: str | Iterable[str] = DEFAULT_ENDPOINT, *, settings: ClientSettings | None = None
     ) -> None:
-        self.settings = settings or ClientSettings()
+        self.settings = settings or ClientSettings.from_environment()
         self._channels = Channels(as_endpoints(endpoint), self.settings)
         self._unary = Unary(self._channels)
         self._pulling = Pulling(self._channels)

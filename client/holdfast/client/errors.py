@@ -4,7 +4,8 @@
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
-    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema
+    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema,
+    │   ├── CredentialsUnusable
     │   └── RecordTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
@@ -16,7 +17,7 @@
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
     │                         EpochFenced, EpochConflict, ProducerChanged, SchemaChanged
     ├── DataLoss              PageQuarantined, GapError
-    ├── AccessDenied          no or wrong credentials, or not allowed
+    ├── AccessDenied          Unauthenticated, PermissionDenied, HandshakeFailed
     ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
     ├── BrokerFault           the broker failed in a way it has no name for
     │   └── ProtocolViolation the broker said something that the contract does not allow
@@ -176,6 +177,12 @@ class InvalidSchema(InvalidArgument):
     """A schema is empty, too large, or one of too many."""
 
     default_reason = "INVALID_SCHEMA"
+
+
+class CredentialsUnusable(InvalidArgument):
+    """A certificate, key or token cannot be read, or must not be sent this way. The text says which, and what to do."""
+
+    default_reason = "CREDENTIALS_UNUSABLE"
 
 
 class RecordTooLarge(InvalidArgument):
@@ -473,6 +480,27 @@ class AccessDenied(HoldfastError):
     """No or wrong credentials, or not allowed."""
 
 
+class Unauthenticated(AccessDenied):
+    """The broker wants a token, and there was none, or one that it does not know. Set one that it knows."""
+
+    default_reason = "TOKEN_REFUSED"
+
+
+class PermissionDenied(AccessDenied):
+    """The caller is known and may not do this. Ask who runs the broker, or what stands before it."""
+
+    default_reason = "PERMISSION_DENIED"
+
+
+class HandshakeFailed(AccessDenied):
+    """The two ends cannot agree on a connection: only one of them speaks TLS, or a certificate is not trusted.
+
+    Trying again does not help; the text says what to set.
+    """
+
+    default_reason = "HANDSHAKE_FAILED"
+
+
 class BrokerUnavailable(HoldfastError):
     """The broker cannot be reached or is going away. Check the endpoint; come back after ``retry_after_s``."""
 
@@ -585,7 +613,7 @@ BY_CODE: Final[Mapping[int, type[HoldfastError]]] = {
     4: DeadlineExceeded,
     5: NotFound,
     6: AlreadyExists,
-    7: AccessDenied,
+    7: PermissionDenied,
     8: ResourceExhausted,
     9: FailedPrecondition,
     10: Superseded,
@@ -594,7 +622,7 @@ BY_CODE: Final[Mapping[int, type[HoldfastError]]] = {
     13: BrokerFault,
     14: BrokerUnavailable,
     15: DataLoss,
-    16: AccessDenied,
+    16: Unauthenticated,
 }
 """The class of each gRPC status code, for reasons that this version does not know."""
 

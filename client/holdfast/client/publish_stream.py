@@ -21,7 +21,6 @@ from holdfast.client.outbox import Outbox
 from holdfast.client.outbox_stream import OutboxStream, Session
 from holdfast.client.pages import frame_publish_page
 from holdfast.client.retry import RetryState
-from holdfast.client.status import from_call
 from holdfast.v1 import buffer_service_pb2 as pb
 
 METHOD: Final = "/holdfast.v1.BufferService/Publish"
@@ -167,7 +166,7 @@ class PublishStream:
                     self._epoch = response.opened.writer_epoch
                     self._stream.opened(session, response.opened, resumed=resumed)
         except grpc.RpcError as failure:
-            error = from_call(failure)
+            error = self._channels.ended(failure, self._sink)
         except HoldfastError as failure:
             error = failure
         self._stream.over(session, error)

@@ -32,7 +32,6 @@ from holdfast.client.errors import (
 from holdfast.client.retry import RetryState
 from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import RetryPolicy
-from holdfast.client.status import from_call
 from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import Gap, ReplayedRecord, StoredPage
 from holdfast.v1 import buffer_service_pb2 as pb
@@ -176,7 +175,7 @@ class PageReplay:
                 elif kind == "opened":
                     self._opened(response.opened)
         except grpc.RpcError as failure:
-            raise from_call(failure) from failure
+            raise self._channels.ended(failure, self._sink) from failure
         finally:
             call.cancel()
 

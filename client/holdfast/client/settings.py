@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, TypedDict
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, Self, TypedDict
 
-from holdfast.client.errors import InvalidSetting
+from holdfast.client.errors import CredentialsUnusable, InvalidSetting
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
 MESSAGE_BYTES_MAX: Final = 32 << 20
@@ -54,8 +56,33 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """How connections are encrypted. The files are read when a connection is made."""
+
+    ca_file: str = ""
+    """PEM file of the authorities that the broker's certificate is checked by; empty for those that gRPC brings."""
+
+    cert_file: str = ""
+    """PEM file of the client's own certificate, for a broker that demands one."""
+
+    key_file: str = ""
+    """PEM file of that certificate's private key, without a password."""
+
+    server_name: str = ""
+    """Name that the broker's certificate has to have; empty for the host of the endpoint."""
+
+    def __post_init__(self) -> None:
+        """Refuse a half of what belongs together."""
+        if bool(self.cert_file) != bool(self.key_file):
+            name = "key_file" if self.cert_file else "cert_file"
+            raise InvalidSetting(
+                f"tls.{name}: a client's certificate and its key belong together", facts={"field": f"tls.{name}"}
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Settings of a client and of all that is made by it."""
+    """Settings of a client and of all that is made by it. Those that hold a token itself cannot be pickled."""
 
     call_timeout_s: float = 30.0
     """Bound for one try of a single call."""
@@ -75,12 +102,79 @@ class ClientSettings:
     keepalive_timeout_s: float = 20.0
     """A probe that stays unanswered so long ends the connection."""
 
+    tls: TlsSettings | None = None
+    """How connections are encrypted; None leaves them plain."""
+
+    token: str = field(default="", repr=False)
+    """What the broker knows the caller by. At most one of this and the next two."""
+
+    token_file: str = ""
+    """File whose first line is the token; read with each call, so that it may change."""
+
+    token_env: str = ""
+    """Environment variable that has the token; read with each call."""
+
+    token_without_tls: bool = False
+    """The token may go unencrypted to another machine: over a network that encrypts by itself."""
+
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        given = [name for name in ("token", "token_file", "token_env") if getattr(self, name)]
+        if len(given) > 1:
+            raise InvalidSetting(f"{' and '.join(given)}: set one of them", facts={"field": given[1]})
         check("call_timeout_s", self.call_timeout_s, 0.001, 86_400)
         check("reattach_timeout_s", self.reattach_timeout_s, 0, 86_400)
         check("keepalive_s", self.keepalive_s, 30, 86_400)
         check("keepalive_timeout_s", self.keepalive_timeout_s, 1, 3600)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Return the defaults with TLS and token as the environment has them: see the table ``ENVIRONMENT``.
+
+        Without an argument it is the environment of this process.
+        """
+        given = os.environ if environment is None else environment
+        found = {name: given.get(variable, "").strip() for name, variable in ENVIRONMENT.items()}
+        files = {name: found[name] for name in ("ca_file", "cert_file", "key_file", "server_name")}
+        for name in ("tls", "token_without_tls"):
+            if found[name].lower() not in {"", "true", "false"}:
+                raise InvalidSetting(
+                    f"{ENVIRONMENT[name]} = {found[name]}: must be true or false", facts={"field": name}
+                )
+        wanted = found["tls"].lower() == "true" or (not found["tls"] and any(files.values()))
+        return cls(
+            tls=TlsSettings(**files) if wanted else None,
+            token_file="" if found["token"] else found["token_file"],
+            token_env=ENVIRONMENT["token"] if found["token"] else "",
+            token_without_tls=found["token_without_tls"].lower() == "true",
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes, but never with a token."""
+        if self.token:
+            raise CredentialsUnusable(
+                "settings that hold a token cannot be pickled: it would stand in what is stored or sent; set "
+                "token_env or token_file to where the other process finds it",
+                facts={"field": "token"},
+            )
+        return (_settings, tuple(getattr(self, one.name) for one in fields(self)))
+
+
+def _settings(*values: object) -> ClientSettings:
+    return ClientSettings(**dict(zip((one.name for one in fields(ClientSettings)), values, strict=True)))  # type: ignore[arg-type]  # as they were taken apart
+
+
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "tls": "HOLDFAST_TLS",
+    "ca_file": "HOLDFAST_TLS_CA_FILE",
+    "cert_file": "HOLDFAST_TLS_CERT_FILE",
+    "key_file": "HOLDFAST_TLS_KEY_FILE",
+    "server_name": "HOLDFAST_TLS_SERVER_NAME",
+    "token": "HOLDFAST_TOKEN",
+    "token_file": "HOLDFAST_TOKEN_FILE",
+    "token_without_tls": "HOLDFAST_TOKEN_WITHOUT_TLS",
+}
+"""Which variable has which setting. One of the names of TLS turns it on, unless ``HOLDFAST_TLS`` is false."""
 
 
 @dataclass(frozen=True, slots=True)

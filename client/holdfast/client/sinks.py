@@ -18,7 +18,6 @@ from holdfast.client.errors import InvalidRange, SinkExists, SinkNotFound
 from holdfast.client.explanations import Explanation, Purged
 from holdfast.client.listing import parts
 from holdfast.client.sink_values import Sink, SinkOptions, SinkStats
-from holdfast.client.status import from_call
 from holdfast.client.values import Gap
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
@@ -151,6 +150,6 @@ class Sinks:
             for response in call:
                 yield stats(response.stats)
         except grpc.RpcError as failure:
-            raise from_call(failure) from failure
+            raise self._channels.ended(failure, name) from failure
         finally:
             call.cancel()

@@ -22,7 +22,6 @@ from holdfast.client.ranges import intersect
 from holdfast.client.retry import RetryState
 from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import SubscriberSettings
-from holdfast.client.status import from_call
 from holdfast.client.subscription_state import Session, SubscriptionState
 from holdfast.client.values import Durability, StoredPage
 from holdfast.v1 import buffer_service_pb2 as pb
@@ -107,7 +106,7 @@ class SubscribeStream:
             for response in call:
                 self._handle(session, response)
         except grpc.RpcError as failure:
-            return from_call(failure)
+            return self._channels.ended(failure, self._sink)
         except PageCorrupt as error:
             # Damaged on the way: what was not settled comes again over a new stream.
             call.cancel()

@@ -27,6 +27,10 @@ if _version_not_supported:
 
 class AdminServiceStub(object):
     """Answers questions about the broker itself.
+
+    A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
+    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
+    looked at; `token` in the metadata of the error is `missing` or `unknown`.
     """
 
     def __init__(self, channel):
@@ -44,6 +48,10 @@ class AdminServiceStub(object):
 
 class AdminServiceServicer(object):
     """Answers questions about the broker itself.
+
+    A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
+    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
+    looked at; `token` in the metadata of the error is `missing` or `unknown`.
     """
 
     def GetBrokerInfo(self, request, context):
@@ -71,6 +79,10 @@ def add_AdminServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
     """Answers questions about the broker itself.
+
+    A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
+    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
+    looked at; `token` in the metadata of the error is `missing` or `unknown`.
     """
 
     @staticmethod

@@ -31,6 +31,7 @@ class BufferServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def __init__(self, channel):
@@ -92,6 +93,7 @@ class BufferServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def Publish(self, request_iterator, context):
@@ -268,6 +270,7 @@ class BufferService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     @staticmethod

@@ -38,6 +38,7 @@ class DeadLetterServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def __init__(self, channel):
@@ -76,6 +77,7 @@ class DeadLetterServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def ListDeadLetters(self, request, context):
@@ -153,6 +155,7 @@ class DeadLetterService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     @staticmethod

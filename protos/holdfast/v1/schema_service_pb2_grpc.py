@@ -31,6 +31,7 @@ class SchemaServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def __init__(self, channel):
@@ -62,6 +63,7 @@ class SchemaServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def RegisterSchema(self, request, context):
@@ -126,6 +128,7 @@ class SchemaService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     @staticmethod

@@ -31,6 +31,7 @@ class SinkServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def __init__(self, channel):
@@ -131,6 +132,7 @@ class SinkServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     def CreateSink(self, request, context):
@@ -417,6 +419,7 @@ class SinkService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     """
 
     @staticmethod

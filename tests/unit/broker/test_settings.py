@@ -99,6 +99,11 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
         ({"listen": "localhost:70000"}, "listen"),
         ({"listen": ":7461"}, "listen"),
         ({"metrics_listen": "nowhere"}, "metrics_listen"),
+        ({"tls_server_cert_file": "c.pem"}, "is of no use without tls_server_key_file"),
+        ({"tls_server_key_file": "c.key"}, "is of no use without tls_server_cert_file"),
+        ({"tls_client_ca_file": "ca.pem"}, "is of no use without tls_server_cert_file"),
+        ({"token_hashes_file": "t", "listen": "0.0.0.0:7461"}, "tokens_without_tls = true"),
+        ({"token_hashes_file": "t", "listen": "broker:7461"}, "tokens would go unencrypted"),
     ],
 )
 def test_a_wrong_setting_is_named(given: dict[str, Any], name: str) -> None:
@@ -133,6 +138,27 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_address_is_a_host_and_a_port(text: str, found: tuple[str, int]) -> None:
     assert address(text) == found
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"listen": "127.0.0.1:7461"},
+        {"listen": "localhost:7461"},
+        {"listen": "[::1]:7461"},
+        {"listen": "0.0.0.0:7461", "tokens_without_tls": True},
+        {"listen": "0.0.0.0:7461", "tls_server_cert_file": "c.pem", "tls_server_key_file": "c.key"},
+    ],
+)
+def test_tokens_need_tls_wherever_others_could_listen_unless_they_are_told_not_to(given: dict[str, Any]) -> None:
+    assert load(token_hashes_file="tokens", **given).token_hashes_file == "tokens"
+
+
+def test_variables_of_clients_are_not_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TLS", "TLS_CA_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE", "TOKEN", "TOKEN_FILE"):
+        monkeypatch.setenv(f"HOLDFAST_{name}", "somewhere")
+
+    assert load() == BrokerSettings()
 
 
 def test_the_file_of_all_defaults_changes_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2
 
-from holdfast.client import AccessDenied, BrokerFault, BrokerUnavailable, InvalidSetting, SinkFull
+from holdfast.client import BrokerFault, BrokerUnavailable, InvalidSetting, PermissionDenied, SinkFull, Unauthenticated
 from holdfast.client.status import DETAILS_KEY, from_call, from_status
 from tests.unit.client.wire_fake import status
 
@@ -64,7 +64,8 @@ def test_a_call_without_details_gets_the_class_of_its_code() -> None:
 
     assert type(error) is BrokerUnavailable
     assert str(error) == "what grpc says"
-    assert type(from_call(Ended(grpc.StatusCode.UNAUTHENTICATED))) is AccessDenied
+    assert type(from_call(Ended(grpc.StatusCode.UNAUTHENTICATED))) is Unauthenticated
+    assert type(from_call(Ended(grpc.StatusCode.PERMISSION_DENIED))) is PermissionDenied
 
 
 def test_details_that_are_none_are_ignored() -> None:

@@ -12,6 +12,7 @@
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
+    ├── TokenRefused       the caller is not known
     ├── Superseded         somebody newer has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict,
     │       ProducerChanged, SchemaChanged
@@ -391,6 +392,17 @@ class OffsetAhead(BrokerError):
             earliest=earliest,
             next=next_offset,
         )
+
+
+class TokenRefused(BrokerError):
+    """The call brought no token, or one that the broker does not know. Bring one that it knows."""
+
+    reason = "TOKEN_REFUSED"
+
+    def __init__(self, token: str) -> None:
+        """``token`` is `missing` or `unknown`, never the token itself."""
+        said = "brought no token" if token == "missing" else "brought a token that is not known"
+        super().__init__(f"the call {said}; this broker wants `authorization: Bearer TOKEN`", token=token)
 
 
 class WriterFenced(BrokerError):

@@ -51,7 +51,7 @@ def _translated(behaviour: Handler) -> Handler:
         try:
             return await behaviour(request, context)
         except BrokerError as error:
-            await _abort(context, error)
+            await abort(context, error)
         except grpc.aio.InternalError as error:
             raise _gone(error) from error
 
@@ -64,7 +64,7 @@ def _translated_steps(behaviour: Handler) -> Handler:
             async for step in behaviour(request, context):
                 await context.write(step)
         except BrokerError as error:
-            await _abort(context, error)
+            await abort(context, error)
         except grpc.aio.InternalError as error:
             raise _gone(error) from error
 
@@ -77,6 +77,7 @@ def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
     return asyncio.CancelledError()
 
 
-async def _abort(context: Any, error: BrokerError) -> None:
+async def abort(context: Any, error: BrokerError) -> None:
+    """End a call with the status of a refusal. Never returns."""
     details = ("grpc-status-details-bin", status_of(error).SerializeToString())
     await context.abort(code_of(error), str(error), (details,))

@@ -58,6 +58,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.TooManySubscriptions: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.OffsetTrimmed: grpc.StatusCode.OUT_OF_RANGE,
     errors.OffsetAhead: grpc.StatusCode.OUT_OF_RANGE,
+    errors.TokenRefused: grpc.StatusCode.UNAUTHENTICATED,
     errors.WriterFenced: grpc.StatusCode.ABORTED,
     errors.SequenceGap: grpc.StatusCode.ABORTED,
     errors.SequenceConflict: grpc.StatusCode.ABORTED,

@@ -1,0 +1,304 @@
+"""TLS and tokens over real gRPC: who is let in, who is not, and what the others are told, at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from holdfast.broker.core.tokens import hash_of
+from holdfast.broker.server import BrokerServer
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.client import (
+    Client,
+    ClientSettings,
+    CredentialsUnusable,
+    HandshakeFailed,
+    Record,
+    ReplayedRecord,
+    TlsSettings,
+    Unauthenticated,
+)
+from tests.certificates import Authority, Pair
+
+TOKEN = "a-token-of-this-test"
+QUICK_S = 5.0
+"""Far below what a client would go on trying for."""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Pair:
+    return authority.signed("broker")
+
+
+@pytest.fixture(scope="module")
+def own(authority: Authority) -> Pair:
+    return authority.signed("client")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+@pytest.fixture
+def hashes(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.write_text(f"# of this test\n{hash_of('tests', TOKEN).line}\n")
+    return path
+
+
+def encrypted(server: Pair, **more: Any) -> dict[str, Any]:
+    files = {"tls_server_cert_file": server.cert, "tls_server_key_file": server.key, **more}
+    return {name: str(value) for name, value in files.items()}
+
+
+def trusting(authority: Authority, own: Pair | None = None, *, token: str = "", name: str = "") -> ClientSettings:
+    pair = {} if own is None else {"cert_file": str(own.cert), "key_file": str(own.key)}
+    return ClientSettings(tls=TlsSettings(ca_file=str(authority.cert), server_name=name, **pair), token=token)
+
+
+def used(endpoint: str, settings: ClientSettings) -> list[bytes]:
+    """Use every kind of call; returns what was published."""
+    with Client(endpoint, settings=settings) as client:
+        client.sinks.create("orders", exist_ok=True)
+        client.publish("orders", [Record(b"single")])
+        with client.publisher("orders") as publisher:
+            publisher.send(b"streamed").result(20)
+        assert next(client.sinks.watch("orders")).records == 2
+        values = [record.value for record in client.replay("orders", partition=0) if isinstance(record, ReplayedRecord)]
+        with client.subscriber("orders") as deliveries:
+            next(iter(deliveries)).ack(wait=True)
+        return values
+
+
+def test_over_tls_everything_works_that_works_without(authority: Authority, server: Pair) -> None:
+    with BrokerServer.in_memory(**encrypted(server)) as broker:
+        assert used(broker.endpoint, trusting(authority)) == [b"single", b"streamed"]
+
+
+def test_a_broker_that_demands_certificates_takes_those_of_its_authority(
+    authority: Authority, server: Pair, own: Pair
+) -> None:
+    with BrokerServer.in_memory(**encrypted(server, tls_client_ca_file=authority.cert)) as broker:
+        assert used(broker.endpoint, trusting(authority, own)) == [b"single", b"streamed"]
+
+
+def test_a_token_that_the_broker_knows_opens_every_kind_of_call(
+    authority: Authority, server: Pair, hashes: Path
+) -> None:
+    with BrokerServer.in_memory(**encrypted(server, token_hashes_file=hashes)) as broker:
+        assert used(broker.endpoint, trusting(authority, token=TOKEN)) == [b"single", b"streamed"]
+    with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
+        assert used(broker.endpoint, ClientSettings(token=TOKEN)) == [b"single", b"streamed"]
+
+
+CALLS: dict[str, Callable[[Client], object]] = {
+    "unary": lambda client: client.sinks.create("orders"),
+    "not repeated": lambda client: client.publish("orders", [Record(b"value")]),
+    "publish stream": lambda client: client.publisher("orders"),
+    "deliver stream": lambda client: client.subscriber("orders").take(QUICK_S),
+    "replay": lambda client: next(client.replay("orders", partition=0)),
+    "follow": lambda client: next(client.replay("orders", partition=0, follow=True)),
+    "watch": lambda client: next(client.sinks.watch("orders")),
+    "commit": lambda client: client.epochs.take_ticket("orders"),
+}
+
+
+@pytest.fixture(params=CALLS)
+def call(request: pytest.FixtureRequest) -> Callable[[Client], object]:
+    """One kind of call after the other."""
+    return CALLS[request.param]
+
+
+def refused(
+    endpoint: str, settings: ClientSettings, call: Callable[[Client], object], kind: type[Exception]
+) -> Exception:
+    begun = time.monotonic()
+    with pytest.raises(kind) as caught, Client(endpoint, settings=settings) as client:
+        call(client)
+    assert time.monotonic() - begun < QUICK_S
+    return caught.value
+
+
+@pytest.mark.parametrize(("token", "said"), [("", "no token"), ("a-wrong-token", "not known")])
+def test_without_a_known_token_every_kind_of_call_is_refused_at_once(
+    token: str, said: str, hashes: Path, call: Callable[[Client], object]
+) -> None:
+    with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
+        error = refused(broker.endpoint, ClientSettings(token=token), call, Unauthenticated)
+
+    assert said in str(error)
+    assert isinstance(error, Unauthenticated)
+    assert error.reason == "TOKEN_REFUSED"
+    assert "a-wrong-token" not in f"{error!r}{error.facts}"
+
+
+def test_a_plain_client_of_a_broker_with_tls_is_told_so_at_once(server: Pair, call: Callable[[Client], object]) -> None:
+    with BrokerServer.in_memory(**encrypted(server)) as broker:
+        error = refused(broker.endpoint, ClientSettings(), call, HandshakeFailed)
+
+    assert "the broker speaks TLS and this client does not" in str(error)
+
+
+def test_a_client_with_tls_of_a_plain_broker_is_told_so_at_once(
+    authority: Authority, call: Callable[[Client], object]
+) -> None:
+    with BrokerServer.in_memory() as broker:
+        error = refused(broker.endpoint, trusting(authority), call, HandshakeFailed)
+
+    assert "this client speaks TLS and the broker does not" in str(error)
+
+
+def test_a_broker_of_an_authority_that_is_not_trusted_is_refused(
+    stranger: Authority, server: Pair, call: Callable[[Client], object]
+) -> None:
+    with BrokerServer.in_memory(**encrypted(server)) as broker:
+        error = refused(broker.endpoint, trusting(stranger), call, HandshakeFailed)
+
+    assert "the broker's certificate is not trusted" in str(error)
+
+
+def test_a_certificate_for_another_name_is_refused_until_the_name_is_said(authority: Authority) -> None:
+    elsewhere = authority.signed("elsewhere", alternatives="DNS:broker.example")
+    with BrokerServer.in_memory(**encrypted(elsewhere)) as broker:
+        error = refused(broker.endpoint, trusting(authority), Client.info, HandshakeFailed)
+        found = used(broker.endpoint, trusting(authority, name="broker.example"))
+
+    assert "tls_server_name" in str(error)
+    assert found == [b"single", b"streamed"]
+
+
+def test_a_client_without_the_certificate_that_is_demanded_is_told_so(
+    authority: Authority, stranger: Authority, server: Pair, call: Callable[[Client], object]
+) -> None:
+    with BrokerServer.in_memory(**encrypted(server, tls_client_ca_file=authority.cert)) as broker:
+        none = refused(broker.endpoint, trusting(authority), call, HandshakeFailed)
+        other = refused(broker.endpoint, trusting(authority, stranger.signed("client")), call, HandshakeFailed)
+
+    assert "this client shows none" in str(none)
+    assert "does not take" in str(other)
+
+
+def test_a_broker_that_is_away_is_waited_for_with_tls_too(authority: Authority, server: Pair) -> None:
+    store = MemoryStore()
+    with (
+        BrokerServer.in_memory(store, **encrypted(server)) as broker,
+        Client(broker.endpoint, settings=trusting(authority)) as client,
+    ):
+        client.sinks.create("orders")
+        publisher = client.publisher("orders", delivery_timeout_s=30)
+        broker.stop()
+        future = publisher.send(b"while it was away")
+        with BrokerServer.in_memory(store.crash(), **encrypted(server, listen=broker.endpoint)):
+            assert future.result(30).first_offset == 0
+            publisher.close()
+
+
+def test_health_needs_no_token_and_reflection_does(hashes: Path) -> None:
+    with (
+        BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker,
+        grpc.insecure_channel(broker.endpoint) as channel,
+    ):
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        asked = [reflection_pb2.ServerReflectionRequest(list_services="")]
+        with pytest.raises(grpc.RpcError) as refusal:
+            next(stub.ServerReflectionInfo(iter(asked), timeout=10))
+        bearer = [("authorization", f"Bearer {TOKEN}")]
+        listed = next(stub.ServerReflectionInfo(iter(asked), timeout=10, metadata=bearer))
+
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    assert refusal.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert listed.list_services_response.service
+
+
+def test_certificates_and_tokens_are_renewed_while_it_serves(
+    authority: Authority, stranger: Authority, tmp_path: Path, hashes: Path
+) -> None:
+    pair, new = authority.signed("old"), stranger.signed("new")
+    with BrokerServer.in_memory(**encrypted(pair, token_hashes_file=hashes)) as broker:
+        before = Client(broker.endpoint, settings=trusting(authority, token=TOKEN))
+        before.info()
+        pair.cert.write_bytes(new.cert.read_bytes())
+        pair.key.write_bytes(new.key.read_bytes())
+        hashes.write_text(f"{hash_of('tests', 'another').line}\n")
+        renew(broker)
+
+        with pytest.raises(Unauthenticated), before:  # its connection goes on, its token does not
+            before.info()
+        with Client(broker.endpoint, settings=trusting(stranger, token="another")) as after:
+            assert after.info().version
+        refused(broker.endpoint, trusting(authority, token="another"), Client.info, HandshakeFailed)
+
+
+def test_what_cannot_be_renewed_stays_as_it_was(hashes: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
+        hashes.write_text("tests:" + TOKEN)
+        renew(broker)
+        with Client(broker.endpoint, settings=ClientSettings(token=TOKEN)) as client:
+            assert client.info().version
+
+    assert "line 1 is not NAME:sha256:HEX" in caplog.text
+    assert TOKEN not in caplog.text
+
+
+def renew(broker: BrokerServer) -> None:
+    """As SIGHUP does, which only a process of its own can be sent."""
+    import asyncio
+
+    async def on_the_loop() -> None:
+        assert broker.serving is not None
+        broker.serving.renew()
+
+    assert broker.loop is not None
+    asyncio.run_coroutine_threadsafe(on_the_loop(), broker.loop).result(10)
+
+
+def test_a_token_never_goes_unencrypted_to_another_machine_unasked() -> None:
+    with (
+        Client("192.0.2.1:7461", settings=ClientSettings(token=TOKEN)) as client,
+        pytest.raises(CredentialsUnusable, match=r"unencrypted to 192\.0\.2\.1:7461") as caught,
+    ):
+        client.info()
+
+    assert TOKEN not in str(caught.value)
+
+
+def test_a_token_file_is_read_with_each_call(hashes: Path, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("not-yet\n")
+    with (
+        BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker,
+        Client(broker.endpoint, settings=ClientSettings(token_file=str(file))) as client,
+    ):
+        with pytest.raises(Unauthenticated):
+            client.info()
+        file.write_text(f"{TOKEN}\n")
+        assert client.info().version
+
+
+def test_no_refusal_of_the_broker_is_logged_with_its_token(hashes: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
+        refused(broker.endpoint, ClientSettings(token="a-wrong-token"), Client.info, Unauthenticated)
+
+    assert "calls were refused count=1 token=unknown" in caplog.text
+    assert "a-wrong-token" not in caplog.text
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a test sets is set."""
+    for name in ("HOLDFAST_TOKEN", "HOLDFAST_TLS_CA_FILE"):
+        monkeypatch.delenv(name, raising=False)

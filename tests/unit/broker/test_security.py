@@ -1,0 +1,126 @@
+"""Files that are missing, unreadable or do not go together keep a broker from starting, by name."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.broker.core.tokens import hash_of
+from holdfast.broker.security import Security, read
+from holdfast.broker.server import BrokerServer, serve
+from holdfast.broker.settings import BrokerSettings, SettingsError, load
+from tests.certificates import Authority, Pair
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def pair(authority: Authority) -> Pair:
+    return authority.signed("broker")
+
+
+def encrypted(pair: Pair, **more: Any) -> BrokerSettings:
+    return load(tls_server_cert_file=str(pair.cert), tls_server_key_file=str(pair.key), **more)
+
+
+def test_without_any_of_it_there_is_none() -> None:
+    assert read(load()) == Security(None, None)
+
+
+def test_what_is_read_is_what_stands_in_the_files(authority: Authority, pair: Pair, tmp_path: Path) -> None:
+    hashes = tmp_path / "tokens"
+    hashes.write_text(hash_of("tests", "one").line)
+
+    found = read(encrypted(pair, tls_client_ca_file=str(authority.cert), token_hashes_file=str(hashes)))
+
+    assert found.certificates is not None
+    assert found.tokens is not None
+    assert found.certificates.chain == pair.cert.read_bytes()
+    assert found.certificates.client_ca == authority.cert.read_bytes()
+    assert found.tokens.name_of("one") == "tests"
+    assert "PRIVATE KEY" not in repr(found)
+
+
+def test_a_key_of_another_certificate_is_told(authority: Authority, pair: Pair) -> None:
+    other = authority.signed("other")
+
+    with pytest.raises(SettingsError, match=r"tls_server_key_file = .*does not go with.*key values mismatch"):
+        read(encrypted(Pair(pair.cert, other.key)))
+
+
+def test_a_key_with_a_password_is_told_and_not_asked_for(pair: Pair, tmp_path: Path) -> None:
+    locked = tmp_path / "locked.key"
+    command = ["openssl", "ec", "-aes128", "-passout", "pass:secret", "-in", str(pair.key), "-out", str(locked)]
+    subprocess.run(command, check=True, capture_output=True)
+
+    with pytest.raises(SettingsError, match="without a password"):
+        read(encrypted(Pair(pair.cert, locked)))
+
+
+@pytest.mark.parametrize("name", ["tls_server_cert_file", "tls_server_key_file", "tls_client_ca_file"])
+@pytest.mark.parametrize("content", [None, b"", b"no PEM at all"])
+def test_a_file_that_is_missing_or_nothing_of_the_kind_is_named(
+    name: str, content: bytes | None, authority: Authority, pair: Pair, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.pem"
+    if content is not None:
+        wrong.write_bytes(content)
+    files: dict[str, Any] = {
+        "tls_server_cert_file": str(pair.cert),
+        "tls_server_key_file": str(pair.key),
+        "tls_client_ca_file": str(authority.cert),
+    }
+
+    with pytest.raises(SettingsError, match=rf"{name} = .*wrong\.pem"):
+        read(load(**{**files, name: str(wrong)}))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"tests:a-token", b"\xff\xfe"])
+def test_a_file_of_hashes_that_is_none_is_named_without_its_content(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(SettingsError, match="token_hashes_file = ") as caught:
+        read(load(token_hashes_file=str(path)))
+
+    assert "a-token" not in str(caught.value)
+
+
+def test_a_broker_with_a_wrong_file_does_not_start_and_gives_its_store_up(tmp_path: Path, pair: Pair) -> None:
+    settings = encrypted(pair, data_dir=str(tmp_path / "data"), listen="127.0.0.1:0", disk_reserve_bytes=0)
+    broken = settings.model_copy(update={"tls_server_key_file": str(tmp_path / "absent.key")})
+    with pytest.raises(SettingsError, match=r"absent\.key"), BrokerServer.on_disk(broken):
+        pass
+    with pytest.raises(SettingsError, match=r"absent\.key"):
+        serve(broken)
+
+    with BrokerServer.on_disk(settings) as server:
+        assert server.endpoint
+
+
+def test_a_key_that_others_can_read_is_told(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    pair = authority.signed("open")
+    with caplog.at_level(logging.WARNING):
+        read(encrypted(pair))
+        assert caplog.text == ""
+        pair.key.chmod(0o644)
+        read(encrypted(pair))
+
+    assert "private key can be used by others" in caplog.text
+
+
+def test_a_broker_that_everybody_may_call_over_a_network_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        read(load())
+        assert caplog.text == ""
+        read(load(listen="0.0.0.0:7461"))
+
+    assert "broker takes calls without a token listen=0.0.0.0:7461 tls=False" in caplog.text
