@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,10 @@ def broker(endpoint: str) -> str:
     import grpc  # noqa: PLC0415
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
 
-    with grpc.insecure_channel(endpoint) as channel:
+    from holdfast.client import ClientSettings  # noqa: PLC0415
+    from holdfast.client.securing import open_channel  # noqa: PLC0415
+
+    with open_channel(endpoint, ClientSettings.from_environment(), []) as channel:
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(
                 health_pb2.HealthCheckRequest(service="readiness"), timeout=TIMEOUT_S
@@ -47,7 +51,7 @@ def deliverer(endpoint: str, sink: str) -> str:
     """Return what is wrong with the deliverer of a sink, or nothing."""
     from holdfast.client import Client, ClientSettings, HoldfastError, RetryPolicy  # noqa: PLC0415
 
-    once = ClientSettings(call_timeout_s=TIMEOUT_S, retry=RetryPolicy(tries_max=1))
+    once = replace(ClientSettings.from_environment(), call_timeout_s=TIMEOUT_S, retry=RetryPolicy(tries_max=1))
     try:
         with Client(endpoint, settings=once) as client:
             consumers = sum(subscription.consumers for subscription in client.sinks.stats(sink).subscriptions)

@@ -19,10 +19,12 @@ from holdfast.cli.lag import lag
 from holdfast.cli.peek import peek
 from holdfast.cli.publish import publish
 from holdfast.cli.replay import replay
+from holdfast.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, remember
 from holdfast.cli.serve import serve
 from holdfast.cli.sinks import sink_app
 from holdfast.cli.subscriptions import seek_sink, subscription_app
 from holdfast.cli.tail import tail
+from holdfast.cli.token import token
 
 app = typer.Typer(
     name="holdfast",
@@ -49,8 +51,24 @@ def _root(
     version_wanted: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    tls: Tls = None,
+    tls_ca_file: CaFile = None,
+    tls_cert_file: CertFile = None,
+    tls_key_file: KeyFile = None,
+    tls_server_name: ServerName = None,
+    token_file: TokenFile = None,
+    token_without_tls: TokenWithoutTls = None,
 ) -> None:
-    pass
+    given = {
+        "HOLDFAST_TLS": tls,
+        "HOLDFAST_TLS_CA_FILE": tls_ca_file,
+        "HOLDFAST_TLS_CERT_FILE": tls_cert_file,
+        "HOLDFAST_TLS_KEY_FILE": tls_key_file,
+        "HOLDFAST_TLS_SERVER_NAME": tls_server_name,
+        "HOLDFAST_TOKEN_FILE": token_file,
+        "HOLDFAST_TOKEN_WITHOUT_TLS": token_without_tls,
+    }
+    remember(given)
 
 
 RUN, DATA, LOOK = "Run", "Records", "Look"
@@ -59,6 +77,7 @@ app.command(rich_help_panel=RUN)(serve)
 app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
+app.command(rich_help_panel=RUN)(token)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
 app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
 sink_app.command("seek")(seek_sink)

@@ -70,7 +70,7 @@ def bench(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Measure publishing, delivery and replay on a sink that is made for it and removed afterwards."""
-    with _broker(endpoint) as found, connect(found) as client:
+    with _client(endpoint) as client:
         sink = f"bench-{secrets.token_hex(4)}"
         client.sinks.create(sink, partitions=partitions)
         try:
@@ -105,17 +105,21 @@ def bench(
 
 
 @contextmanager
-def _broker(endpoint: str | None) -> Iterator[str]:
-    """The broker at ``endpoint``, or one in a process and a folder of its own that go at the end."""
+def _client(endpoint: str | None) -> Iterator[Client]:
+    """A client of the broker at ``endpoint``, or of one in a process and a folder of its own that go at the end."""
     if endpoint is not None:
-        yield endpoint
+        with connect(endpoint) as client:
+            yield client
         return
+    from holdfast.client import Client, ClientSettings
+
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=".") as name, Processes(Path(name)) as processes:
         say("starting a broker of its own in the current folder, so that its disk is measured")
         arguments = ("serve", "--data-dir", Path(name).resolve() / "data", "--listen", "127.0.0.1:0", "-o", "json")
         child = processes.start("broker", python_module("holdfast.cli", *arguments))
         found = [report.facts["endpoint"] for report in processes.wait_for(child, "endpoint", timeout_s=30)]
-        yield str(found[-1])
+        with Client(str(found[-1]), settings=ClientSettings()) as client:
+            yield client
 
 
 def _measured(name: str, records: int, record_bytes: int, seconds: float) -> Measurement:

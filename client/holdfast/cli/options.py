@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli.output import Output
+from holdfast.cli.security import client_settings
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -42,9 +43,12 @@ Subscription = Annotated[str, typer.Option("--subscription", metavar="NAME", hel
 
 @contextmanager
 def connect(endpoint: str) -> Iterator[Client]:
-    """A client of the broker at ``endpoint``, closed at the end. Connecting happens with the first call."""
+    """A client of the broker at ``endpoint``, closed at the end. Connecting happens with the first call.
+
+    TLS and token are those of the options before the command, or of the environment.
+    """
     from holdfast.client import Client
 
     endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
-    with Client(endpoints if len(endpoints) > 1 else endpoint.strip()) as client:
+    with Client(endpoints if len(endpoints) > 1 else endpoint.strip(), settings=client_settings()) as client:
         yield client

@@ -26,6 +26,7 @@ COMMANDS = (
     "info",
     "gaps",
     "explain",
+    "token",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")

@@ -118,6 +118,13 @@ class Child:
         return int(self.process.returncode)
 
 
+def _plain_environment() -> dict[str, str]:
+    """The environment without what protects some other broker: these talk to each other on the loopback interface."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_TLS", "HOLDFAST_TOKEN"))
+    }
+
+
 class Processes:
     """Starts children, hears what they report, and leaves none behind.
 
@@ -151,7 +158,7 @@ class Processes:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=self._folder,
-                env={**os.environ, **(environment or {})},
+                env={**_plain_environment(), **(environment or {})},
                 start_new_session=True,
             )
         child = Child(name, process, log, lambda pid: self._tell_guard(f"-{pid}"))

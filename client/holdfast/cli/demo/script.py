@@ -21,7 +21,7 @@ from holdfast.cli.demo.records import InputFolder
 from holdfast.cli.demo.samples import Event, History
 from holdfast.cli.demo.site import SINK, Site, spark_environment
 from holdfast.cli.demo.target_view import TargetView
-from holdfast.client import Client
+from holdfast.client import Client, ClientSettings
 
 LOOK_S: Final = 0.25
 """Between two looks at the state."""
@@ -118,7 +118,7 @@ class Script:
         site, start = self._site, self._processes.start
         self._broker = start("broker", site.broker())
         self._endpoint = str(self._ready(self._broker, "endpoint"))
-        with Client(self._endpoint) as client:
+        with Client(self._endpoint, settings=ClientSettings()) as client:
             client.sinks.create(SINK, partitions=self._settings.partitions, retry_backoff_max_s=RETRY_S)
         self._job = start("spark", site.job(self._endpoint), environment=spark_environment(site.folder))
         self._receiver = start("target", site.target())
