@@ -16,6 +16,8 @@ from holdfast.spark.session import local_session
 from tests.spark.streaming import Input
 
 HERE = Path(__file__).parent
+TOKEN_VARIABLE = "HOLDFAST_TESTS_TOKEN"
+TOKEN = "the-token-of-the-tests-with-spark"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,6 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start Spark on two cores; a task is tried twice."""
     folder = tmp_path_factory.mktemp("spark")
     before = dict(os.environ)
+    os.environ[TOKEN_VARIABLE] = TOKEN  # of tests of it; only what starts with Spark reaches all of its processes
     with warnings.catch_warnings():
         # PySpark says that it does not know the pandas that is installed; nothing here uses pandas.
         warnings.simplefilter("ignore", FutureWarning)

@@ -156,11 +156,12 @@ def _text(name: str, path: str) -> str:
 
 
 def _unusable(name: str, path: str, wanted: str, error: Exception) -> CredentialsUnusable:
-    if isinstance(error, ssl.SSLError) or not isinstance(error, OSError):
-        said = str(getattr(error, "reason", "") or "it is not").lower().replace("_", " ")
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+        said = f"cannot be read: {error.strerror}"
     else:
-        said = str(error.strerror)
-    return CredentialsUnusable(f"{name} = {path}: must be {wanted} ({said})", facts={"field": name, "value": path})
+        reason = str(getattr(error, "reason", "") or "").lower().replace("_", " ")
+        said = f"must be {wanted}" + (f" ({reason})" if reason else "")
+    return CredentialsUnusable(f"{name} = {path}: {said}", facts={"field": name, "value": path})
 
 
 def _no_password() -> str:

@@ -7,6 +7,7 @@ publishers are there to wait for.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from holdfast.client import BrokerInfo, BufferMode, Client, ClientSettings, Retr
 from holdfast.client.settings import PAGE_RECORDS_MAX
 from holdfast.spark.options import Delivery, Target, WriteOptions
 from holdfast.spark.remedies import explained
+from holdfast.spark.securing import secured
 
 FRESH_S: Final = 30.0
 """What is younger than this is not asked for again."""
@@ -49,12 +51,10 @@ class _Known:
 
 
 def connect(target: Target, *, patience_s: float) -> Client:
-    """Return a client that waits so long for a broker that is away."""
+    """Return a client that waits so long for a broker that is away. Driver, planners and tasks all connect by this."""
     retry = RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s)
-    return Client(
-        list(target.endpoints),
-        settings=ClientSettings(call_timeout_s=max(1.0, patience_s), retry=retry),
-    )
+    settings = ClientSettings(call_timeout_s=max(1.0, patience_s), retry=retry)
+    return Client(list(target.endpoints), settings=secured(settings, target.credentials, os.environ))
 
 
 def look_up(options: WriteOptions) -> SinkFacts:

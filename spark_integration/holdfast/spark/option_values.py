@@ -35,6 +35,9 @@ _OF_SPARK: Final = frozenset(
     }
 )
 _OF_SPARK_PREFIXES: Final = ("__", "option.", "spark.")
+_SECRETS: Final = frozenset(
+    {"token", "accesstoken", "bearertoken", "authtoken", "authorization", "password", "secret", "tlskey", "apikey"}
+)
 
 
 class OptionValues:
@@ -50,6 +53,12 @@ class OptionValues:
         for name, value in given.items():
             if _plain(name) in plain:
                 self._values[_plain(name)] = value.strip()
+            elif _plain(name) in _SECRETS:
+                raise HoldfastSparkError(
+                    f"Option {name} would hold a secret: options stand in the plan of a query and in the event log.",
+                    "Leave it out. Give driver and executors the token as the environment variable HOLDFAST_TOKEN, or "
+                    "name another one with token_env, or a file with token_file. Let the broker forget this one.",
+                )
             elif not _belongs_to_spark(name):
                 opposite = "read" if doing == "write" else "write"
                 hint = f"; it belongs to a {opposite}" if _plain(name) in {_plain(o) for o in other} else ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from holdfast.spark.credentials import CREDENTIAL_OPTIONS, NO_CREDENTIALS, Credentials, credentials_of
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.option_values import OptionValues
 
@@ -70,6 +71,9 @@ class Target:
     connect_timeout_s: float
     """How long the driver waits for a broker that does not answer."""
 
+    credentials: Credentials = NO_CREDENTIALS
+    """Where TLS files and the token stand."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
@@ -118,7 +122,7 @@ class WriteOptions:
     """Columns whose values choose the partition of a row."""
 
 
-_TARGET: Final = ("endpoint", "sink", "connect_timeout_s")
+_TARGET: Final = ("endpoint", "sink", "connect_timeout_s", *CREDENTIAL_OPTIONS)
 WRITE_OPTIONS: Final = (
     *_TARGET,
     "row_format",
@@ -219,14 +223,20 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
             'Add .option("sink", "<name>"); `holdfast sink list` shows the sinks that exist.',
         )
     text = values.text("endpoint") or environment.get(ENDPOINT_VARIABLE, "").strip() or DEFAULT_ENDPOINT
+    return Target(
+        endpoints=endpoints_of(text),
+        sink=name,
+        connect_timeout_s=values.seconds("connect_timeout_s", 0.1, 3600.0, default=connect_timeout_s),
+        credentials=credentials_of(values, environment),
+    )
+
+
+def endpoints_of(text: str) -> tuple[str, ...]:
+    """Read ``host:port``, or several with commas between them. Raises `HoldfastSparkError`."""
     endpoints = tuple(part.strip() for part in text.split(",") if part.strip())
     for endpoint in endpoints:
         _check_endpoint(endpoint)
-    return Target(
-        endpoints=endpoints,
-        sink=name,
-        connect_timeout_s=values.seconds("connect_timeout_s", 0.1, 3600.0, default=connect_timeout_s),
-    )
+    return endpoints
 
 
 def _write_name(values: OptionValues, *, is_stream: bool) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.client import errors
+from holdfast.spark.credentials import TOKEN_VARIABLE
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import ENDPOINT_VARIABLE, Target
 
@@ -90,6 +91,23 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
     ),
     (errors.InvalidSubscriptionName, "Name it with 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'."),
     (errors.SinkReplaced, "Run this again: the sink was deleted and made anew meanwhile."),
+    (
+        errors.Unauthenticated,
+        "Give driver and executors a token that the broker knows: by the environment variable {token}, set for both "
+        "before Spark starts (executors: spark.executorEnv.{token} or a secret of the cluster), or by a file that the "
+        "option token_file names.",
+    ),
+    (
+        errors.HandshakeFailed,
+        "Set the options tls_ca_file, tls_cert_file, tls_key_file and tls_server_name as the broker wants them, or "
+        "none of them; holdfast.spark.session.cluster_options gives the files to every host.",
+    ),
+    (
+        errors.CredentialsUnusable,
+        "Give files to driver and executors with holdfast.spark.session.cluster_options or --files, or name an "
+        "absolute path that every host has; set environment variables for both before Spark starts "
+        "(spark.executorEnv.{token}).",
+    ),
     (errors.AccessDenied, "Check the credentials and what they are allowed to do."),
 )
 _OTHERWISE: Final = "See the broker's log, and holdfast info --endpoint {endpoint}."
@@ -105,5 +123,10 @@ def explained(error: errors.HoldfastError, target: Target, *, doing: str) -> Hol
     advice = next((text for known, text in _ADVICE if issubclass(kind, known)), _OTHERWISE)
     return HoldfastSparkError(
         f"Could not {doing} sink {target.sink!r} at {endpoint}: {type(error).__name__}: {error}",
-        advice.format(sink=target.sink, endpoint=endpoint, variable=ENDPOINT_VARIABLE),
+        advice.format(
+            sink=target.sink,
+            endpoint=endpoint,
+            variable=ENDPOINT_VARIABLE,
+            token=target.credentials.token_env or TOKEN_VARIABLE,
+        ),
     )

@@ -1,16 +1,28 @@
-"""A Spark session on this machine that needs no configuration: what the demo, the benchmarks and the tests run on."""
+"""What a Spark session needs for Holdfast: one on this machine without any configuration, and the options of a cluster.
+
+`local_session` is what the demo, the benchmarks and the tests run on. `cluster_options` gives the files of TLS to every
+host of a cluster, and says by which options reads and writes find them and the token.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from holdfast.spark.credentials import TOKEN_VARIABLE
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import endpoints_of
+
 _LOOPBACK: Final = "127.0.0.1"
+_REDACTED: Final = "(?i)secret|password|token|access[.]?key|credential"
+"""Spark's own default of ``spark.redaction.regex``."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -39,3 +51,71 @@ def local_session(app: str, *, cores: int = 2, tries: int = 1, conf: Mapping[str
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def cluster_options(
+    spark: SparkSession,
+    *,
+    endpoints: Sequence[str],
+    tls_ca: Path | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_server_name: str | None = None,
+    token_env: str | None = None,
+) -> dict[str, str]:
+    """Return the options by which every read and write of this session finds its brokers, over TLS and with a token.
+
+        where = cluster_options(spark, endpoints=["broker:7461"], tls_ca=Path("ca.pem"))
+        rows.writeStream.format("holdfast").options(**where).option("sink", "orders")
+
+    The files stand on the driver's host; Spark gives them to every host that runs a task, in folders that the user who
+    runs the job can read. Nothing that is returned is secret: the token stands in the environment variable
+    ``token_env`` (`HOLDFAST_TOKEN`, where it is set) of driver and executors, which must be there before Spark starts.
+
+    Raises `HoldfastSparkError` for what is missing, and for a variable that Spark's pages and event log would show.
+    """
+    options = {"endpoint": ",".join(endpoints_of(",".join(endpoints)))}
+    if not options["endpoint"]:
+        raise HoldfastSparkError("No endpoint is named.", "Name at least one host:port.")
+    files = {"tls_ca_file": tls_ca, "tls_cert_file": tls_cert, "tls_key_file": tls_key}
+    given = {option: path for option, path in files.items() if path is not None}
+    _check_files(given)
+    if token_env is not None or os.environ.get(TOKEN_VARIABLE, "").strip():
+        name = token_env or TOKEN_VARIABLE
+        _check_token(spark, name)
+        options["token_env"] = name
+    for option, path in given.items():
+        spark.sparkContext.addFile(str(path.resolve()))
+        options[option] = path.resolve().name
+    if tls_server_name is not None:
+        options["tls_server_name"] = tls_server_name
+    return options
+
+
+def _check_files(given: Mapping[str, Path]) -> None:
+    for option, path in given.items():
+        if not path.is_file():
+            raise HoldfastSparkError(f"{option}: there is no file {path}.", "Name a file on the driver's host.")
+    if len({path.resolve().name for path in given.values()}) < len(given):
+        raise HoldfastSparkError(
+            "Two files have the same name: " + ", ".join(str(path) for path in given.values()) + ".",
+            "Give each a name of its own: Spark puts them into one folder.",
+        )
+
+
+def _check_token(spark: SparkSession, name: str) -> None:
+    jvm = spark.sparkContext._jvm
+    if jvm is None or not (jvm.java.lang.System.getenv(name) or "").strip():
+        # Planners inherit the environment of Spark's own process, as it was when that began.
+        raise HoldfastSparkError(
+            f"The environment variable {name} was not set in the driver when Spark started.",
+            f"Set it before Spark starts, and for executors too: spark.executorEnv.{name} or a secret of the cluster.",
+        )
+    conf = spark.sparkContext.getConf()
+    key = f"spark.executorEnv.{name}"
+    hidden = conf.get("spark.redaction.regex", _REDACTED)
+    if conf.get(key) is not None and not re.search(hidden or _REDACTED, key):
+        raise HoldfastSparkError(
+            f"Spark would show {key} on its pages and in its event log: spark.redaction.regex does not match it.",
+            "Name the variable so that 'token' stands in it, or add its name to spark.redaction.regex.",
+        )

@@ -24,6 +24,10 @@ def advice(error: errors.HoldfastError) -> str:
         (errors.StagingUnsupported, ['.option("delivery", "at_least_once")']),
         (errors.StagedIncomplete, ["Run this again", "staging_ttl"]),
         (errors.WriterFenced, ["Run this again"]),
+        (errors.Unauthenticated, ["HOLDFAST_TOKEN", "spark.executorEnv", "token_file"]),
+        (errors.HandshakeFailed, ["tls_ca_file", "tls_server_name", "cluster_options"]),
+        (errors.CredentialsUnusable, ["cluster_options", "absolute path", "before Spark starts"]),
+        (errors.PermissionDenied, ["allowed"]),
         (errors.BrokerFault, ["holdfast info --endpoint broker:1"]),
     ],
 )
