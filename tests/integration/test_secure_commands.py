@@ -16,8 +16,9 @@ from holdfast.broker.core.tokens import hash_of
 from holdfast.broker.server import BrokerServer
 from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
-from holdfast.client import Client, ClientSettings, TlsSettings, Unauthenticated
+from holdfast.client import Client, ClientSettings, Record, TlsSettings, Unauthenticated
 from tests.certificates import Authority, Pair
+from tests.integration.cases.eventually import stats_when
 
 TOKEN = "a-token-of-these-tests"
 
@@ -140,3 +141,25 @@ def test_serve_does_not_start_half_protected(
     assert run(["serve", "--data-dir", str(tmp_path / "data"), *words]) == ExitCode.USAGE
     assert said in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+def test_a_deliverer_takes_a_sink_over_tls_to_its_target(
+    broker: BrokerServer, authority: Authority, tmp_path: Path
+) -> None:
+    tls = TlsSettings(ca_file=str(authority.cert))
+    out = tmp_path / "out.jsonl"
+    environment = {**os.environ, "HOLDFAST_TLS_CA_FILE": str(authority.cert), "HOLDFAST_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "holdfast.cli", "deliver", "orders", "--to", "file", "-O", f"path={out}"]
+    with Client(broker.endpoint, settings=ClientSettings(tls=tls, token=TOKEN)) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b'"a value"')])
+        process = subprocess.Popen([*command, "--endpoint", broker.endpoint], env=environment, stderr=subprocess.PIPE)
+        try:
+            stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].acked == 1)
+        finally:
+            process.terminate()
+            said = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 0
+    assert ["a value" in path.read_text() for path in tmp_path.glob("out*")] == [True]
+    assert TOKEN.encode() not in said

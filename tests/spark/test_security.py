@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.broker.core.tokens import hash_of
 from holdfast.client import Client, ClientSettings, ReplayedRecord, TlsSettings, testing
+from holdfast.spark import HoldfastSparkError
 from holdfast.spark.foreach import Publishing
 from holdfast.spark.progress import Progress, QueryProgress
 from holdfast.spark.session import cluster_options
@@ -176,3 +177,36 @@ def test_a_plain_job_against_a_broker_with_tls_ends_at_once_with_what_to_set(
 ) -> None:
     with pytest.raises(PySparkException, match=r"the broker speaks TLS[^\n]*\n.*tls_ca_file"):
         spark.read.format("holdfast").options(endpoint=secured.endpoint, sink="orders").load().count()
+
+
+def test_what_a_cluster_lacks_is_told_before_anything_runs(
+    spark: SparkSession, authority: Authority, tmp_path: Path
+) -> None:
+    same = tmp_path / authority.cert.name
+    same.touch()
+
+    for given, said in (
+        ({"endpoints": []}, "No endpoint is named"),
+        ({"endpoints": ["somewhere"]}, "host:port"),
+        ({"tls_ca": tmp_path / "absent.pem"}, r"tls_ca_file: there is no file .*absent\.pem"),
+        ({"tls_ca": authority.cert, "tls_cert": same}, "Two files have the same name"),
+        ({"token_env": "NOBODY_SET_IT"}, "NOBODY_SET_IT was not set in the driver when Spark started"),
+    ):
+        wanted: dict[str, Any] = {"endpoints": ["broker:7461"], **given}
+        with pytest.raises(HoldfastSparkError, match=said):
+            cluster_options(spark, **wanted)
+
+
+def test_a_variable_that_spark_would_show_is_refused(spark: SparkSession) -> None:
+    shown_as = f"spark.executorEnv.{TOKEN_VARIABLE}"
+    conf: Any = spark.sparkContext._conf
+    conf.set(shown_as, TOKEN)
+    try:
+        assert cluster_options(spark, endpoints=["broker:7461"], token_env=TOKEN_VARIABLE)
+        conf.set("spark.redaction.regex", "(?i)password")
+        with pytest.raises(HoldfastSparkError, match=r"spark\.redaction\.regex does not match") as caught:
+            cluster_options(spark, endpoints=["broker:7461"], token_env=TOKEN_VARIABLE)
+    finally:
+        conf._jconf.remove(shown_as).remove("spark.redaction.regex")
+
+    assert TOKEN not in str(caught.value)
