@@ -4,10 +4,10 @@
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
-    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema
+    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease
     ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
-    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse
+    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
@@ -441,6 +441,24 @@ class SchemaChanged(BrokerError):
             sink=sink,
             compared=compared,
             latest=latest,
+        )
+
+
+class InvalidLease(Invalid):
+    """A holder's name, its time or the size of its set is out of bounds."""
+
+    reason = "INVALID_LEASE"
+
+
+class OrderingStrict(BrokerError):
+    """What failed holds the rest back, so it is nobody else's to process. Give the sink the order RELAXED."""
+
+    reason = "ORDERING_STRICT"
+
+    def __init__(self, sink: str) -> None:
+        super().__init__(
+            f"sink {sink!r} is in STRICT order, where what failed is not set aside; set its ordering to RELAXED",
+            sink=sink,
         )
 
 
