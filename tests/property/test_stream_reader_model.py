@@ -53,6 +53,7 @@ class Query:
         """Run until there is nothing new, or until it dies in the batch that comes ``after`` others."""
         source = HoldfastDataSource({"endpoint": self.endpoint, "sink": "orders", **self.options})
         reader = source.streamReader(source.schema())
+        assert isinstance(reader, HoldfastStreamReader)
         try:
             self._run(reader, death, after)
         finally:
