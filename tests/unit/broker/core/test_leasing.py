@@ -298,6 +298,18 @@ def test_after_a_restart_a_set_is_taken_again_ahead_of_the_consumer_as_far_as_it
     assert lane.send_parked(0, 20, 200, UNTIL) == [Range(8, 10)]
 
 
+def test_in_strict_order_what_nobody_has_is_settled_still_and_the_consumer_goes_on_behind_it() -> None:
+    found = Failing((0, 2), (3, 5))
+    found.lease()
+    change(found.lane)
+    found.lane.send(0, 4, 40, NOW)
+
+    assert found.settle(0, 2) == [(Range(0, 2), STALE)]
+    assert found.settle(3, 5) == [(Range(3, 4), STALE), (Range(4, 5), OK)]
+
+    assert found.lane.send(4, 8, 40, NOW) == [Range(5, 8)]
+
+
 # -- what happens to the records meanwhile
 
 
