@@ -3,7 +3,7 @@ die at any point, leases that run out, and a consumer that takes what there is f
 
 What must hold: a batch that is run again has the rows that it had, but for what the consumer took; the committed
 batches together have no record twice and none that did not fail; what failed is read by the query or taken by the
-consumer, and in the end settled; while nothing runs out and no broker dies it is the query alone that has it.
+consumer, and in the end settled; while nothing runs out and no broker dies no record is with both.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_what_failed_is_read_once_by_the_query_or_taken_by_the_consumer_wherever
             sink.disturb(then)
         query.run(Death.NEVER, 0)
         if not sink.disturbed:
-            assert not sink.taken, "the consumer was given what a set has"
+            assert not sink.taken & set(query.rows()), "the consumer was given what a set has"
         sink.clock.advance(LEASE_S)  # a set that was leased and not planned comes back
         query.run(Death.NEVER, 0)
         with sink.client() as client:

@@ -286,7 +286,7 @@ class StagingUnsupported(FailedPrecondition):
 
 
 class SubscriptionInUse(FailedPrecondition):
-    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+    """A consumer owns a partition of the subscription, or a holder has a set of it. End it, or use another one."""
 
     default_reason = "SUBSCRIPTION_IN_USE"
 

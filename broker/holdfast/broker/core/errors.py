@@ -244,17 +244,18 @@ class DefaultSubscription(BrokerError):
 
 
 class SubscriptionInUse(BrokerError):
-    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+    """A consumer owns a partition of the subscription, or a holder has a set of it. End it, or use another one."""
 
     reason = "SUBSCRIPTION_IN_USE"
 
-    def __init__(self, sink: str, subscription: str, partition: int, consumer: str) -> None:
+    def __init__(self, sink: str, subscription: str, partition: int, consumer: str = "", *, holder: str = "") -> None:
+        who = f"holder {holder!r} has a set of" if holder else f"consumer {consumer!r} owns"
         super().__init__(
-            f"consumer {consumer!r} owns partition {partition} of subscription {subscription!r} of sink {sink!r}",
+            f"{who} partition {partition} of subscription {subscription!r} of sink {sink!r}",
             sink=sink,
             subscription=subscription,
             partition=partition,
-            consumer_id=consumer,
+            **({"holder": holder} if holder else {"consumer_id": consumer}),
         )
 
 

@@ -199,7 +199,7 @@ class Subscribing:
                 raise SubscriptionInUse(buffer.name, subscription.name, partition, lane.owner)
             holder = lane.leased_below(offset)
             if holder is not None:
-                raise SubscriptionInUse(buffer.name, subscription.name, partition, holder)
+                raise SubscriptionInUse(buffer.name, subscription.name, partition, holder=holder)
         acked = {partition: subscription.settle_below(partition, offsets[partition]) for partition in sorted(offsets)}
         found = [
             Settled(partition, acked[partition], subscription.lanes[partition].cursor.watermark) for partition in acked
