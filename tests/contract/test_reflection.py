@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from holdfast.broker.server import BrokerServer
-from holdfast.v1 import admin_service_pb2, buffer_service_pb2, schema_service_pb2, sink_service_pb2
+from holdfast.v1 import admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +36,16 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
         "holdfast.v1.BufferService",
         "holdfast.v1.DeadLetterService",
         "holdfast.v1.EpochService",
+        "holdfast.v1.ResendService",
         "holdfast.v1.SchemaService",
         "holdfast.v1.SinkService",
     ]
 
 
 @pytest.mark.parametrize(
-    "file", [admin_service_pb2, buffer_service_pb2, schema_service_pb2, sink_service_pb2], ids=lambda f: f.__name__
+    "file",
+    [admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2],
+    ids=lambda f: f.__name__,
 )
 def test_it_describes_every_service_as_the_schema_has_it(ask: Any, file: Any) -> None:
     for service in file.DESCRIPTOR.services_by_name.values():

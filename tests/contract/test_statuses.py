@@ -44,6 +44,8 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.SinkExists: lambda: errors.SinkExists("orders", "partitions is 1, asked is 2"),
     errors.SubscriptionExists: lambda: errors.SubscriptionExists("orders", "second"),
     errors.DefaultSubscription: lambda: errors.DefaultSubscription("orders"),
+    errors.InvalidLease: lambda: errors.InvalidLease("wrong", field="holder"),
+    errors.OrderingStrict: lambda: errors.OrderingStrict("orders"),
     errors.SubscriptionInUse: lambda: errors.SubscriptionInUse("orders", "second", 0, "c"),
     errors.SinkNotEmpty: lambda: errors.SinkNotEmpty("orders", 3),
     errors.SinkFull: lambda: errors.SinkFull("orders", "max_disk_cache", 10, 10),

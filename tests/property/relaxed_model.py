@@ -1,14 +1,14 @@
 """What a sink in RELAXED order should be: as ``buffer_model``, but what failed comes again by itself.
 
-There is no position that everything is held against. Instead each unsettled record below the broker's is in flight or
-parked, and a record that was never delivered comes only after all that were.
+There is no position that everything is held against. Instead each unsettled record below the broker's is in flight,
+parked or in somebody's set, and a record that was never delivered comes only after all that were.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from holdfast.broker.core.lane import HOLES_MAX, Lane
+from holdfast.broker.core.lane import HOLES_MAX, Lane, Outcome
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.runtime.events import Delivered, GapMet
@@ -29,6 +29,8 @@ class RelaxedPartition(Partition):
 
     sent_at: dict[int, float] = field(default_factory=dict)
     now: float = 0.0
+    leased: dict[int, str] = field(default_factory=dict)
+    """Who has an offset in a set."""
 
     def delivered(self, event: Delivered) -> None:
         """Records come whole, and none that is in flight; what is new comes in order; what is not is flagged."""
@@ -40,6 +42,7 @@ class RelaxedPartition(Partition):
         for offset, value in found:
             assert self.states[offset] == PENDING, f"{offset} was delivered and is {self.states[offset]}"
             assert offset not in self.in_flight, f"{offset} was delivered twice"
+            assert offset not in self.leased, f"{offset} was delivered out of a set"
             assert value == self.values[offset], f"{offset} holds another record's value"
             assert attempts.pop(offset, 0) == self.attempts.get(offset, 0), f"{offset} has wrong attempts"
             if offset > self.highest:
@@ -87,12 +90,64 @@ class RelaxedPartition(Partition):
     def killed(self, log: PartitionLog, lane: Lane) -> None:
         Partition.killed(self, log, lane)
         self.seen.clear()
+        self.leased.clear()
+
+    # -- sets
+
+    def free(self, offset: int) -> bool:
+        """Nobody has it."""
+        return self.states[offset] == PENDING and offset not in self.in_flight and offset not in self.leased
+
+    def held(self, holder: str) -> set[int]:
+        return {offset for offset, name in self.leased.items() if name == holder}
+
+    def taken_by(self, holder: str, offsets: set[int]) -> None:
+        """A set was answered: it has what the holder had, and what was nobody's."""
+        for offset in offsets - self.held(holder):
+            assert self.free(offset), f"{offset} was leased and is not free"
+            self.leased[offset] = holder
+
+    def settled_by(self, holder: str, offset: int, outcome: Outcome, sent: int) -> None:
+        """A holder has settled a record, or was told why not."""
+        if self.states[offset] != PENDING:
+            assert outcome is Outcome.ALREADY_SETTLED
+        elif offset in self.in_flight or self.leased.get(offset, holder) != holder:
+            assert outcome is Outcome.STALE, f"{offset} was settled under somebody else"
+        elif offset >= sent:
+            assert outcome is Outcome.UNKNOWN
+        else:
+            assert outcome is Outcome.OK
+            self.acked(offset)
+
+    def acked(self, offset: int) -> None:
+        Partition.acked(self, offset)
+        self.leased.pop(offset, None)
+
+    def leases_ran_out(self, lane: Lane, late: set[str]) -> None:
+        """Time has passed: the sets of these holders have failed, and the lowest record of each of their ranges."""
+        found = dict(lane.cursor.attempts)
+        for offset in [offset for offset, holder in self.leased.items() if holder in late]:
+            assert lane.leases.at(offset) is None, f"{offset} is still leased"
+            if found.get(offset, 0) != self.attempts.get(offset, 0):
+                Partition.failed(self, offset, waited_for=False)
+            del self.leased[offset]
+
+    def learn_drops(self, log: PartitionLog) -> set[int]:
+        fresh = Partition.learn_drops(self, log)
+        assert not fresh & set(self.leased), "it was dropped out of a set"
+        return fresh
 
     def check(self, log: PartitionLog, lane: Lane) -> None:
         Partition.check(self, log, lane)
         parked = {offset for one in lane.side.parked for offset in range(one.first, one.end)}
         assert not parked & set(self.in_flight), "in flight and parked"
+        assert not parked & set(self.leased), "leased and parked"
+        for offset, holder in self.leased.items():
+            found = lane.leases.at(offset)
+            assert found is not None, f"{offset} is in no set"
+            assert found[0].holder == holder
+        assert lane.leases.records == len(self.leased)
         for offset in range(min(lane.position, len(self.states))):
             if self.states[offset] == PENDING:
-                assert offset in parked or offset in self.in_flight, f"{offset} is forgotten"
+                assert offset in parked or not self.free(offset), f"{offset} is forgotten"
         assert lane.holes <= HOLES_MAX + len(self.in_flight)

@@ -15,6 +15,7 @@ from hypothesis.stateful import initialize, rule
 from holdfast.broker.core.lane import Answer, Outcome
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SECOND_US, Ordering, SinkSettings
+from holdfast.broker.runtime.leasing import Part, Wanted
 from tests.property.buffer_model import PENDING
 from tests.property.relaxed_model import RelaxedPartition
 from tests.property.test_buffer_model import PLACES, QUIET, SETTINGS, BufferInMemory, BufferMachine, BufferOnDisk
@@ -34,10 +35,19 @@ RELAXED: Final = st.builds(
 )
 
 
+HOLDERS: Final = st.sampled_from(["x", "y"])
+LEASE_S: Final = 20.0
+
+
 class Relaxed(BufferMachine):
     """What differs from STRICT order."""
 
     model: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.until: dict[str, float] = {}
+        """When the lease of a holder runs out."""
 
     @initialize(chosen=RELAXED)
     def create(self, chosen: SinkSettings) -> None:
@@ -48,6 +58,7 @@ class Relaxed(BufferMachine):
     async def open(self, chosen: SinkSettings | None = None) -> None:
         for partition in self.model:
             partition.seen.clear()  # how far it was sent is written with the next answer
+            partition.leased.clear()
         await super().open(chosen)
 
     def notice(self) -> None:
@@ -95,6 +106,9 @@ class Relaxed(BufferMachine):
             self.clock.advance(seconds)
             self.hand.subscription.let_time_pass()
             self.notice()
+            late = {holder for holder, until in self.until.items() if self.clock.now >= until}
+            for partition, lane in zip(self.model, self.hand.subscription.lanes, strict=True):
+                partition.leases_ran_out(lane, late)
             for partition, lane in zip(self.model, self.hand.subscription.lanes, strict=True):
                 partition.expired(lane, self.buffer.settings.ack_deadline_us / SECOND_US)
                 assert self.clock.now < (lane.deadline() or self.clock.now + 1)
@@ -107,9 +121,92 @@ class Relaxed(BufferMachine):
             relaxed = self.buffer.settings
             await self.buffer.change(replace(relaxed, ordering=Ordering.STRICT))
             await self.buffer.change(relaxed)
+            for partition in self.model:
+                partition.leased.clear()
             self.notice()
 
         self.run(work())
+
+    # -- sets
+
+    def taken(self, holder: str, found: list[Part]) -> set[tuple[int, int]]:
+        """What a holder has by the broker's answer, which the model learns."""
+        self.until[holder] = self.clock.now + LEASE_S
+        has = {(part.partition, offset) for part in found for each in part.ranges for offset in range(*each)}
+        for number, partition in enumerate(self.model):
+            partition.taken_by(holder, {offset for at, offset in has if at == number})
+        return has
+
+    def held(self, holder: str) -> set[tuple[int, int]]:
+        return {(number, offset) for number, one in enumerate(self.model) for offset in one.held(holder)}
+
+    @rule(holder=HOLDERS, count=st.sampled_from([1, 3, 100]), before_due=st.booleans())
+    def lease_a_set(self, holder: str, count: int, before_due: bool) -> None:
+        async def work() -> None:
+            await self.confirm()
+            before = self.held(holder)
+            found = await self.hand.subscription.leasing.lease(holder, Wanted(count, before_due=before_due), LEASE_S)
+            self.notice()
+            has = self.taken(holder, found)
+            assert has == before or not before, "a holder that has a set got another one"
+            assert before or len(has) <= count
+
+        self.run(work())
+
+    @rule(holder=HOLDERS, at=PLACES, first=PLACES, count=st.integers(1, 6))
+    def lease_again_by_ranges(self, holder: str, at: int, first: int, count: int) -> None:
+        async def work() -> None:
+            await self.confirm()
+            number = at % len(self.model)
+            partition, lane = self.model[number], self.hand.subscription.lanes[number]
+            before = self.held(holder)
+            found = await self.hand.subscription.leasing.lease_again(
+                holder, [Part(number, 0, (Range(first, first + count),))], LEASE_S
+            )
+            self.notice()
+            asked = range(first, min(first + count, lane.cursor.sent))
+            free = {(number, offset) for offset in asked if partition.free(offset)}
+            assert self.taken(holder, found) == before | (set() if self.paused else free)
+
+        self.run(work())
+
+    @rule(holder=HOLDERS, at=PLACES, first=PLACES, count=st.integers(1, 6))
+    def settle_as_a_holder(self, holder: str, at: int, first: int, count: int) -> None:
+        async def work() -> None:
+            await self.confirm()
+            number = at % len(self.model)
+            partition, lane = self.model[number], self.hand.subscription.lanes[number]
+            end = min(first + count, len(partition.states))
+            if first < end:
+                sent = lane.cursor.sent
+                part = Part(number, 0, (Range(first, end),))
+                results = await self.hand.subscription.leasing.settle(holder, [part])
+                assert [offset for _, each, _ in results for offset in range(*each)] == list(range(first, end))
+                for _, each, outcome in results:
+                    for offset in range(*each):
+                        partition.settled_by(holder, offset, outcome, sent)
+                self.notice()
+
+        self.run(work())
+
+    @rule(holder=HOLDERS)
+    def give_a_set_back(self, holder: str) -> None:
+        async def work() -> None:
+            await self.give_back(holder)
+
+        self.run(work())
+
+    async def give_back(self, holder: str) -> None:
+        held = self.held(holder)
+        assert self.hand.subscription.leasing.release(holder) == len(held)
+        for number, offset in held:
+            del self.model[number].leased[offset]
+        self.notice()
+
+    async def everything_comes_in_the_end(self) -> None:
+        for holder in ("x", "y"):
+            await self.give_back(holder)
+        await super().everything_comes_in_the_end()
 
 
 class RelaxedInMemory(Relaxed, BufferInMemory):

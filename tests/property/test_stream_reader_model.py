@@ -8,8 +8,6 @@ settled all that it has read.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
 from hypothesis import HealthCheck, given, settings
@@ -19,93 +17,17 @@ from holdfast.client import Client, Record, testing
 from holdfast.spark import HoldfastDataSource
 from holdfast.spark.offsets import parsed
 from holdfast.spark.stream_reader import HoldfastStreamReader
+from tests.property.spark_logs import Death, Query
 
 NAME: Final = "spark"
-Place = tuple[int, int]
 
 
-class Death(StrEnum):
-    """Where a run of a query ends."""
-
-    PLANNED = "before the plan of a batch is in the checkpoint"
-    LOGGED = "before a batch is read"
-    READ = "before a batch is committed"
-    COMMITTED = "before the source hears of a commit"
-    NEVER = "at rest"
-
-
-@dataclass(slots=True)
-class Query:
-    """A query as Spark runs it: what its checkpoint holds, and what its target has got."""
-
-    endpoint: str
-    options: dict[str, str]
-    offsets: list[str] = field(default_factory=list)
-    """Ends of the batches that were planned: Spark's offset log."""
-    committed: int = 0
-    """Batches that are done: Spark's commit log."""
-    taken: dict[int, list[Place]] = field(default_factory=dict)
-    """Rows of each batch that was read, by its number."""
-    began: list[dict[int, int]] = field(default_factory=list)
-    """What each run was told about where the query begins."""
-
-    def run(self, death: Death, after: int) -> None:
-        """Run until there is nothing new, or until it dies in the batch that comes ``after`` others."""
-        source = HoldfastDataSource({"endpoint": self.endpoint, "sink": "orders", **self.options})
-        reader = source.streamReader(source.schema())
-        try:
-            self._run(reader, death, after)
-        finally:
-            reader.stop()
-
-    def _run(self, reader: HoldfastStreamReader, death: Death, after: int) -> None:
-        if self.offsets and self.committed < len(self.offsets):
-            start = self.offsets[-2] if len(self.offsets) > 1 else self._initial(reader)
-            if self._finish(reader, start, death if after == 0 else Death.NEVER):
-                return
-        while True:
-            start = self.offsets[-1] if self.offsets else self._initial(reader)
-            end = json.dumps(reader.latestOffset(json.loads(start), reader.getDefaultReadLimit()))
-            if end == start and self.offsets:  # a first batch is planned also without rows
-                return
-            dies = death if after <= 0 else Death.NEVER
-            after -= 1
-            if dies is Death.PLANNED:
-                return
-            self.offsets.append(end)
-            if dies is Death.COMMITTED:
-                return
-            if len(self.offsets) > 1:
-                reader.commit(json.loads(start))
-            if self._finish(reader, start, dies):
-                return
-
-    def _initial(self, reader: HoldfastStreamReader) -> str:
-        first, second = (json.dumps(reader.initialOffset()) for _ in range(2))
-        assert first == second
-        self.began.append(dict(parsed(json.loads(first)).partitions))
-        return first
-
-    def _finish(self, reader: HoldfastStreamReader, start: str, death: Death) -> bool:
-        """Read the last batch that was planned and commit it; say whether the query died."""
-        if death is Death.LOGGED:
-            return True
-        number = len(self.offsets) - 1
-        rows = [
-            (row["partition"], row["offset"])
-            for part in reader.partitions(json.loads(start), json.loads(self.offsets[-1]))
-            for batch in reader.read(part)
-            for row in batch.to_pylist()
-        ]
-        assert self.taken.setdefault(number, rows) == rows, "a batch that is run again has the rows that it had"
-        if death is Death.READ:
-            return True
-        self.committed = number + 1
-        return False
-
-    def rows(self) -> list[Place]:
-        """Return the rows of all batches that are committed, in order."""
-        return [place for number in range(self.committed) for place in self.taken[number]]
+def reader(options: dict[str, str]) -> HoldfastStreamReader:
+    """Return what a run of a query reads with."""
+    source = HoldfastDataSource({"sink": "orders", **options})
+    found = source.streamReader(source.schema())
+    assert isinstance(found, HoldfastStreamReader)
+    return found
 
 
 STEPS: Final = st.lists(
@@ -126,7 +48,8 @@ def test_a_stream_reads_each_record_once_wherever_it_dies(
         client.sinks.create("orders", partitions=1, buffer_page_size=1)
         client.publish("orders", [Record(b"x")] * 3, partition=0)
         ends = {0: 3}
-        query = Query(broker.endpoint, options)
+        options["endpoint"] = broker.endpoint
+        query = Query(lambda: reader(options))
         for partition, records, death, after in [*steps, (0, 1, Death.NEVER, 0)]:
             while partition not in ends:
                 client.sinks.update("orders", partitions=len(ends) + 1)
@@ -142,7 +65,8 @@ def test_a_stream_reads_each_record_once_wherever_it_dies(
         expected = [(p, offset) for p, end in ends.items() for offset in range(began.get(p, 0), end)]
         assert sorted(query.rows()) == expected
         if is_subscription:
-            starts = [[one.get(partition, 0) for partition in ends] for one in query.began]
+            places = [parsed(json.loads(one)).partitions for one in query.began]
+            starts = [[one.get(partition, 0) for partition in ends] for one in places]
             assert all(one == starts[0] for one in starts), "the start was pinned"
             assert account(client) == (len(expected), 0)
 

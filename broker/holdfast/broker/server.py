@@ -32,6 +32,7 @@ from holdfast.broker.rpc.epoch_service import EpochServicer
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.listening import Listening
 from holdfast.broker.rpc.page_codec import PageCodec
+from holdfast.broker.rpc.resend_service import ResendServicer
 from holdfast.broker.rpc.schema_service import SchemaServicer
 from holdfast.broker.rpc.sink_service import SinkServicer
 from holdfast.broker.runtime.ballast import BallastKeeper
@@ -55,6 +56,8 @@ from holdfast.v1 import (
     dead_letter_service_pb2_grpc,
     epoch_service_pb2,
     epoch_service_pb2_grpc,
+    resend_service_pb2,
+    resend_service_pb2_grpc,
     schema_service_pb2,
     schema_service_pb2_grpc,
     sink_service_pb2,
@@ -155,6 +158,7 @@ class Serving:
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(broker, self._identity), server)
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
         epoch_service_pb2_grpc.add_EpochServiceServicer_to_server(EpochServicer(broker), server)
+        resend_service_pb2_grpc.add_ResendServiceServicer_to_server(ResendServicer(broker), server)
         schema_service_pb2_grpc.add_SchemaServiceServicer_to_server(SchemaServicer(broker), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = [
@@ -163,6 +167,7 @@ class Serving:
             admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
             dead_letter_service_pb2.DESCRIPTOR.services_by_name["DeadLetterService"].full_name,
             epoch_service_pb2.DESCRIPTOR.services_by_name["EpochService"].full_name,
+            resend_service_pb2.DESCRIPTOR.services_by_name["ResendService"].full_name,
             schema_service_pb2.DESCRIPTOR.services_by_name["SchemaService"].full_name,
             health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
             reflection.SERVICE_NAME,

@@ -120,6 +120,11 @@ class OpenTelemetryInstruments(Instruments):
         for entry, _ in event.pages:
             self._span(sink, entry, place, now_us)
 
+    def leased(self, sink: str, subscription: str, partition: int, records: int) -> None:
+        at = self._lanes.of(sink, str(partition), subscription)
+        self._delivered.add(records, at)
+        self._redelivered.add(records, at)
+
     def _span(self, sink: str, entry: Entry, place: Mapping[str, str], now_us: int) -> None:
         span = self._tracer.start_span(
             f"buffer {sink}",

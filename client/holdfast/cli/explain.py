@@ -43,6 +43,8 @@ def rows(found: Explanation) -> list[tuple[str, object]]:
         ("state", found.state),
         ("consumer", None if flight is None else flight.consumer_id),
         ("sent", None if flight is None else flight.sent_at),
+        ("holder", None if found.lease is None else found.lease.holder),
+        ("leased", None if found.lease is None else found.lease.taken_at),
         ("failed tries", found.attempts or None),
         ("delivered before", found.delivered_before),
         ("waits for", found.wait),

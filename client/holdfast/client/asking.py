@@ -7,7 +7,15 @@ from datetime import datetime
 
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import enum, gap, moment, stamp
-from holdfast.client.explanations import Explanation, Purged, RecordFlight, RecordPlace, RecordState, WaitReason
+from holdfast.client.explanations import (
+    Explanation,
+    Purged,
+    RecordFlight,
+    RecordLease,
+    RecordPlace,
+    RecordState,
+    WaitReason,
+)
 from holdfast.client.listing import parts
 from holdfast.client.sink_values import DeliveryState
 from holdfast.client.values import Gap
@@ -86,4 +94,7 @@ def explanation(partition: int, offset: int, message: pb.ExplainRecordResponse) 
         records_before=message.records_before,
         watermark=message.watermark,
         text=message.text,
+        lease=RecordLease(message.lease.holder, moment(message.lease.taken_at), moment(message.lease.until))
+        if message.HasField("lease")
+        else None,
     )

@@ -21,6 +21,7 @@ from holdfast.client.errors import BrokerDraining, HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
 from holdfast.client.replayer import OnGap, PageReplay, RecordReplay
+from holdfast.client.resends import Resends
 from holdfast.client.schemas import Schemas
 from holdfast.client.settings import (
     DEFAULT_ENDPOINT,
@@ -63,6 +64,7 @@ class Client:
         self.sinks = Sinks(self._channels)
         self.schemas = Schemas(self._channels)
         self.subscriptions = Subscriptions(self._channels)
+        self.resends = Resends(self._channels)
         self.dead_letters = DeadLetters(self._channels)
         self.epochs = Epochs(self._channels)
         self._lock = threading.Lock()

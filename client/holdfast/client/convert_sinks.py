@@ -211,6 +211,7 @@ def _account(message: sink_service_pb2.SubscriptionPartitionStats) -> Subscripti
         parked_records=message.parked_records,
         waits_for_holes=message.waits_for_holes,
         live_stopped=message.live_stopped,
+        leased_records=message.leased_records,
     )
 
 

@@ -4,13 +4,13 @@
     ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
-    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema,
+    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease,
     │   ├── CredentialsUnusable
     │   └── RecordTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
-    │                         StagingUnsupported, SubscriptionInUse
+    │                         StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
     │                         TooManySinks, TooManyStreams, TooManySubscriptions
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
@@ -185,6 +185,12 @@ class CredentialsUnusable(InvalidArgument):
     default_reason = "CREDENTIALS_UNUSABLE"
 
 
+class InvalidLease(InvalidArgument):
+    """A holder's name, its time or the size of its set is out of bounds."""
+
+    default_reason = "INVALID_LEASE"
+
+
 class RecordTooLarge(InvalidArgument):
     """One record is over a bound that no waiting will change. Split it, or raise the bound."""
 
@@ -287,9 +293,15 @@ class StagingUnsupported(FailedPrecondition):
 
 
 class SubscriptionInUse(FailedPrecondition):
-    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+    """A consumer owns a partition of the subscription, or a holder has a set of it. End it, or use another one."""
 
     default_reason = "SUBSCRIPTION_IN_USE"
+
+
+class OrderingStrict(FailedPrecondition):
+    """The sink is in STRICT order, where what failed is not set aside. Set its ``ordering`` to ``RELAXED``."""
+
+    default_reason = "ORDERING_STRICT"
 
 
 class ResourceExhausted(HoldfastError):

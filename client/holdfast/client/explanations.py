@@ -53,6 +53,9 @@ class RecordState(StrEnum):
     BEFORE_START = "BEFORE_START"
     """Below the offset at which the subscription's account begins."""
 
+    LEASED = "LEASED"
+    """A holder has it in a set; see ``Explanation.lease``."""
+
 
 class WaitReason(StrEnum):
     """What the delivery of a record waits for."""
@@ -95,6 +98,9 @@ class WaitReason(StrEnum):
     DEAD_LETTERS_FULL = "DEAD_LETTERS_FULL"
     """Too many records are on their way to the dead-letter sink."""
 
+    LEASE = "LEASE"
+    """Its holder, to settle it or give it back."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordFlight:
@@ -104,6 +110,16 @@ class RecordFlight:
     owner_epoch: int
     revision: int
     sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLease:
+    """Who holds a record in a set, and until when."""
+
+    holder: str
+    taken_at: datetime
+    until: datetime
+    """When the lease runs out, unless it is extended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +169,9 @@ class Explanation:
 
     text: str
     """All of it in a few sentences."""
+
+    lease: RecordLease | None = None
+    """Who holds it in a set; only while it is leased."""
 
 
 @dataclass(frozen=True, slots=True)

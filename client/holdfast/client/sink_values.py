@@ -277,7 +277,7 @@ class SubscriptionPartitionStats:
     pages_behind: int
     lifetime: LifetimeTotals
     holes: int = 0
-    """Ranges settled beyond the watermark and ranges parked; at 4,096 new records wait."""
+    """Ranges settled beyond the watermark, parked or leased; at 4,096 new records wait."""
 
     parked_ranges: int = 0
     """Ranges that failed in RELAXED order and wait to be sent again."""
@@ -288,6 +288,9 @@ class SubscriptionPartitionStats:
 
     live_stopped: bool = False
     """New records wait for a successful probe, because too many deliveries failed in a row."""
+
+    leased_records: int = 0
+    """Records that holders have in sets; see ``Client.resends``."""
 
 
 @dataclass(frozen=True, slots=True)

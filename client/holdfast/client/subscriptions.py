@@ -122,8 +122,8 @@ class Subscriptions:
         It counts as acked. For readers that keep their own position and read with ``replay``; doing it again, or with
         a lower offset, changes nothing. All partitions or none.
 
-        Raises ``SubscriptionInUse`` when a consumer owns one of them, ``OffsetAhead``, ``InvalidPosition``,
-        ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``.
+        Raises ``SubscriptionInUse`` when a consumer owns one of them, or a holder has a set below, ``OffsetAhead``,
+        ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``.
         """
         request = pb.SettleSubscriptionRequest(sink=sink, name=name, offsets=dict(offsets))
         response, _ = self._unary.call(lambda t: self._stub(sink).SettleSubscription(request, timeout=t))

@@ -38,6 +38,7 @@ class RecordState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_STATE_SKIPPED: _ClassVar[RecordState]
     RECORD_STATE_SETTLED: _ClassVar[RecordState]
     RECORD_STATE_BEFORE_START: _ClassVar[RecordState]
+    RECORD_STATE_LEASED: _ClassVar[RecordState]
 
 class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -61,6 +62,7 @@ class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_REASON_PARKED: _ClassVar[WaitReason]
     WAIT_REASON_DEAD_LETTER: _ClassVar[WaitReason]
     WAIT_REASON_DEAD_LETTERS_FULL: _ClassVar[WaitReason]
+    WAIT_REASON_LEASE: _ClassVar[WaitReason]
 
 class DeliveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -94,6 +96,7 @@ RECORD_STATE_DROPPED: RecordState
 RECORD_STATE_SKIPPED: RecordState
 RECORD_STATE_SETTLED: RecordState
 RECORD_STATE_BEFORE_START: RecordState
+RECORD_STATE_LEASED: RecordState
 WAIT_REASON_UNSPECIFIED: WaitReason
 WAIT_REASON_NOTHING: WaitReason
 WAIT_REASON_RECORD: WaitReason
@@ -114,6 +117,7 @@ WAIT_REASON_BEHIND: WaitReason
 WAIT_REASON_PARKED: WaitReason
 WAIT_REASON_DEAD_LETTER: WaitReason
 WAIT_REASON_DEAD_LETTERS_FULL: WaitReason
+WAIT_REASON_LEASE: WaitReason
 DELIVERY_STATE_UNSPECIFIED: DeliveryState
 DELIVERY_STATE_FLOWING: DeliveryState
 DELIVERY_STATE_BACKING_OFF: DeliveryState
@@ -296,8 +300,18 @@ class RecordFlight(_message.Message):
     sent_at: _timestamp_pb2.Timestamp
     def __init__(self, consumer_id: _Optional[str] = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ..., sent_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class RecordLease(_message.Message):
+    __slots__ = ("holder", "taken_at", "until")
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_AT_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    holder: str
+    taken_at: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    def __init__(self, holder: _Optional[str] = ..., taken_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class ExplainRecordResponse(_message.Message):
-    __slots__ = ("place", "accepted_at", "page_first_offset", "page_last_offset", "page_bytes", "durability", "gap", "subscription", "state", "flight", "attempts", "delivered_before", "delivery_state", "wait", "wait_until", "wait_detail", "records_before", "watermark", "text", "rejection")
+    __slots__ = ("place", "accepted_at", "page_first_offset", "page_last_offset", "page_bytes", "durability", "gap", "subscription", "state", "flight", "attempts", "delivered_before", "delivery_state", "wait", "wait_until", "wait_detail", "records_before", "watermark", "text", "rejection", "lease")
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_AT_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +332,7 @@ class ExplainRecordResponse(_message.Message):
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REJECTION_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     place: RecordPlace
     accepted_at: _timestamp_pb2.Timestamp
     page_first_offset: int
@@ -338,7 +353,8 @@ class ExplainRecordResponse(_message.Message):
     watermark: int
     text: str
     rejection: _record_pb2.Gap
-    def __init__(self, place: _Optional[_Union[RecordPlace, str]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_first_offset: _Optional[int] = ..., page_last_offset: _Optional[int] = ..., page_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., subscription: _Optional[str] = ..., state: _Optional[_Union[RecordState, str]] = ..., flight: _Optional[_Union[RecordFlight, _Mapping]] = ..., attempts: _Optional[int] = ..., delivered_before: bool = ..., delivery_state: _Optional[_Union[DeliveryState, str]] = ..., wait: _Optional[_Union[WaitReason, str]] = ..., wait_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait_detail: _Optional[str] = ..., records_before: _Optional[int] = ..., watermark: _Optional[int] = ..., text: _Optional[str] = ..., rejection: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ...) -> None: ...
+    lease: RecordLease
+    def __init__(self, place: _Optional[_Union[RecordPlace, str]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_first_offset: _Optional[int] = ..., page_last_offset: _Optional[int] = ..., page_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., subscription: _Optional[str] = ..., state: _Optional[_Union[RecordState, str]] = ..., flight: _Optional[_Union[RecordFlight, _Mapping]] = ..., attempts: _Optional[int] = ..., delivered_before: bool = ..., delivery_state: _Optional[_Union[DeliveryState, str]] = ..., wait: _Optional[_Union[WaitReason, str]] = ..., wait_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait_detail: _Optional[str] = ..., records_before: _Optional[int] = ..., watermark: _Optional[int] = ..., text: _Optional[str] = ..., rejection: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., lease: _Optional[_Union[RecordLease, _Mapping]] = ...) -> None: ...
 
 class GetSinkStatsRequest(_message.Message):
     __slots__ = ("name",)
@@ -399,7 +415,7 @@ class PartitionStats(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., earliest_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., pages: _Optional[int] = ..., dropped: _Optional[_Iterable[_Union[DropCount, _Mapping]]] = ..., memory_records: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ...) -> None: ...
 
 class SubscriptionPartitionStats(_message.Message):
-    __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "holes", "parked_ranges", "parked_records", "waits_for_holes", "live_stopped", "lifetime")
+    __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "holes", "parked_ranges", "parked_records", "waits_for_holes", "live_stopped", "leased_records", "lifetime")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -424,6 +440,7 @@ class SubscriptionPartitionStats(_message.Message):
     PARKED_RECORDS_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_HOLES_FIELD_NUMBER: _ClassVar[int]
     LIVE_STOPPED_FIELD_NUMBER: _ClassVar[int]
+    LEASED_RECORDS_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_FIELD_NUMBER: _ClassVar[int]
     partition: int
     start_offset: int
@@ -449,8 +466,9 @@ class SubscriptionPartitionStats(_message.Message):
     parked_records: int
     waits_for_holes: bool
     live_stopped: bool
+    leased_records: int
     lifetime: LifetimeTotals
-    def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., watermark: _Optional[int] = ..., acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., in_flight: _Optional[int] = ..., redelivered: _Optional[int] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_switches: _Optional[int] = ..., identity_ok: bool = ..., pages_behind: _Optional[int] = ..., holes: _Optional[int] = ..., parked_ranges: _Optional[int] = ..., parked_records: _Optional[int] = ..., waits_for_holes: bool = ..., live_stopped: bool = ..., lifetime: _Optional[_Union[LifetimeTotals, _Mapping]] = ...) -> None: ...
+    def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., watermark: _Optional[int] = ..., acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., in_flight: _Optional[int] = ..., redelivered: _Optional[int] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_switches: _Optional[int] = ..., identity_ok: bool = ..., pages_behind: _Optional[int] = ..., holes: _Optional[int] = ..., parked_ranges: _Optional[int] = ..., parked_records: _Optional[int] = ..., waits_for_holes: bool = ..., live_stopped: bool = ..., leased_records: _Optional[int] = ..., lifetime: _Optional[_Union[LifetimeTotals, _Mapping]] = ...) -> None: ...
 
 class LifetimeTotals(_message.Message):
     __slots__ = ("acked", "dead_lettered", "dropped", "skipped", "seeks")

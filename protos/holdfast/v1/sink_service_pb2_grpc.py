@@ -312,7 +312,8 @@ class SinkServiceServicer(object):
         - `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
         - `INVALID_ARGUMENT` / `INVALID_POSITION`, `INVALID_PARTITION`: no offset is named, or a partition that is not there.
         - `OUT_OF_RANGE` / `OFFSET_AHEAD`: the offset is beyond the end of a partition.
-        - `FAILED_PRECONDITION` / `SUBSCRIPTION_IN_USE`: a consumer owns one of the partitions, and would be settled past.
+        - `FAILED_PRECONDITION` / `SUBSCRIPTION_IN_USE`: a consumer owns one of the partitions, or a holder has a set that lies
+        below, and would be settled past.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

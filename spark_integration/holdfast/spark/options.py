@@ -154,6 +154,9 @@ READ_OPTIONS: Final = (
     "maxBytesPerTrigger",
     "max_records_per_split",
     "failOnDataLoss",
+    "mode",
+    "resend_lease_s",
+    "resend_before_due",
 )
 
 

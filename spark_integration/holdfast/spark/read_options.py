@@ -29,7 +29,28 @@ BYTES_MAX: Final = 1 << 50
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_MAX: Final = 253_402_300_799_999
 _OF_BATCHES: Final = ("endingOffsets", "endingTimestamp")
-_OF_STREAMS: Final = ("subscription", "maxRecordsPerTrigger", "maxBytesPerTrigger")
+_OF_STREAMS: Final = (
+    "subscription",
+    "maxRecordsPerTrigger",
+    "maxBytesPerTrigger",
+    "mode",
+    "resend_lease_s",
+    "resend_before_due",
+)
+_OF_REPLAYS: Final = ("startingOffsets", "startingTimestamp")
+_OF_RESENDS: Final = ("resend_lease_s", "resend_before_due")
+RESEND_LEASE_S: Final = 600.0
+RESEND_LEASE_S_MAX: Final = 86_400.0
+
+
+class Mode(StrEnum):
+    """What a stream reads."""
+
+    REPLAY = "replay"
+    """What the sink holds, from a position on."""
+
+    RESEND = "resend"
+    """What the consumers of a subscription could not process."""
 
 
 class Bound(StrEnum):
@@ -55,6 +76,20 @@ class Offsets:
     def of(self, partition: int) -> int | Bound:
         """Return the offset or bound of a partition."""
         return self.by_partition.get(partition, self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Resending:
+    """How a stream reads what consumers could not process."""
+
+    subscription: str
+    """Theirs."""
+
+    lease_s: float
+    """How long a micro-batch is kept from them, from its planning on."""
+
+    before_due: bool
+    """What waits for a delay that its nack named is read too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +129,9 @@ class ReadOptions:
     max_bytes_per_trigger: int | None
     """About how many stored bytes a micro-batch has at most."""
 
+    resending: Resending | None = None
+    """Set with ``mode`` ``resend``; then there is no start."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
@@ -116,6 +154,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
     """Read the options of a read. Raises `HoldfastSparkError` for the first one that is wrong."""
     values = _values(given)
     _refuse_others(values, is_stream=is_stream)
+    resending = _resending(values)
     return ReadOptions(
         target=target_options(
             values, environment, connect_timeout_s=STREAM_CONNECT_TIMEOUT_S if is_stream else CONNECT_TIMEOUT_S
@@ -130,6 +169,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
         subscription=values.text("subscription"),
         max_records_per_trigger=values.whole("maxRecordsPerTrigger", 1, RECORDS_MAX, default=None),
         max_bytes_per_trigger=values.whole("maxBytesPerTrigger", 1, BYTES_MAX, default=None),
+        resending=resending,
     )
 
 
@@ -156,6 +196,31 @@ def _refuse_others(values: OptionValues, *, is_stream: bool) -> None:
                 f"Option {name} is for a {'batch' if is_stream else 'stream'}, and this is none.",
                 f"Leave it out, or use spark.{'read' if is_stream else 'readStream'}.",
             )
+
+
+def _resending(values: OptionValues) -> Resending | None:
+    resends = values.choice("mode", Mode, default=Mode.REPLAY) is Mode.RESEND
+    for name in _OF_REPLAYS if resends else _OF_RESENDS:
+        if values.text(name) is not None:
+            raise HoldfastSparkError(
+                f"Option {name} has no meaning with mode {Mode.RESEND if resends else Mode.REPLAY}.",
+                "Leave it out: what was set aside is read, wherever it is."
+                if resends
+                else 'Leave it out, or set .option("mode", "resend").',
+            )
+    subscription = values.text("subscription")
+    if not resends:
+        return None
+    if subscription is None:
+        raise HoldfastSparkError(
+            "Mode resend reads what the consumers of a subscription could not process, and none is named.",
+            'Name theirs: .option("subscription", "default").',
+        )
+    return Resending(
+        subscription=subscription,
+        lease_s=values.seconds("resend_lease_s", 1.0, RESEND_LEASE_S_MAX, default=RESEND_LEASE_S),
+        before_due=values.flag("resend_before_due", default=False),
+    )
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -46,28 +46,32 @@ def read_split(options: ReadOptions, pages: PageReader, span: Span) -> Iterator[
     with telemetry.task("read", target.sink):
         try:
             with connect(target, patience_s=target.connect_timeout_s) as client:
-                yield from _gathered(_batches(client, options, pages, span))
+                yield from gathered(_batches(client, options, pages, span))
         except errors.HoldfastError as error:
             raise explained(error, target, doing="read from") from error
 
 
 def _batches(client: Client, options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
-    sink = options.target.sink
-    for found in _joined(_found(client, sink, span)):
+    for found in joined(found_in(client, options.target.sink, span)):
         if isinstance(found, StoredPage):
             yield pages.batch(found)
             continue
-        if options.fail_on_data_loss:
-            raise _lost(found, sink)
-        _log.warning(
-            "records are gone sink=%s partition=%d first_offset=%d last_offset=%d reason=%s",
-            *(sink, found.partition, found.first_offset, found.last_offset, found.reason),
-        )
-        if GAP_COLUMN in pages.schema.names:
-            yield pages.missing(found)
+        yield from gone(options, pages, found)
 
 
-def _found(client: Client, sink: str, span: Span) -> Iterator[StoredPage | Missing]:
+def gone(options: ReadOptions, pages: PageReader, missing: Missing) -> Iterator[pa.RecordBatch]:
+    """Fail for what is gone, or yield the row that stands for it, if there is to be one."""
+    if options.fail_on_data_loss:
+        raise _lost(missing, options.target.sink)
+    _log.warning(
+        "records are gone sink=%s partition=%d first_offset=%d last_offset=%d reason=%s",
+        *(options.target.sink, missing.partition, missing.first_offset, missing.last_offset, missing.reason),
+    )
+    if GAP_COLUMN in pages.schema.names:
+        yield pages.missing(missing)
+
+
+def found_in(client: Client, sink: str, span: Span) -> Iterator[StoredPage | Missing]:
     """Yield what there is of a span, and what is not."""
     start = span.start
     while start < span.end:
@@ -86,7 +90,7 @@ def _found(client: Client, sink: str, span: Span) -> Iterator[StoredPage | Missi
             start = error.earliest
 
 
-def _joined(every: Iterator[StoredPage | Missing]) -> Iterator[StoredPage | Missing]:
+def joined(every: Iterator[StoredPage | Missing]) -> Iterator[StoredPage | Missing]:
     """Join what is missing side by side for one reason: pages are dropped one by one."""
     waiting: Missing | None = None
     for found in every:
@@ -115,7 +119,7 @@ def _lost(missing: Missing, sink: str) -> HoldfastSparkError:
     )
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join small batches: a sink that was fed record by record has a page for each."""
     waiting: list[pa.RecordBatch] = []
     records = size = 0

@@ -89,6 +89,15 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         errors.TooManySubscriptions,
         "Delete one that nobody needs: holdfast subscription delete {sink} <name> --endpoint {endpoint}.",
     ),
+    (
+        errors.OrderingStrict,
+        "Let what failed step aside: holdfast sink update {sink} -s ordering=RELAXED --endpoint {endpoint}; or read "
+        "the sink without mode resend.",
+    ),
+    (
+        errors.SubscriptionNotFound,
+        "Name one that there is: holdfast subscription list {sink} --endpoint {endpoint} shows them.",
+    ),
     (errors.InvalidSubscriptionName, "Name it with 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'."),
     (errors.SinkReplaced, "Run this again: the sink was deleted and made anew meanwhile."),
     (

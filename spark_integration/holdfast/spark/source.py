@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.spark.options import WriteOptions
     from holdfast.spark.reader import HoldfastReader
     from holdfast.spark.registering import RowSchema
+    from holdfast.spark.resend_reader import HoldfastResendReader
     from holdfast.spark.schema import RowPlan
     from holdfast.spark.stream_reader import HoldfastStreamReader
     from holdfast.spark.writer import HoldfastStreamWriter, HoldfastWriter
@@ -76,9 +77,13 @@ class HoldfastDataSource(DataSource):
 
         return HoldfastReader(options, schema)
 
-    def streamReader(self, schema: StructType) -> HoldfastStreamReader:
+    def streamReader(self, schema: StructType) -> HoldfastStreamReader | HoldfastResendReader:
         """Return the reader of a stream. Raises `HoldfastSparkError`."""
         options = read_options(self.options, os.environ, is_stream=True)
+        if options.resending is not None:
+            from holdfast.spark.resend_reader import HoldfastResendReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+            return HoldfastResendReader(options, options.resending, schema)
         from holdfast.spark.stream_reader import HoldfastStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
 
         return HoldfastStreamReader(options, schema)

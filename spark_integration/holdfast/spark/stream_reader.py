@@ -7,8 +7,8 @@ lives in the driver; a task gets another one, which knows only what it was made 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,19 +23,17 @@ from pyspark.sql.types import StructType
 
 from holdfast.client import Client, errors
 from holdfast.spark.admission import Bounds, admitted
-from holdfast.spark.broker import connect
+from holdfast.spark.asking import Asking, check_incarnation
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.offsets import Json, StreamOffset, beginning, parsed
 from holdfast.spark.ranges import plan_batch, plan_start
 from holdfast.spark.read_options import ReadOptions
 from holdfast.spark.reading import Split, read_split
-from holdfast.spark.remedies import explained
 from holdfast.spark.row_reading import page_reader
 from holdfast.spark.settling import Settling
 from holdfast.spark.sink_view import SinkView, resolved, view
 
 _log: Final = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
 
 
 class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,7 +46,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._options = options
         self._pages = page_reader(options, schema)
-        self._client: Client | None = None
+        self._asked = Asking(options.target)
         self._initial: StreamOffset | None = None
         """Spark asks twice, and ``latest`` has to be the same both times."""
         self._settling = Settling(options, options.subscription) if options.subscription is not None else None
@@ -122,9 +120,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self._asked.close()
 
     def _settle(self, upto: StreamOffset) -> None:
         settling = self._settling
@@ -151,11 +147,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _check_same(self, offset: StreamOffset, found: SinkView) -> None:
-        if offset.incarnation != found.incarnation:
-            raise HoldfastSparkError(
-                f"Sink {self._options.target.sink!r} was deleted and made anew since this query read it.",
-                "Start the query with a new checkpoint location: its offsets are those of another sink.",
-            )
+        check_incarnation(offset.incarnation, found, self._options.target)
         for one in found.held:
             if one.next < offset.at(one.partition):
                 raise HoldfastSparkError(
@@ -164,13 +156,3 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "Start the query with a new checkpoint location: the sink's data is older than this one. "
                     "(Was the broker restored from a backup?)",
                 )
-
-    def _asked(self, question: Callable[[Client], Answer]) -> Answer:
-        """Ask the broker, over one connection for the life of the query."""
-        target = self._options.target
-        if self._client is None:
-            self._client = connect(target, patience_s=target.connect_timeout_s)
-        try:
-            return question(self._client)
-        except errors.HoldfastError as error:
-            raise explained(error, target, doing="read from") from error

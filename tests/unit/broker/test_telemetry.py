@@ -13,11 +13,12 @@ from opentelemetry.trace import SpanKind
 from holdfast.broker.core.lane import Answer
 from holdfast.broker.core.pages import TRACES_MAX, Body, Part
 from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.core.settings import Ordering, Overflow, SinkSettings
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered
+from holdfast.broker.runtime.leasing import Wanted
 from holdfast.broker.runtime.stats import lane_states
 from holdfast.broker.settings import load
 from holdfast.broker.storage.memory import MemoryStore
@@ -177,6 +178,29 @@ async def test_what_is_sent_again_is_counted_by_records(seen: Observed) -> None:
         }
         assert seen.values("holdfast.delivered.records", "sink", "partition", "group") == {
             ("orders", "0", "default"): 3
+        }
+
+
+async def test_what_is_leased_in_a_set_counts_as_sent_again_and_what_runs_out_as_failed(seen: Observed) -> None:
+    clock = FakeClock()
+    async with observed(seen, clock) as (_, buffer):
+        for value in (b"a", b"b"):
+            await append(buffer, value)
+        await buffer.change(replace(buffer.settings, ordering=Ordering.RELAXED, ack_deadline_us=600_000_000))
+        subscription = buffer.subscription("")
+        first = await taken(Hand(subscription))
+        subscription.retry(0, Answer(first.owner_epoch, first.revision), [Range(1, 2)], delay_s=0.0, reason="")
+        await subscription.leasing.lease("spark", Wanted(10), 60.0)
+        clock.advance(60)
+        subscription.let_time_pass()
+
+        assert seen.values("holdfast.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
+        assert seen.values("holdfast.delivered.records", "sink", "partition", "group") == {
+            ("orders", "0", "default"): 3
+        }
+        assert seen.values("holdfast.delivery.failures", "sink", "group", "reason") == {
+            ("orders", "default", "nack"): 1,
+            ("orders", "default", "deadline"): 1,
         }
 
 

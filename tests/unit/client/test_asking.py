@@ -16,6 +16,7 @@ from holdfast.client import (
     OffsetAhead,
     Purged,
     RecordFlight,
+    RecordLease,
     RecordPlace,
     RecordState,
     WaitReason,
@@ -122,6 +123,7 @@ def test_an_explanation_is_whole() -> None:
             records_before=5,
             watermark=1,
             text="all of it",
+            lease=pb.RecordLease(holder="spark-1", taken_at=STAMP, until=STAMP),
         )
     )
     with WireFake(ExplainRecord=asked) as fake, fake.client() as client:
@@ -134,6 +136,7 @@ def test_an_explanation_is_whole() -> None:
     assert (found.attempts, found.delivered_before, found.delivery_state) == (3, True, DeliveryState.PROBING)
     assert (found.wait, found.wait_until, found.wait_detail) == (WaitReason.ANSWER, NOON, "x")
     assert (found.records_before, found.watermark, found.text) == (5, 1, "all of it")
+    assert found.lease == RecordLease("spark-1", NOON, NOON)
 
 
 def test_what_a_newer_broker_says_is_unspecified() -> None:
@@ -147,3 +150,4 @@ def test_what_a_newer_broker_says_is_unspecified() -> None:
         WaitReason.UNSPECIFIED,
     )
     assert (found.page, found.flight, found.accepted_at, found.wait_until) == (None, None, None, None)
+    assert found.lease is None

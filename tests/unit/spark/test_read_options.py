@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.read_options import Bound, read_options
+from holdfast.spark.read_options import Bound, Resending, read_options
 
 
 def test_a_read_covers_everything_unless_told_otherwise() -> None:
@@ -78,3 +78,30 @@ def test_what_was_read_can_be_pickled() -> None:
 
     assert (options.columns, options.metadata) == (("value", "key"), ("_offset",))
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_a_stream_of_resends_names_a_subscription_and_has_no_start() -> None:
+    def read(**more: str) -> Resending | None:
+        return read_options({"sink": "a", "mode": "resend", **more}, {}, is_stream=True).resending
+
+    assert read(subscription="default") == Resending("default", 600.0, before_due=False)
+    assert read(subscription="a", resend_lease_s="30", resendBeforeDue="true") == Resending("a", 30.0, before_due=True)
+    with pytest.raises(HoldfastSparkError, match="none is named"):
+        read()
+    for name in ("startingOffsets", "startingTimestamp"):
+        with pytest.raises(HoldfastSparkError, match=f"{name} has no meaning with mode resend"):
+            read(**{"subscription": "default", name: "1500"})
+    for lease_s in ("0.5", "86401", "soon"):
+        with pytest.raises(HoldfastSparkError, match="seconds from 1 to 86400"):
+            read(subscription="default", resend_lease_s=lease_s)
+
+
+def test_what_is_for_resends_is_refused_without_them_and_all_of_it_for_a_batch() -> None:
+    for name in ("resend_lease_s", "resend_before_due"):
+        with pytest.raises(HoldfastSparkError, match=f"{name} has no meaning with mode replay"):
+            read_options({"sink": "a", name: "1"}, {}, is_stream=True)
+    with pytest.raises(HoldfastSparkError, match="mode is for a stream"):
+        read_options({"sink": "a", "mode": "resend"}, {})
+    with pytest.raises(HoldfastSparkError, match="one of: replay, resend"):
+        read_options({"sink": "a", "mode": "other"}, {}, is_stream=True)
+    assert read_options({"sink": "a", "mode": "replay"}, {}, is_stream=True).resending is None

@@ -20,7 +20,9 @@ ALL = ReadAllAvailable()
 def reader(broker: TestBroker, **options: str) -> HoldfastStreamReader:
     """Return what a query gets when it starts, or starts again."""
     source = HoldfastDataSource({"endpoint": broker.endpoint} | {"sink": "orders"} | options)
-    return source.streamReader(source.schema())
+    found = source.streamReader(source.schema())
+    assert isinstance(found, HoldfastStreamReader)
+    return found
 
 
 def fill(broker: TestBroker, records: int, *, partition: int = 0) -> None:

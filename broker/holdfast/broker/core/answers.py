@@ -6,6 +6,7 @@ is no longer its business.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -46,6 +47,18 @@ class Revocation:
 
 
 Results = list[tuple[Range, Outcome]]
+
+
+def joined(results: Sequence[tuple[Range, Outcome]]) -> Results:
+    """Neighbours with one outcome as one."""
+    found: Results = []
+    for part, outcome in results:
+        last, what = found[-1] if found else (None, None)
+        if last is not None and last.end == part.first and what is outcome:
+            found[-1] = (Range(last.first, part.end), outcome)
+        else:
+            found.append((part, outcome))
+    return found
 
 
 class History:

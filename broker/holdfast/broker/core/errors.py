@@ -4,10 +4,10 @@
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
-    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema
+    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease
     ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
-    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse
+    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
@@ -245,17 +245,18 @@ class DefaultSubscription(BrokerError):
 
 
 class SubscriptionInUse(BrokerError):
-    """A consumer owns a partition of the subscription. End it, or use another subscription."""
+    """A consumer owns a partition of the subscription, or a holder has a set of it. End it, or use another one."""
 
     reason = "SUBSCRIPTION_IN_USE"
 
-    def __init__(self, sink: str, subscription: str, partition: int, consumer: str) -> None:
+    def __init__(self, sink: str, subscription: str, partition: int, consumer: str = "", *, holder: str = "") -> None:
+        who = f"holder {holder!r} has a set of" if holder else f"consumer {consumer!r} owns"
         super().__init__(
-            f"consumer {consumer!r} owns partition {partition} of subscription {subscription!r} of sink {sink!r}",
+            f"{who} partition {partition} of subscription {subscription!r} of sink {sink!r}",
             sink=sink,
             subscription=subscription,
             partition=partition,
-            consumer_id=consumer,
+            **({"holder": holder} if holder else {"consumer_id": consumer}),
         )
 
 
@@ -453,6 +454,24 @@ class SchemaChanged(BrokerError):
             sink=sink,
             compared=compared,
             latest=latest,
+        )
+
+
+class InvalidLease(Invalid):
+    """A holder's name, its time or the size of its set is out of bounds."""
+
+    reason = "INVALID_LEASE"
+
+
+class OrderingStrict(BrokerError):
+    """What failed holds the rest back, so it is nobody else's to process. Give the sink the order RELAXED."""
+
+    reason = "ORDERING_STRICT"
+
+    def __init__(self, sink: str) -> None:
+        super().__init__(
+            f"sink {sink!r} is in STRICT order, where what failed is not set aside; set its ordering to RELAXED",
+            sink=sink,
         )
 
 

@@ -6,11 +6,13 @@ was settled is said where the account leaves one answer, and otherwise that it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.flights import Flight
 from holdfast.broker.core.lane import Lane
+from holdfast.broker.core.leases import Lease
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Entry, Gap
 from holdfast.broker.core.ranges import Range
@@ -41,6 +43,7 @@ class RecordState(IntEnum):
     SKIPPED = 6
     SETTLED = 7
     BEFORE_START = 8
+    LEASED = 9
 
 
 class Wait(IntEnum):
@@ -65,6 +68,7 @@ class Wait(IntEnum):
     PARKED = 17
     DEAD_LETTER = 18
     DEAD_LETTERS_FULL = 19
+    LEASE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,10 @@ class Explanation:
     owner_epoch: int
     revision: int
     sent_at: float | None
-    """Monotonic seconds; only in flight."""
+    """Monotonic seconds; only in flight or leased."""
+
+    lease: Lease | None
+    """Who holds it in a set, and until when."""
 
     attempts: int
     delivered_before: bool
@@ -154,6 +161,8 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
     cursor = lane.cursor
     place = _place(log, offset, moment)
     flight = lane.flight_at(offset) if not lane.view.is_settled(offset) else None
+    lease, leased = _lease(lane, offset) or (None, None)
+    sent = flight or leased
     state = None if place is Place.NOT_ASSIGNED else _state(log, lane, subscription, offset)
     before = sum(part.size for part in lane.view.unsettled(Range(0, min(offset, log.next_offset))))
     return Explanation(
@@ -167,7 +176,8 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
         owner=lane.owner if flight is not None else None,
         owner_epoch=lane.owner_epoch,
         revision=lane.revision,
-        sent_at=flight.sent_at if flight is not None else None,
+        sent_at=sent.sent_at if sent is not None else None,
+        lease=replace(lease) if lease is not None else None,
         attempts=cursor.attempts_of(offset),
         delivered_before=offset < cursor.sent and place is not Place.NOT_ASSIGNED,
         delivery=lane.resend.state,
@@ -175,6 +185,10 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
         before=before,
         watermark=cursor.watermark,
     )
+
+
+def _lease(lane: Lane, offset: int) -> tuple[Lease, Flight] | None:
+    return None if lane.view.is_settled(offset) else lane.leases.at(offset)
 
 
 def _place(log: PartitionLog, offset: int, moment: Moment) -> Place:
@@ -199,6 +213,8 @@ def _state(log: PartitionLog, lane: Lane, subscription: str, offset: int) -> Rec
     if offset < cursor.start:
         return RecordState.BEFORE_START
     if not cursor.is_settled(offset):
+        if _lease(lane, offset) is not None:
+            return RecordState.LEASED
         flies = lane.flight_at(offset) is not None and not lane.view.is_settled(offset)
         return RecordState.IN_FLIGHT if flies else RecordState.PENDING
     gap, rejection = log.gap_at(offset), log.rejections.at(subscription, offset)
@@ -249,6 +265,9 @@ def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, b
         return Waiting(Wait.RECORD)
     if state is RecordState.IN_FLIGHT:
         return Waiting(Wait.ANSWER, lane.deadline(offset))
+    leased = _lease(lane, offset)
+    if leased is not None:
+        return Waiting(Wait.LEASE, leased[0].until, leased[0].holder)
     if state is not RecordState.PENDING:
         return Waiting(Wait.NOTHING)
     if lane.view.is_settled(offset):

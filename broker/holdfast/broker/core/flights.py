@@ -74,6 +74,9 @@ class Flights:
     def __bool__(self) -> bool:
         return bool(self._flights)
 
+    def __len__(self) -> int:
+        return len(self._flights)
+
     def __iter__(self) -> Iterator[Flight]:
         return iter(self._flights)
 
@@ -177,6 +180,15 @@ class Flights:
             else:
                 flight.since = None
         self._flights[touched] = left
+        return found
+
+    def take_back(self, number: int) -> list[Range]:
+        """Take all of one sending out of flight; returns where it was, of which parts may be settled."""
+        found = [Range(flight.first, flight.end) for flight in self._flights if flight.number == number]
+        for flight in self._flights:
+            if flight.number == number:
+                self._take_out(flight)
+        self._flights = [flight for flight in self._flights if flight.number != number]
         return found
 
     def settle(self, settled: Range, cursor: Cursor, *, answered: bool) -> list[Flight]:

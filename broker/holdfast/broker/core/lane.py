@@ -15,7 +15,8 @@ from dataclasses import replace
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.answers import Answer, Outcome, Results, Revocation
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.outbound import HOLES_MAX, MOVING_MAX, Outbound
+from holdfast.broker.core.leasing import Leasing
+from holdfast.broker.core.outbound import HOLES_MAX, MOVING_MAX
 from holdfast.broker.core.ranges import Range, RangeSet
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.told import Told
@@ -23,7 +24,7 @@ from holdfast.broker.core.told import Told
 __all__ = ["HOLES_MAX", "MOVING_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
 
 
-class Lane(Outbound):
+class Lane(Leasing):
     """The delivery state of one subscription on one partition. Its cursor is the only part that is stored."""
 
     # -- answers
@@ -72,9 +73,20 @@ class Lane(Outbound):
         self._note_told()
         return self.cursor.acked - before
 
+    def settle_leased(self, holder: str, asked: Range, now: float, next_offset: int) -> Results:
+        """Settle what ``asked`` covers of a holder's set, and of what is nobody's: its lease may be forgotten or over.
+
+        It says nothing of the consumer's target. What somebody else has is left to him.
+        """
+        results = self.judged_for(holder, asked)
+        for part, outcome in results:
+            if outcome is Outcome.OK:
+                self._apply(part, Settlement.ACKED, now, next_offset, answered=False)
+        return results
+
     def take_settled_ages(self) -> list[int]:
         """Age stamps of the deliveries of a page whose last record was answered since this was asked last."""
-        return self._flights.take_settled_ages()
+        return self._flights.take_settled_ages() + self.leases.take_settled_ages()
 
     def nack(
         self,
@@ -133,7 +145,12 @@ class Lane(Outbound):
 
     def next_timer(self, now: float) -> float | None:
         """When time will change something here, if ever. What was due at ``now`` has been done, but for deadlines."""
-        times = (self.deadline(), self.resend.next_timer(now), self.side.parked.next_timer(now))
+        times = (
+            self.deadline(),
+            self.resend.next_timer(now),
+            self.side.parked.next_timer(now),
+            self.leases.next_timer(),
+        )
         return min((time for time in times if time is not None), default=None)
 
     # -- what happens to records meanwhile
@@ -144,7 +161,8 @@ class Lane(Outbound):
         What another sink has queued already is not lost with its page.
         """
         before = self.cursor.dropped
-        lost = self.side.parked.remove(dropped)
+        leased = [each for part in self.view.unsettled(dropped) for each, lease in self.leases.within(part) if lease]
+        lost = sorted([*self.side.parked.remove(dropped), *leased])
         if lost and lost[0].first < self.position:
             self.position = lost[0].first  # back to where the gap is told; what lies behind it is not sent again
             self._told.lose(self.position)
@@ -157,6 +175,7 @@ class Lane(Outbound):
         """Close the account and open a new one at ``offset``; everything in flight is void."""
         self._flights.void(0, self.view)
         self.side.clear()
+        self.leases.clear()
         self.moving.forget()
         self.revision += 1
         self._history.remember(self.revision, 0)
@@ -185,9 +204,10 @@ class Lane(Outbound):
         self.settings = self.resend.settings = settings
         if self.relaxed == was_relaxed:
             return None
-        revocation = self._revoke(0) if self._flights or self.side.parked else None
+        revocation = self._revoke(0) if self._flights or self.side.parked or self.leases else None
         if was_relaxed:
             self.side.clear()
+            self.leases.clear()
             self.position = min(self.position, self.cursor.watermark)
             self._failed_from = self.cursor.watermark
             self.resend.backlog_end = self.cursor.sent
@@ -215,12 +235,6 @@ class Lane(Outbound):
     def set_out(self, part: Range, now: float, next_offset: int, *, answered: bool) -> None:
         """Unsettled records begin their way to another sink. ``answered``: the target has judged them."""
         self._apply(part, None, now, next_offset, answered=answered)
-
-    def idle_in(self, within: Range) -> list[Range]:
-        """What of ``within`` is unsettled and nobody's: not in flight and not under way."""
-        return [
-            each for part in self.view.unsettled(within) for each, flying in self._flights.within(part) if not flying
-        ]
 
     def moved(self, part: Range, how: Settlement) -> int:
         """The batch that carries sealed records is durable: they are settled. Returns how many."""
@@ -310,9 +324,10 @@ class Lane(Outbound):
         return results
 
     def _not_flying(self, part: Range) -> Results:
-        parked = self.side.parked.within(part)
-        unknown = sets.missing(tuple(parked), part)
-        return sorted([(one, Outcome.STALE) for one in parked] + [(one, Outcome.UNKNOWN) for one in unknown])
+        leased = [each for each, lease in self.leases.within(part) if lease] if self.leases else []
+        away = sorted([*self.side.parked.within(part), *leased])
+        unknown = sets.missing(tuple(away), part)
+        return sorted([(one, Outcome.STALE) for one in away] + [(one, Outcome.UNKNOWN) for one in unknown])
 
     def _apply(
         self, settled: Range, how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
@@ -324,6 +339,8 @@ class Lane(Outbound):
             self.moving.bases |= self._flights.bases_in(settled)
         flights = self._flights.settle(settled, before, answered=answered and how is not None)
         self.side.parked.remove(settled)
+        if self.leases:
+            self.leases.settle(settled, before, answered=how is Settlement.ACKED)
         if how is None:
             self.moving.hold(settled)
             fresh = settled.size

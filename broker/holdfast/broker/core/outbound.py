@@ -1,7 +1,7 @@
 """What of one partition goes out to its owner, and when: the sending half of a lane.
 
 Two sources feed it: the log from the position on, and in RELAXED order what has stepped aside (see `sidelane`). What
-is not settled below the position is then in flight, parked or on its way to another sink, never two of these.
+is not settled below the position is then in flight, parked, leased or on its way to another sink, never two of these.
 Times are seconds on a monotonic clock and are passed in.
 """
 
@@ -15,6 +15,7 @@ from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.answers import History
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.flights import Flight, Flights, InFlight
+from holdfast.broker.core.leases import Leases
 from holdfast.broker.core.moving import Moving
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import Resend
@@ -23,7 +24,7 @@ from holdfast.broker.core.sidelane import Kind, Sidelane
 from holdfast.broker.core.told import Told
 
 HOLES_MAX: Final = 4096
-"""Ranges settled beyond the watermark and ranges parked; at the bound nothing new is sent until there are fewer.
+"""Ranges settled beyond the watermark, parked or leased; at the bound nothing new is sent until there are fewer.
 
 It is passed by no more than what was in flight when it was reached.
 """
@@ -51,6 +52,8 @@ class Outbound:
         self._history = History()
         self._flights = Flights()
         self.side = Sidelane(self.resend, self._flights)
+        self.leases = Leases()
+        """What of the parked ranges somebody has taken as a set."""
         self._deadline_base = 0.0
         self.held = False
         """Nothing is sent: a purge is under way."""
@@ -116,18 +119,18 @@ class Outbound:
         return not self._flights
 
     def pages_in_flight(self) -> set[int]:
-        """Base offsets of the pages in flight, or with records on their way to another sink."""
-        return self._flights.bases() | self.moving.bases
+        """Base offsets of the pages in flight or leased, or with records on their way to another sink."""
+        return self._flights.bases() | self.leases.bases() | self.moving.bases
 
     @property
     def holes(self) -> int:
-        """Ranges settled beyond the watermark, and ranges parked: what ``HOLES_MAX`` bounds."""
-        return len(self.view.beyond) + len(self.side.parked)
+        """Ranges settled beyond the watermark, and ranges parked or leased: what ``HOLES_MAX`` bounds."""
+        return len(self.view.beyond) + len(self.side.parked) + len(self.leases)
 
     @property
     def waits_for_holes(self) -> bool:
         """The budget of holes is used up: nothing new is sent until some are closed."""
-        return self.holes >= HOLES_MAX and bool(self._flights or self.side.parked or self.moving)
+        return self.holes >= HOLES_MAX and bool(self._flights or self.side.parked or self.leases or self.moving)
 
     @property
     def waits_for_moving(self) -> bool:
@@ -159,9 +162,11 @@ class Outbound:
         return self._flights.at(offset)
 
     def wanted(self, within: Range) -> Iterator[Range]:
-        """The parts of a range that the live lane has to send: not settled, parked, in flight or under way."""
+        """The parts of a range that the live lane has to send: not settled, parked, leased, in flight or under way."""
         for part in self.view.unsettled(within):
             away = self.side.parked.within(part) + [found for found, flight in self._flights.within(part) if flight]
+            if self.leases:
+                away += [found for found, lease in self.leases.within(part) if lease]
             yield from sets.missing(tuple(sorted(away)), part)
 
     def send(
@@ -182,7 +187,7 @@ class Outbound:
         """
         ranges = list(self.wanted(Range(max(base, self.position), end)))
         if records_max is not None:
-            ranges, end = _first_of(ranges, records_max, end)
+            ranges, end = first_of(ranges, records_max, end)
         self.position = max(self.position, end)
         return self._fly(Flight(base, 0, 0, size, 0, age_us, resent=self.side.live_stopped), ranges, now, more=more)
 
@@ -201,7 +206,7 @@ class Outbound:
         due = self.side.parked.due_within(Range(base, end), now)
         ranges = [found for part in due for found in self.view.unsettled(part)]
         if records_max is not None:
-            ranges, end = _first_of(ranges, records_max, end)
+            ranges, end = first_of(ranges, records_max, end)
         for part in due:
             self.side.parked.remove(Range(part.first, min(part.end, end)))
         return self._fly(Flight(base, 0, 0, size, 0, age_us, resent=True), ranges, now, more=more)
@@ -244,7 +249,7 @@ class Outbound:
         return begin
 
 
-def _first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:
+def first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:
     """The first ``records`` offsets of ``ranges``, and where the page ends then."""
     taken: list[Range] = []
     for found in ranges:

@@ -113,6 +113,13 @@ class Parked:
             if one.not_before <= now
         ]
 
+    def next_from(self, offset: int, now: float | None) -> int | None:
+        """Where the first range lies that ends above an offset and is due; without ``now``, due or not."""
+        low, _ = self._touched(Range(offset, offset + 1))
+        found = (one for one in self._asides[low:] if now is None or one.not_before <= now)
+        first = next(found, None)
+        return None if first is None else max(first.first, offset)
+
     def next_due(self, now: float, *, singly: bool) -> Aside | None:
         """What to send next: the lowest that is due or, ``singly``, the one that failed longest ago."""
         if now < self._none_before:

@@ -72,6 +72,17 @@ def union(one: RangeSet, other: RangeSet) -> RangeSet:
     return one
 
 
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """Return sorted ranges with neighbours as one."""
+    found: list[Range] = []
+    for each in ranges:
+        if found and found[-1].end == each.first:
+            found[-1] = Range(found[-1].first, each.end)
+        else:
+            found.append(each)
+    return found
+
+
 def count(ranges: RangeSet) -> int:
     """Number of offsets in the set."""
     return sum(r.end - r.first for r in ranges)

@@ -122,6 +122,10 @@ def explain_response(partition: int, subscription: str, explained: Explained) ->
         message.flight.owner_epoch = found.owner_epoch
         message.flight.revision = found.revision
         message.flight.sent_at.CopyFrom(convert.timestamp(explained.wall_us(found.sent_at)))
+    if found.lease is not None and found.sent_at is not None:
+        message.lease.holder = found.lease.holder
+        message.lease.taken_at.CopyFrom(convert.timestamp(explained.wall_us(found.sent_at)))
+        message.lease.until.CopyFrom(convert.timestamp(explained.wall_us(found.lease.until)))
     if found.waiting.until is not None:
         message.wait_until.CopyFrom(convert.timestamp(explained.wall_us(found.waiting.until)))
     return message

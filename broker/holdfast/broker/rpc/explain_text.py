@@ -14,6 +14,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _STATES: Final = {
     RecordState.PENDING: "{name} has still to settle it",
+    RecordState.LEASED: "{name} has leased it out",
     RecordState.ACKED: "{name} acked it",
     RecordState.DEAD_LETTERED: "{name} moved it to the dead letters, which `holdfast dlq list` shows",
     RecordState.DROPPED: "{name} had not settled it and counts it as dropped",
@@ -35,6 +36,7 @@ _WAITS: Final = {
     Wait.IN_FLIGHT_LIMIT: "In flight is as much as the sink's in_flight_bytes_max allows: {detail}.",
     Wait.NO_CREDIT: "The consumer has used up its credit: {detail}.",
     Wait.ANSWER: "Its answer is due at {until}.",
+    Wait.LEASE: "It is in the set of {detail}, until {until} unless that is extended.",
     Wait.PARKED: "It has stepped aside until {until}; the last failure was: {detail}.",
     Wait.DEAD_LETTER: "It is on its way to another sink, and settled there when the batch that moves it is on disk.",
     Wait.DEAD_LETTERS_FULL: "Too many records are on their way to the dead letters: these have to arrive.",
@@ -49,7 +51,10 @@ def text(explained: Explained, subscription: str) -> str:
     if found.place is Place.NOT_ASSIGNED:
         return f"No record has offset {found.offset} yet: the next one gets {found.next_offset}."
     said = [_where(found), _done(explained, subscription)]
-    if found.state in {RecordState.PENDING, RecordState.IN_FLIGHT} and found.place is not Place.AWAITING_COMMIT:
+    if (
+        found.state in {RecordState.PENDING, RecordState.IN_FLIGHT, RecordState.LEASED}
+        and found.place is not Place.AWAITING_COMMIT
+    ):
         waiting = found.waiting
         until = "" if waiting.until is None else _time(explained.wall_us(waiting.until))
         detail = waiting.detail or "no reason was given"

@@ -173,6 +173,7 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
         holes=state.holes,
         parked_ranges=state.parked_ranges,
         parked_records=state.parked_records,
+        leased_records=state.leased_records,
         waits_for_holes=state.waits_for_holes,
         live_stopped=state.live_stopped,
     )

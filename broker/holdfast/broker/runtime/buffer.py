@@ -387,9 +387,10 @@ class Buffer:
         self.changed.fire()
 
     def sweep(self) -> None:
-        """End pulling consumers whose lease has run out, and look at what is retained."""
+        """End pulling consumers and sets whose lease has run out, and look at what is retained."""
         for subscription in self.subscriptions.values():
             subscription.pullers.sweep()
+            subscription.leasing.sweep()
         self._drop_log.sweep()
         self.retaining.sweep()
         self.staging.sweep()

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core.answers import joined
 from holdfast.broker.core.breaker import Breaker
 from holdfast.broker.core.dead_letters import Reason, is_dead_letter_sink
 from holdfast.broker.core.errors import (
@@ -90,7 +91,7 @@ class DeadLetters:
         results: list[tuple[int, Range, Outcome]] = []
         requests: list[Request] = []
         for asked in ranges:
-            for part, outcome in _joined(lane.judged(answer, asked)):
+            for part, outcome in joined(lane.judged(answer, asked)):
                 if outcome is not Outcome.OK:
                     results.append((partition, part, outcome))
                     continue
@@ -181,24 +182,24 @@ class DeadLetters:
             if here.size:
                 found.append((here, Outcome.OK))
             at = here.end
-        return _joined(found)
+        return joined(found)
 
     async def join(self, partition: int, results: Results) -> Results:
         """An answer that speaks of records on their way is given when it is known where they are."""
         lane, committer = self._subscription.lanes[partition], self._services.committer
-        joined = [
+        spoken_of = [
             part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
         ]
-        if not joined:
+        if not spoken_of:
             return results
         moment = committer.committed.next()
-        while any(lane.moving.within(part) for part in joined) and not self._buffer.deleted:
+        while any(lane.moving.within(part) for part in spoken_of) and not self._buffer.deleted:
             if committer.fenced is not None:
                 raise committer.fenced
             await moment.wait()
             moment = committer.committed.next()
         return tuple(
-            (p, part, _settled_or_stale(lane.cursor.is_settled(part.first)) if part in joined else outcome)
+            (p, part, _settled_or_stale(lane.cursor.is_settled(part.first)) if part in spoken_of else outcome)
             for p, part, outcome in results
         )
 
@@ -323,18 +324,6 @@ class DeadLetters:
                 return await append_when_room(target, self._services, page, burial, check)
             except SinkNotFound:
                 continue  # the dead-letter sink was deleted just now: there will be another one
-
-
-def _joined(judged: Sequence[tuple[Range, Outcome]]) -> list[tuple[Range, Outcome]]:
-    """Neighbours with one outcome as one."""
-    found: list[tuple[Range, Outcome]] = []
-    for part, outcome in judged:
-        last, what = found[-1] if found else (None, None)
-        if last is not None and last.end == part.first and what is outcome:
-            found[-1] = (Range(last.first, part.end), outcome)
-        else:
-            found.append((part, outcome))
-    return found
 
 
 def _end(requests: Sequence[Request], why: BrokerError) -> None:

@@ -28,6 +28,9 @@ class Instruments:
     def delivered(self, sink: str, subscription: str, event: Delivered, redelivered: int, now_us: int) -> None:
         """Pages were put in flight, ``redelivered`` of their records not for the first time."""
 
+    def leased(self, sink: str, subscription: str, partition: int, records: int) -> None:
+        """Records that had stepped aside were given out in a set, which is sending them again."""
+
     def settled(self, sink: str, subscription: str, partition: int, outcome: str, records: int) -> None:
         """Records were settled: ``acked``, ``dropped`` or ``skipped``."""
 

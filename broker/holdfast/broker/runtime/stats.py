@@ -60,10 +60,13 @@ class LaneState:
     """All accounts together: those that seeks have closed, and this one."""
 
     holes: int = 0
-    """Ranges settled beyond the watermark, and ranges parked: their sum is bounded."""
+    """Ranges settled beyond the watermark, parked or leased: their sum is bounded."""
 
     parked_ranges: int = 0
     parked_records: int = 0
+    leased_records: int = 0
+    """Records that holders have in sets."""
+
     waits_for_holes: bool = False
     """New records wait, because the budget of holes is used up."""
 
@@ -139,6 +142,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
         holes=lane.holes,
         parked_ranges=len(lane.side.parked),
         parked_records=lane.side.parked.records(lane.view),
+        leased_records=lane.leases.records,
         waits_for_holes=lane.waits_for_holes,
         live_stopped=lane.side.live_stopped,
     )

@@ -181,12 +181,13 @@ class Subscribing:
             SubscriptionNotFound: there is none of that name.
             InvalidPosition, InvalidPartition: no offset is named, or a partition that is not there.
             OffsetAhead: an offset is beyond the end; nothing was settled.
-            SubscriptionInUse: a consumer owns a partition; nothing was settled.
+            SubscriptionInUse: a consumer owns a partition, or a holder has a part of it; nothing was settled.
         """
         buffer = self._buffer
         self._check_alive()
         subscription = buffer.subscription(name)
         subscription.pullers.sweep()  # a lease that has run out owns nothing
+        subscription.leasing.sweep()
         if not offsets:
             raise InvalidPosition("no offset is named", field="offsets")
         for partition, offset in offsets.items():
@@ -196,6 +197,9 @@ class Subscribing:
                 raise OffsetAhead(offset, log.earliest, log.tail.next_offset)
             if lane.owner is not None:
                 raise SubscriptionInUse(buffer.name, subscription.name, partition, lane.owner)
+            holder = lane.leased_below(offset)
+            if holder is not None:
+                raise SubscriptionInUse(buffer.name, subscription.name, partition, holder=holder)
         acked = {partition: subscription.settle_below(partition, offsets[partition]) for partition in sorted(offsets)}
         found = [
             Settled(partition, acked[partition], subscription.lanes[partition].cursor.watermark) for partition in acked

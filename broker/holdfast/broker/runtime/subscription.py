@@ -26,6 +26,7 @@ from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.dead_letters import DeadLetters
 from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
 from holdfast.broker.runtime.expiry import expire_upcoming
+from holdfast.broker.runtime.leasing import LeasedSets
 from holdfast.broker.runtime.pages import EntryReader
 from holdfast.broker.runtime.pulling import Pullers
 
@@ -58,6 +59,7 @@ class Subscription:
         self._totals: dict[int, Totals] = {}
         """Of closed accounts, by partition."""
         self.dead_letters = DeadLetters(self, buffer, services)
+        self.leasing = LeasedSets(self, buffer, services)
 
     # -- what consumers and answers ask
 
@@ -224,28 +226,32 @@ class Subscription:
         return list(self._moving.values())
 
     def let_time_pass(self) -> None:
-        """Do what the clock has made due: deadlines and handovers."""
+        """Do what the clock has made due: deadlines, leases of sets and handovers."""
         now = self.now()
+        self.leasing.sweep()
         for partition, lane in enumerate(self.lanes):
             if lane.owner is not None:
                 revocation = lane.expire(now, self._services.clock.random())
                 if revocation is not None:
-                    self.save(partition)
                     self._revoked(partition, revocation)
-                    self._services.instruments.failed(self._buffer.name, self.name, "deadline")
-                    self.dead_letters.look_for_exhausted(partition, "the deadline passed without an answer")
+                    self.failed_in(partition, "the deadline passed without an answer")
         overdue = [partition for partition, until in self._moving.items() if now >= until]
         for partition in overdue:
             lane = self.lanes[partition]
             previous = lane.owner
             lane.release(failed=True)
-            self.save(partition)
-            self._services.instruments.failed(self._buffer.name, self.name, "deadline")
-            self.dead_letters.look_for_exhausted(partition, "the deadline passed without an answer")
+            self.failed_in(partition, "the deadline passed without an answer")
             if previous is not None:
                 self._tell_assignment(previous)
         if overdue or any(self.lanes[p].idle for p in self._moving):
             self._balance()
+
+    def failed_in(self, partition: int, why: str) -> None:
+        """A time has passed without an answer: the failed tries are written, and the last ones looked for."""
+        self.save(partition)
+        self._services.instruments.failed(self._buffer.name, self.name, "deadline")
+        self.dead_letters.look_for_exhausted(partition, why)
+        self.wake(partition)
 
     # -- answers
 
@@ -272,11 +278,7 @@ class Subscription:
             results += [(partition, part, outcome) for part, outcome in found]
         settled = lane.cursor.acked - before
         if settled:
-            self.count_settled(partition, "acked", settled)
-            self.dead_letters.breaker.acked(settled)
-            age_now_us = self._services.age.now_us()
-            seconds = [(age_now_us - age_us) / SECOND_US for age_us in lane.take_settled_ages()]
-            self._services.instruments.resided(self._buffer.name, self.name, seconds)
+            self.count_acked(partition, settled)
             self._buffer.trim_soon(partition)
         return self._answered(partition, tuple(results), changed=settled > 0)
 
@@ -461,6 +463,14 @@ class Subscription:
         """Records were dropped from the sink."""
         records = self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
         self.count_settled(partition, "dropped", records)
+
+    def count_acked(self, partition: int, records: int) -> None:
+        """Records were acked: count them, and how long their pages have been here."""
+        self.count_settled(partition, "acked", records)
+        self.dead_letters.breaker.acked(records)
+        age_now_us = self._services.age.now_us()
+        seconds = [(age_now_us - age_us) / SECOND_US for age_us in self.lanes[partition].take_settled_ages()]
+        self._services.instruments.resided(self._buffer.name, self.name, seconds)
 
     def count_settled(self, partition: int, outcome: str, records: int) -> None:
         if records:

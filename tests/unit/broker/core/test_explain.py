@@ -15,7 +15,7 @@ from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import DEFAULTS
+from holdfast.broker.core.settings import DEFAULTS, Ordering
 from tests.unit.broker.core.test_log import append
 from tests.unit.broker.samples import entry
 
@@ -364,3 +364,19 @@ def test_the_sink_s_own_bound_of_bytes_in_flight_is_told_apart_from_credit() -> 
     asked.owner = replace(OWNER, used_records=5, used_size=70_000)
 
     assert asked.waits() == (Wait.IN_FLIGHT_LIMIT, None, "70000 of 65536 bytes")
+
+
+def test_a_leased_record_says_who_has_it_until_when_and_since_when() -> None:
+    asked = Asked(ordering=Ordering.RELAXED)
+    asked.send()
+    asked.fail(3, delay_s=0.0)
+    asked.lane.lease_parked("spark-1", NOW + 60, Range(0, 10), NOW + 1, records_max=5)
+
+    found = asked.ask(3)
+
+    assert (found.state, found.owner, found.sent_at, found.attempts) == (RecordState.LEASED, None, NOW + 1, 1)
+    assert found.lease is not None
+    assert (found.lease.holder, found.lease.until) == ("spark-1", NOW + 60)
+    assert asked.waits(3) == (Wait.LEASE, NOW + 60, "spark-1")
+    asked.lane.settle_leased("spark-1", Range(3, 4), NOW, 100)
+    assert (asked.ask(3).state, asked.ask(3).lease) == (RecordState.ACKED, None)

@@ -1,0 +1,98 @@
+"""Reads in a task what one of its sets has in a partition. Settles nothing.
+
+A set is places: the pages that hold them are read again, and all but the records of the set is left out. What somebody
+else has settled, and is gone since, is no loss and left out too. What else is gone fails the task, as in `reading`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.datasource import InputPartition
+
+from holdfast.client import Client, ResendRanges, StoredPage, errors
+from holdfast.spark import telemetry
+from holdfast.spark.broker import connect
+from holdfast.spark.ranges import Missing
+from holdfast.spark.read_options import ReadOptions
+from holdfast.spark.reading import TRIMMED, found_in, gathered, gone, joined
+from holdfast.spark.remedies import explained
+from holdfast.spark.resend_sets import spans, within
+from holdfast.spark.row_reading import PageReader
+
+_log: Final = logging.getLogger(__name__)
+ATTEMPT_COLUMN: Final = "_attempt"
+
+
+class ResendSplit(InputPartition):
+    """What one Spark task reads of a set."""
+
+    def __init__(self, part: ResendRanges) -> None:
+        """``part`` names a partition of the sink and the ranges in it."""
+        super().__init__(part)
+        self.part = part
+
+
+def read_resends(options: ReadOptions, pages: PageReader, part: ResendRanges) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split as batches. Raises `HoldfastSparkError`."""
+    target = options.target
+    with telemetry.task("read", target.sink):
+        try:
+            with connect(target, patience_s=target.connect_timeout_s) as client:
+                yield from gathered(_batches(client, options, pages, part))
+        except errors.HoldfastError as error:
+            raise explained(error, target, doing="read from") from error
+
+
+def _batches(client: Client, options: ReadOptions, pages: PageReader, part: ResendRanges) -> Iterator[pa.RecordBatch]:
+    for span in spans(part):
+        for found in joined(found_in(client, options.target.sink, span)):
+            for_us = within(part, found.first_offset, found.last_offset)
+            if not for_us:
+                continue
+            if isinstance(found, StoredPage):
+                yield _chosen(pages, found, part, for_us)
+                continue
+            for first, last in for_us:
+                yield from _missing(options, pages, replace(found, first_offset=first, last_offset=last))
+
+
+def _missing(options: ReadOptions, pages: PageReader, missing: Missing) -> Iterator[pa.RecordBatch]:
+    if missing.reason != TRIMMED:
+        yield from gone(options, pages, missing)
+        return
+    _log.warning(
+        "records were settled by somebody else sink=%s partition=%d first_offset=%d last_offset=%d",
+        *(options.target.sink, missing.partition, missing.first_offset, missing.last_offset),
+    )
+
+
+def _chosen(pages: PageReader, page: StoredPage, part: ResendRanges, for_us: list[tuple[int, int]]) -> pa.RecordBatch:
+    """The wanted records of a page, decoded in one go, with how often each has failed."""
+    first, last = for_us[0][0], for_us[-1][1]
+    batch = pages.batch(replace(page, first_offset=first, last_offset=last))
+    if ATTEMPT_COLUMN in batch.schema.names:
+        at = batch.schema.get_field_index(ATTEMPT_COLUMN)
+        tries = pa.array(_tries(part, first, last), batch.schema.field(at).type)
+        columns = [tries if index == at else column for index, column in enumerate(batch.columns)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    if len(for_us) == 1:
+        return batch
+    wanted = np.zeros(last - first + 1, dtype=np.bool_)
+    for one, other in for_us:
+        wanted[one - first : other - first + 1] = True
+    return batch.filter(pa.array(wanted))
+
+
+def _tries(part: ResendRanges, first: int, last: int) -> NDArray[np.int32]:
+    tries = np.zeros(last - first + 1, dtype=np.int32)
+    for offset, failed in part.attempts:
+        if first <= offset <= last:
+            tries[offset - first] = failed
+    return tries
