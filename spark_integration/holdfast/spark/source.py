@@ -52,7 +52,7 @@ class HoldfastDataSource(DataSource):
         from holdfast.spark.transaction import begin_batch  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows, options.partition_by)
+        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
         facts = look_up(options)
         return HoldfastWriter(WriteJob(options, plan, facts, begin_batch(options), row_schema(options, plan, schema)))
 
@@ -63,7 +63,7 @@ class HoldfastDataSource(DataSource):
         from holdfast.spark.transaction import begin_stream  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows, options.partition_by)
+        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
         facts = SINKS_SEEN.look_up(options)
         return HoldfastStreamWriter(
             WriteJob(options, plan, facts, begin_stream(options), row_schema(options, plan, schema))

@@ -89,7 +89,7 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
 
 def _staged(write: Write, options: WriteOptions, run: Run) -> list[Staged]:
     """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
-    plan = plan_rows(write.frame.schema, options.rows, options.partition_by)
+    plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
     job = WriteJob(options, plan, look_up(options), run, row_schema(options, plan, write.frame.schema))
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

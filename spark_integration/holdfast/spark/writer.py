@@ -194,7 +194,13 @@ def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
     }
     if job.rows is None:
         return Pager(job.plan, **bounds)
-    return ArrowPager(job.rows, partition_by=options.partition_by, compression=options.arrow_compression, **bounds)
+    return ArrowPager(
+        job.rows,
+        partition_by=options.partition_by,
+        compression=options.arrow_compression,
+        dictionary=options.arrow_dictionary,
+        **bounds,
+    )
 
 
 class _Receipts:
