@@ -151,6 +151,7 @@ READ_OPTIONS: Final = (
     "metadata",
     "startingOffsets",
     "startingTimestamp",
+    "timestamps",
     "endingOffsets",
     "endingTimestamp",
     "subscription",

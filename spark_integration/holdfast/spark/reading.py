@@ -55,7 +55,9 @@ def _batches(client: Client, options: ReadOptions, pages: PageReader, span: Span
     sink = options.target.sink
     for found in _joined(_found(client, sink, span)):
         if isinstance(found, StoredPage):
-            yield pages.batch(found)
+            batch = pages.batch(found)
+            if batch.num_rows:
+                yield batch
             continue
         if options.fail_on_data_loss:
             raise _lost(found, sink)
