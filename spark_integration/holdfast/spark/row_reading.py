@@ -24,7 +24,7 @@ from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target
 from holdfast.spark.ranges import Missing
 from holdfast.spark.read_options import EventTimes, ReadOptions, SchemaOptions
-from holdfast.spark.read_schema import RECORD, read_schema, row_schema
+from holdfast.spark.read_schema import RECORD, read_schema, row_columns
 from holdfast.spark.remedies import explained
 from holdfast.spark.row_schema import parse, readable_as
 
@@ -127,7 +127,7 @@ def columns_of(options: SchemaOptions) -> StructType:
         raise HoldfastSparkError(f"Sink {options.target.sink!r} has no schema of rows.", _AS_RECORDS)
     if latest is None:
         return read_schema(options.columns, options.metadata)
-    return row_schema(latest, options.columns, options.metadata)
+    return row_columns(latest, options.columns, options.metadata)
 
 
 def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
@@ -145,7 +145,7 @@ def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
             "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
             "the options columns and metadata choose columns.",
         )
-    own = row_schema(latest, options.columns, options.metadata)
+    own = row_columns(latest, options.columns, options.metadata)
     if schema != own and not readable_as(own, schema):
         raise HoldfastSparkError(
             f"Sink {options.target.sink!r} holds rows of another schema than the one that was set:"

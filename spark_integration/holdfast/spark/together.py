@@ -25,9 +25,9 @@ from holdfast.spark.broker import connect, look_up
 from holdfast.spark.epochs import Run, Staged
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Delivery, WriteOptions, write_options
+from holdfast.spark.registering import schema_of_write
 from holdfast.spark.remedies import explained
 from holdfast.spark.schema import plan_rows
-from holdfast.spark.source import row_schema
 from holdfast.spark.writer import WriteJob, run_task
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
 def _staged(write: Write, options: WriteOptions, run: Run) -> list[Staged]:
     """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
     plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
-    job = WriteJob(options, plan, look_up(options), run, row_schema(options, plan, write.frame.schema))
+    job = WriteJob(options, plan, look_up(options), run, schema_of_write(options, plan, write.frame.schema))
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = run_task(job, batches)
