@@ -111,7 +111,7 @@ class HoldfastStreamWriter(DataSourceStreamArrowWriter):
 def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit what the messages of a write name; a write at least once has nothing to commit."""
     options = job.options
-    transaction.commit(options.target, staged_by(messages), patience_s=options.delivery_timeout_s)
+    transaction.commit([(options.target, staged_by(messages))], patience_s=options.delivery_timeout_s)
 
 
 def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
