@@ -26,7 +26,7 @@ from holdfast.arrow import (
 from holdfast.arrow.ipc import Compression
 from holdfast.client.errors import InvalidPage
 from holdfast.client.pages import EncodedPage
-from holdfast.client.rows import encode_rows, read_rows
+from holdfast.client.rows import Rows, encode_rows, read_rows
 from holdfast.client.schemas import Schema
 from holdfast.client.values import StoredPage
 
@@ -35,9 +35,13 @@ __all__ = ["Compression", "arrow_schema", "encode_schema", "page", "record_batch
 
 def schema_of(page: StoredPage) -> Schema:
     """Return the schema that the rows of a page have, as it is registered. Raises ``SchemaNotFound``."""
+    return _schema_of(page, read_rows(page))
+
+
+def _schema_of(page: StoredPage, rows: Rows) -> Schema:
     if page.schema_of is None:
         raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
-    return page.schema_of(read_rows(page).schema_version)
+    return page.schema_of(rows.schema_version)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -55,7 +59,7 @@ def record_batch(page: StoredPage) -> pa.RecordBatch:
     """
     rows = read_rows(page)
     try:
-        batch = decode_rows(schema_of(page).arrow_schema, rows.messages, rows.count, rows.dictionary_columns)
+        batch = decode_rows(_schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns)
     except RowsUnreadable as broken:
         raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
     return batch.slice(page.first_offset - page.base_offset, len(page))

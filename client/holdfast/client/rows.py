@@ -19,6 +19,8 @@ from holdfast.client.values import Encoding, Header, StoredPage
 from holdfast.v1 import record_pb2
 
 VERSION_HEADER: Final = "holdfast.schema_version"
+_USUAL: Final = b"\x08\x10\x1a"
+_SHIFT_MAX: Final = 28
 DictionaryColumns: TypeAlias = tuple[tuple[int, int], ...]
 """Place in the schema's columns, and bytes of a row's number (1 or 2), by rising place."""
 
@@ -29,8 +31,8 @@ class Rows:
 
     schema_version: int
     count: int
-    messages: bytes
-    """Messages of Arrow's IPC stream format that follow the schema message."""
+    messages: bytes | memoryview
+    """Messages of Arrow's IPC stream format that follow the schema message. A view of the body of a usual page."""
     dictionary_columns: DictionaryColumns = ()
     """Those that the messages code by a dictionary."""
 
@@ -54,12 +56,41 @@ def encode_rows(
 
 def read_rows(page: StoredPage) -> Rows:
     """Return what a page of rows holds; raises ``InvalidPage`` for a body that is none."""
+    rows = _usual_rows(memoryview(page.body)) or _any_rows(page)
+    if page.encoding is not Encoding.ARROW or rows.count != page.record_count:
+        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
+    return rows
+
+
+def _usual_rows(body: memoryview) -> Rows | None:
+    """Return what a body without dictionaries holds and copy nothing; None for any other."""
+    numbers = []
+    at = 0
+    for tag in _USUAL:
+        if at >= len(body) or body[at] != tag:
+            return None
+        number = shift = 0
+        more = True
+        while more:
+            at += 1
+            if at >= len(body) or shift > _SHIFT_MAX:
+                return None
+            number |= (body[at] & 0x7F) << shift
+            shift += 7
+            more = body[at] > 0x7F
+        if number >> 32:
+            return None
+        numbers.append(number)
+        at += 1
+    version, count, length = numbers
+    return Rows(version, count, body[at:]) if length and at + length == len(body) else None
+
+
+def _any_rows(page: StoredPage) -> Rows:
     try:
         found = record_pb2.ArrowPage.FromString(page.body)
     except DecodeError as failure:
         raise InvalidPage(f"the page at offset {page.base_offset} is not an ArrowPage") from failure
-    if page.encoding is not Encoding.ARROW or found.rows != page.record_count:
-        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
     columns = tuple((each.column, each.index_bytes) for each in found.dictionary_columns)
     messages = found.dictionary_messages if columns else found.messages
     if not messages or (found.messages and found.dictionary_messages):

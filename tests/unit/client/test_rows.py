@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,39 @@ def test_a_body_with_dictionaries_is_what_protobuf_makes_of_it(columns: list[tup
     assert page.body == expected
     rows = read_rows(stored(page))
     assert (rows.messages, rows.dictionary_columns) == (messages, tuple(columns))
+
+
+def test_the_messages_of_a_usual_page_are_not_copied() -> None:
+    page = stored(encode_rows(300, 3, b"messages"))
+
+    messages = read_rows(page).messages
+
+    assert isinstance(messages, memoryview)
+    assert messages.obj is page.body
+
+
+BODIES: Final = st.binary(max_size=40) | st.builds(
+    lambda *parts: b"".join(parts),
+    st.sampled_from([b"\x08\x04", b"\x08\x84\x00", b"\x08\xff\xff\xff\xff\x7f", b"\x08", b""]),
+    st.sampled_from([b"\x10\x03", b"\x10\x83\x80\x00", b"\x08\x05\x10\x03", b"\x10\x83\x80\x80\x80\x10"]),
+    st.sampled_from([b"\x1a\x02ab", b"\x1a\x02ab\x08\x07", b"\x1a\x03ab", b"\x1a\x00", b"\x1a\x82\x00ab"]),
+)
+
+
+@given(body=BODIES)
+def test_any_body_is_read_as_protobuf_reads_it_or_refused(body: bytes) -> None:
+    page = StoredPage(0, 10, 3, Encoding.ARROW, body, (), 10, 12, schema_of)
+    try:
+        found = record_pb2.ArrowPage.FromString(body)
+    except DecodeError:
+        found = record_pb2.ArrowPage()
+
+    try:
+        rows = read_rows(page)
+    except InvalidPage:
+        assert found.rows != 3 or not found.messages or found.dictionary_messages
+    else:
+        assert (found.schema_version, found.rows, found.messages) == (rows.schema_version, 3, rows.messages)
 
 
 def test_the_frame_of_a_page_names_its_encoding() -> None:
