@@ -2,8 +2,8 @@
 
 One session, ``local[2]``, in a process of its own; the broker is another one, on the same processors, with its syncs.
 Each figure has its counterpart in the same round: a write the writer that discards the same rows, a read the scan of a
-Parquet file with the same rows. Beside the read stands one whose tasks yield rows that they have in memory: no source in
-Python reads faster than that. A stream's figure is the time of one micro-batch, as Spark's progress has it.
+Parquet file with the same rows. Beside the read stands one whose tasks yield rows that they have in memory: no source
+in Python reads faster than that. A stream's figure is the time of one micro-batch, as Spark's progress has it.
 """
 
 from __future__ import annotations
