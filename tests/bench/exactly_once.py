@@ -2,7 +2,8 @@
 
 One session, ``local[2]``, in a process of its own; the broker is another one, on the same processors, with its syncs.
 Each figure has its counterpart in the same round: a write the writer that discards the same rows, a read the scan of a
-Parquet file with the same rows. A stream's figure is the time of one micro-batch, as Spark's progress has it.
+Parquet file with the same rows. Beside the read stands one whose tasks yield rows that they have in memory: no source
+in Python reads faster than that. A stream's figure is the time of one micro-batch, as Spark's progress has it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.bench import report
 from tests.bench.processes import ROOT, broker, child
+from tests.bench.spark_sources import discarding, from_memory
 from tests.bench.values import Bar, Row, Sample, row_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 ROWS: Final = (3_000_000, 300_000)
@@ -31,6 +32,8 @@ ROWS: Final = (3_000_000, 300_000)
 ROW_BYTES: Final = 230
 TASKS: Final = 4
 SINK_PARTITIONS: Final = 4
+MEMORY_ROWS: Final = 5_000
+"""Rows of a batch that is read from memory: about as many as a page has."""
 BATCHES: Final = 3
 """Micro-batches of a stream: the first one of each is not counted."""
 BARS: Final = {"Arrow rows": 0.45, "value rows": 0.35}
@@ -126,7 +129,8 @@ class Job:
         self.count = count
         self.rounds = rounds
         self.spark = local_session("holdfast-bench-spark", conf={"spark.driver.memory": "3g"})
-        self.spark.dataSource.register(_discarding())
+        self.spark.dataSource.register(discarding())
+        self.spark.dataSource.register(from_memory(TASKS))
         self.client = Client(endpoint)
         self.found: dict[str, list[dict[str, float]]] = {}
         self._numbers = iter(range(1_000_000))
@@ -155,6 +159,8 @@ class Job:
             path = str(self.folder / f"parquet-{next(self._numbers)}")
             take("to Parquet", lambda: self._written(frame, "parquet", {"path": path}))
             take("Parquet scan", lambda: self._read(self.spark.read.parquet(path)))
+            memory = self.spark.read.format("from-memory").options(**self._in_memory(frame))
+            take("read, from memory", lambda: self._read(memory.load()))
             reading = self.spark.read.format("holdfast").options(endpoint=self.endpoint, sink=sink)
             take("read", lambda: self._read(reading.load()))
         self.client.sinks.delete(sink, force=True)
@@ -162,6 +168,18 @@ class Job:
         take("stream, discarded", lambda: self._streamed(kind, "discarding", {}))
         take("stream, exactly once", lambda: self._streamed(kind, "holdfast", self._options(sink)))
         self.client.sinks.delete(sink, force=True)
+
+    def _in_memory(self, frame: DataFrame) -> dict[str, str]:
+        """Options of a read of as many rows, from a file with some of them that is mapped."""
+        import pyarrow as pa
+
+        path = self.folder / "some.arrow"
+        some = frame.limit(MEMORY_ROWS).toArrow()
+        some = some.cast(pa.schema([field.with_nullable(True) for field in some.schema])).combine_chunks()
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, some.schema) as writer:
+            writer.write_table(some)
+        types = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
+        return {"path": str(path), "types": types, "batches": str(self.count // TASKS // MEMORY_ROWS)}
 
     def _options(self, sink: str) -> dict[str, str]:
         return {"endpoint": self.endpoint, "sink": sink}
@@ -208,42 +226,6 @@ class Job:
             query.stop()
         times = [one["durationMs"]["addBatch"] + one["durationMs"].get("commitBatch", 0) for one in done[1:]]
         return _Taken(rows, median(times) / 1_000)
-
-
-def _discarding() -> type[Any]:
-    """A data source whose writers take rows and do nothing with them."""
-    from pyspark.sql.datasource import (
-        DataSource,
-        DataSourceArrowWriter,
-        DataSourceStreamArrowWriter,
-        WriterCommitMessage,
-    )
-    from pyspark.sql.types import StructType
-
-    @dataclass
-    class Discarded(WriterCommitMessage):
-        rows: int
-
-    class DiscardingWriter(DataSourceArrowWriter):
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            return Discarded(sum(batch.num_rows for batch in iterator))
-
-    class DiscardingStream(DataSourceStreamArrowWriter):
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            return Discarded(sum(batch.num_rows for batch in iterator))
-
-    class Discarding(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "discarding"
-
-        def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-            return DiscardingWriter()
-
-        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-            return DiscardingStream()
-
-    return Discarding
 
 
 if __name__ == "__main__":

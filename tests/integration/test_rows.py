@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdfast.arrow import encode_batches
 from holdfast.broker.server import BrokerServer
 from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
@@ -28,6 +29,7 @@ from holdfast.client import (
     arrow,
 )
 from holdfast.client.pages import EncodedPage
+from holdfast.client.rows import encode_rows
 from holdfast.deliver import Deliverer
 from holdfast.deliver.file import FileTarget
 from tests.integration.cases.eventually import stats_when
@@ -152,6 +154,49 @@ def test_a_row_that_is_rejected_is_a_dead_letter_and_can_be_sent_again(client: C
     assert (record.offset, record.value, record.headers) == (4, JSON[1], VERSION)
 
 
+def test_rows_with_a_dictionary_are_plain_rows_to_everybody(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(BATCH, 1, dictionary=["name"], compression="lz4"))
+
+    with client.replay_pages("orders", partition=0) as replay:
+        [page] = [each for each in replay if isinstance(each, StoredPage)]
+    replayed = [record.value for record in client.replay("orders", partition=0) if hasattr(record, "value")]
+    peeked = [record.value.encode() for record in client.peek("orders", max_records=10)]
+    with client.subscriber("orders") as subscriber:
+        delivery = subscriber.take(20)
+        assert delivery is not None
+        delivered = [record.value for record in delivery]
+        delivery.dead_letter("no such customer", offset=1, wait=True)
+        delivery.nack(offset=0, delay_s=0, wait=True)
+    [letter] = client.dead_letters.list("orders")
+    client.dead_letters.redrive("orders")
+    pulled = client.pull("orders", max_records=10)
+
+    assert arrow.record_batch(page).equals(BATCH, check_metadata=True)
+    assert replayed == peeked == delivered == JSON
+    assert (letter.record.value, letter.record.headers) == (JSON[1], VERSION)
+    assert [record.value for record in pulled] == [JSON[0], JSON[2], JSON[3]]
+    assert [(record.offset, record.value.encode()) for record in client.peek("orders", offset=4)] == [(4, JSON[1])]
+    assert client.schemas.latest("orders")[0] == 1
+
+
+def test_a_page_that_would_fill_the_memory_is_refused_by_who_looks_into_it(client: Client) -> None:
+    bomb = pa.record_batch({"a": [bytes(65 << 20)]})
+    client.sinks.create("bombs")
+    client.schemas.register("bombs", arrow.encode_schema(bomb.schema), previous=0)
+    page = encode_rows(1, 1, encode_batches([bomb], "zstd"))
+    assert len(page.body) < 1 << 20
+    with client.publisher("bombs") as publisher:
+        publish(publisher, page)
+
+    for look in (
+        lambda: client.peek("bombs"),
+        lambda: client.pull("bombs"),
+        lambda: list(client.replay("bombs", partition=0)),
+    ):
+        with pytest.raises(InvalidPage, match=r"the page at offset 0 .* they become 681574.. bytes, and at most"):
+            look()
+
+
 @pytest.mark.parametrize(
     ("page", "why"),
     [
@@ -159,8 +204,10 @@ def test_a_row_that_is_rejected_is_a_dead_letter_and_can_be_sent_again(client: C
         (arrow.page(BATCH, 0), "names no version"),
         (EncodedPage(b"nonsense", 1, Encoding.ARROW), "cannot be parsed"),
         (EncodedPage(arrow.page(BATCH, 1).body, 3, Encoding.ARROW), "holds 4 records, stated are 3"),
+        (EncodedPage(b"\x08\x01\x10\x04\x32\x04what", 4, Encoding.ARROW), "no messages that this version knows"),
+        (encode_rows(1, 4, b"what", ((1, 4),)), "a dictionary with indices that this version does not know"),
     ],
-    ids=["unknown version", "no version", "nonsense", "another number"],
+    ids=["unknown version", "no version", "nonsense", "another number", "later version", "unknown dictionary"],
 )
 def test_rows_that_nobody_could_read_are_refused(
     client: Client, orders: Publisher, page: EncodedPage, why: str
@@ -215,7 +262,7 @@ def test_records_and_rows_stand_side_by_side_in_one_sink(client: Client, orders:
 
 
 def test_a_deliverer_sends_records_and_rows_alike(client: Client, orders: Publisher, tmp_path: Path) -> None:
-    publish(orders, arrow.page(BATCH, 1, compression="zstd"))
+    publish(orders, arrow.page(BATCH, 1, compression="zstd", dictionary=["name"]))
     orders.send(b'{"id": 5}', partition=0)
     orders.flush(20)
     target = FileTarget(tmp_path / "out.jsonl")

@@ -15,40 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from holdfast.client import Encoding, StoredPage
+from holdfast.client import Encoding
 from holdfast.client.testing import TestBroker
 from holdfast.spark.read_schema import RECORD
 from tests.spark import buffered
-
-
-def write(rows: DataFrame, broker: TestBroker, **options: str) -> None:
-    """Append rows to ``orders``."""
-    where = {"endpoint": broker.endpoint, "sink": "orders"}
-    rows.write.format("holdfast").mode("append").options(**where, **options).save()
-
-
-def read(spark: SparkSession, broker: TestBroker, **options: str) -> DataFrame:
-    """Read ``orders``."""
-    return spark.read.format("holdfast").options(endpoint=broker.endpoint, sink="orders", **options).load()
-
-
-def pages(broker: TestBroker) -> list[StoredPage]:
-    """The pages of ``orders``."""
-    with broker.client() as client:
-        return [
-            page
-            for partition in range(client.sinks.get("orders").settings.partitions)
-            for page in client.replay_pages("orders", partition=partition)
-            if isinstance(page, StoredPage)
-        ]
-
-
-def refusal(rows: DataFrame, broker: TestBroker, **options: str) -> str:
-    """Why a write is refused."""
-    with pytest.raises(PySparkException) as refused:
-        write(rows, broker, **options)
-    return str(refused.value)
-
+from tests.spark.arrow_rows import pages, read, refusal, write
 
 EVERYTHING = """
 select
@@ -87,11 +58,20 @@ def _collected(rows: DataFrame) -> list[T.Row]:
     return sorted(rows.withColumn("v", F.to_json("v")).collect(), key=lambda row: row.id)
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"arrow_compression": "lz4"},
+        {"arrow_compression": "zstd", "arrow_dictionary": "auto"},
+        {"arrow_dictionary": "s, collated, bin"},
+    ],
+    ids=str,
+)
 def test_every_type_comes_back_as_it_went(
-    spark: SparkSession, broker: TestBroker, everything: DataFrame, compression: str
+    spark: SparkSession, broker: TestBroker, everything: DataFrame, options: dict[str, str]
 ) -> None:
-    write(everything, broker, arrow_compression=compression)
+    write(everything, broker, **options)
 
     back = read(spark, broker)
 

@@ -154,3 +154,27 @@ def test_a_range_of_time_is_read(spark: SparkSession, filled: TestBroker) -> Non
 
     assert (0, 10) not in places(read(spark, filled, endingTimestamp=later))
     assert places(read(spark, filled, startingTimestamp=later))[-1] == (0, 10)
+
+
+def test_the_records_of_a_month_are_read_whenever_they_were_accepted(spark: SparkSession, broker: TestBroker) -> None:
+    rows = spark.sql(
+        "select cast(id as string) as value, if(id % 10 = 0, null, timestamp'2025-12-01 00:00:00 UTC'"
+        " + make_dt_interval(cast(id % 90 as int))) as event_time from range(900)"
+    )
+    rows.write.format("holdfast").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
+
+    found = read(
+        spark, broker, timestamps="event_time", startingTimestamp="2026-01-01", endingTimestamp="2026-02-01"
+    ).selectExpr("int(string(value)) as id", "event_time")
+
+    days = {row.id: row.event_time.astimezone(dt.UTC) for row in found.collect()}
+    assert sorted(days) == [id for id in range(900) if 31 <= id % 90 < 62 and id % 10]
+    assert (min(days.values()).day, max(days.values()).day, {day.month for day in days.values()}) == (1, 31, {1})
+
+
+def test_times_of_events_are_for_records(spark: SparkSession, broker: TestBroker) -> None:
+    rows = spark.sql("select 1 as id, now() as happened_at")
+    rows.write.format("holdfast").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
+
+    with pytest.raises(PySparkException, match="filter on the column"):
+        read(spark, broker, timestamps="event_time", startingTimestamp="2026-01-01").collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from itertools import chain
 from pathlib import Path
@@ -155,6 +156,19 @@ def test_a_subscription_is_drained_and_settled_to_its_end(reading: Reading, brok
 
     assert batches == [offsets(0, 2), offsets(2, 4), offsets(4, 5)]
     assert account(broker) == {"acked": 5, "skipped": 0, "pending": 0}
+
+
+def test_a_stream_of_a_month_settles_what_it_has_left_out_too(reading: Reading, broker: TestBroker) -> None:
+    with broker.client() as client:
+        for month in (1, 2, None, 1, 3):
+            time = None if month is None else dt.datetime(2026, month, 1, tzinfo=dt.UTC)
+            client.publish("orders", [Record(b"x", event_time=time)] * 2, partition=0)
+    january = {"startingTimestamp": "2026-01-01", "endingTimestamp": "2026-02-01", "timestamps": "event_time"}
+
+    batches = reading.run(subscription="spark", maxRecordsPerTrigger="5", **january)
+
+    assert batches == [offsets(0, 2), offsets(6, 8)]
+    assert account(broker) == {"acked": 10, "skipped": 0, "pending": 0}
 
 
 def test_as_a_subscription_no_row_is_skipped_by_a_first_batch_that_failed(reading: Reading, broker: TestBroker) -> None:

@@ -5,15 +5,23 @@ Needs pyarrow, so nobody imports it before there are rows. It knows bytes and ba
 
 from __future__ import annotations
 
+from holdfast.arrow.dictionaries import can_be_coded, coded
+from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, RowsUnreadable, expanded_bytes
 from holdfast.arrow.from_json import rows_from_json
-from holdfast.arrow.ipc import RowsUnreadable, decode_rows, encode_batches, encode_schema, read_schema
+from holdfast.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
 from holdfast.arrow.json_rows import json_rows
+from holdfast.arrow.one_by_one import json_objects
 
 __all__ = [
+    "EXPANDED_BYTES_MAX",
     "RowsUnreadable",
+    "can_be_coded",
+    "coded",
     "decode_rows",
     "encode_batches",
     "encode_schema",
+    "expanded_bytes",
+    "json_objects",
     "json_rows",
     "read_schema",
     "rows_from_json",

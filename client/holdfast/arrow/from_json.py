@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from holdfast.arrow.ipc import RowsUnreadable
+from holdfast.arrow.expansion import RowsUnreadable
 
 _SECONDS: Final = re.compile(r"PT(-?)(\d+)\.(\d{6})S")
 

@@ -1,7 +1,8 @@
 """Schemas and rows as messages of Arrow's IPC stream format, and back.
 
 A page holds what follows the schema message: a schema is stored once, by its version, and not with every page. What is
-read here came over a network: it is checked before anybody follows its offsets.
+read here came over a network: how large it becomes is known before it is decoded, and it is checked before anybody
+follows its offsets.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from holdfast.arrow.dictionaries import coded_schema, plain, plain_bytes
+from holdfast.arrow.expansion import RowsUnreadable, check_expanded, expanded_bytes
+
 Compression = Literal["none", "lz4", "zstd"]
 _END: Final = 8
 """Bytes that close a stream: a continuation marker and a length of zero."""
-
-
-class RowsUnreadable(ValueError):
-    """Bytes are no rows of the schema that they are said to have."""
 
 
 def encode_schema(schema: pa.Schema) -> bytes:
@@ -45,12 +45,23 @@ def encode_batches(batches: Sequence[pa.RecordBatch], compression: Compression =
     return written.slice(begun, written.size - begun - _END).to_pybytes()  # type: ignore[no-any-return]
 
 
-def decode_rows(schema: bytes, messages: bytes | memoryview, rows: int) -> pa.RecordBatch:
-    """Return the rows of a page as one batch. Raises `RowsUnreadable`, also when there are not as many as stated."""
+def decode_rows(
+    schema: bytes, messages: bytes | memoryview, rows: int, dictionary_columns: Sequence[tuple[int, int]] = ()
+) -> pa.RecordBatch:
+    """Return the rows of a page as one batch with the types of ``schema``.
+
+    ``dictionary_columns``: place and bytes per row of the columns that the page codes by a dictionary. Raises
+    `RowsUnreadable`, also when there are not as many rows as stated, or when they become too large.
+    """
+    check_expanded(expanded_bytes(messages))
     try:
-        reader = pa.ipc.open_stream(pa.py_buffer(b"".join((schema, messages))))
+        message, own = schema, None
+        if dictionary_columns:
+            own = read_schema(schema)
+            message = encode_schema(coded_schema(own, dictionary_columns))
+        reader = pa.ipc.open_stream(pa.py_buffer(b"".join((message, messages))))
         batches = []
-        found = 0
+        found = size = 0
         while found <= rows:  # a stream that holds more than it says is not read to its end
             try:
                 batch = reader.read_next_batch()
@@ -58,6 +69,10 @@ def decode_rows(schema: bytes, messages: bytes | memoryview, rows: int) -> pa.Re
                 break
             batch.validate(full=True)
             found += batch.num_rows
+            if own is not None:
+                size += plain_bytes(batch, dictionary_columns)
+                check_expanded(size)
+                batch = plain(batch, own, dictionary_columns)
             batches.append(batch)
         if found != rows:
             raise RowsUnreadable(f"there are {found} rows, stated are {rows}")

@@ -8,13 +8,25 @@ for page in client.replay_pages("orders", partition=0):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from holdfast.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema, read_schema
+from holdfast.arrow import (
+    EXPANDED_BYTES_MAX,
+    RowsUnreadable,
+    can_be_coded,
+    coded,
+    decode_rows,
+    encode_batches,
+    encode_schema,
+    expanded_bytes,
+    read_schema,
+)
 from holdfast.arrow.ipc import Compression
 from holdfast.client.errors import InvalidPage
 from holdfast.client.pages import EncodedPage
-from holdfast.client.rows import encode_rows, read_rows
+from holdfast.client.rows import Rows, encode_rows, read_rows
 from holdfast.client.schemas import Schema
 from holdfast.client.values import StoredPage
 
@@ -23,9 +35,13 @@ __all__ = ["Compression", "arrow_schema", "encode_schema", "page", "record_batch
 
 def schema_of(page: StoredPage) -> Schema:
     """Return the schema that the rows of a page have, as it is registered. Raises ``SchemaNotFound``."""
+    return _schema_of(page, read_rows(page))
+
+
+def _schema_of(page: StoredPage, rows: Rows) -> Schema:
     if page.schema_of is None:
         raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
-    return page.schema_of(read_rows(page).schema_version)
+    return page.schema_of(rows.schema_version)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -43,12 +59,26 @@ def record_batch(page: StoredPage) -> pa.RecordBatch:
     """
     rows = read_rows(page)
     try:
-        batch = decode_rows(schema_of(page).arrow_schema, rows.messages, rows.count)
+        batch = decode_rows(_schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns)
     except RowsUnreadable as broken:
         raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
     return batch.slice(page.first_offset - page.base_offset, len(page))
 
 
-def page(batch: pa.RecordBatch, schema_version: int, *, compression: Compression = "none") -> EncodedPage:
-    """Return a batch as a page, to be sent with ``Publisher.send_page``; its schema is that of ``schema_version``."""
-    return encode_rows(schema_version, batch.num_rows, encode_batches([batch], compression))
+def page(
+    batch: pa.RecordBatch, schema_version: int, *, compression: Compression = "none", dictionary: Sequence[str] = ()
+) -> EncodedPage:
+    """Return a batch as a page, to be sent with ``Publisher.send_page``; its schema is that of ``schema_version``.
+
+    ``dictionary`` names columns of strings or binaries that have few different values: each stands in the page once.
+    Raises ``InvalidPage`` for a name that is no such column, and for rows that nobody would read (over 64 MiB).
+    """
+    for name in dictionary:
+        if name not in batch.schema.names or not can_be_coded(batch.schema.field(name).type):
+            raise InvalidPage(f"dictionary names {name!r}, which is no column of strings or binaries")
+    rows, columns = coded(batch, dictionary, auto=False)
+    messages = encode_batches([rows], compression)
+    size = max(expanded_bytes(messages), batch.nbytes)
+    if size > EXPANDED_BYTES_MAX:
+        raise InvalidPage(f"the rows are {size} bytes, and at most {EXPANDED_BYTES_MAX} are read from a page")
+    return encode_rows(schema_version, batch.num_rows, messages, columns)

@@ -70,12 +70,14 @@ class Columns:
         return len(self.values)
 
 
-def check_crc(page: record_pb2.StoredPage) -> None:
-    """Raise ``PageCorrupt`` when the body is not what was published."""
-    found = crc32(page.body)
+def checked_body(page: record_pb2.StoredPage) -> bytes:
+    """Return the body, which protobuf copies each time; raises ``PageCorrupt`` when it is not what was published."""
+    body = page.body
+    found = crc32(body)
     if found != page.crc32:
         facts = {"stated": f"{page.crc32:08x}", "found": f"{found:08x}", "base_offset": str(page.base_offset)}
         raise PageCorrupt(f"the page at offset {page.base_offset} fails its checksum", facts=facts)
+    return body
 
 
 def runs(page: StoredPage) -> list[Run]:

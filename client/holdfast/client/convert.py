@@ -171,18 +171,19 @@ def settle_result(message: buffer_service_pb2.SettleResult) -> SettleResult:
 
 def stored_page(
     message: record_pb2.StoredPage,
+    body: bytes,
     partition: int,
     first: int,
     last: int,
     schema_of: Callable[[int], Schema] | None = None,
 ) -> StoredPage:
-    """Return a stored page of which ``first`` to ``last`` are wanted; its checksum is the caller's business."""
+    """Return a stored page of which ``first`` to ``last`` are wanted, with its checked ``body``."""
     return StoredPage(
         partition=partition,
         base_offset=message.base_offset,
         record_count=message.record_count,
         encoding=enum(Encoding, record_pb2.Encoding, message.encoding, "ENCODING_"),
-        body=message.body,
+        body=body,
         parts=tuple(PagePart(part.first_offset, moment(part.accepted_at), part.traceparent) for part in message.parts),
         first_offset=first,
         last_offset=last,

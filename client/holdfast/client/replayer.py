@@ -19,7 +19,7 @@ import grpc
 
 from holdfast.client import convert
 from holdfast.client.channel import Channels
-from holdfast.client.columns import check_crc, decode_records
+from holdfast.client.columns import checked_body, decode_records
 from holdfast.client.errors import (
     BrokerUnavailable,
     GapError,
@@ -158,8 +158,7 @@ class PageReplay:
                 kind = response.WhichOneof("response")
                 if kind == "pages":
                     for message in response.pages.pages:
-                        check_crc(message)
-                        page = self._cut(message)
+                        page = self._cut(message, checked_body(message))
                         if page is not None:
                             self._next = page.last_offset + 1
                             self._retry.succeeded()
@@ -188,7 +187,7 @@ class PageReplay:
         if self._end is None and message.HasField("end_offset"):
             self._end = message.end_offset
 
-    def _cut(self, message: record_pb2.StoredPage) -> StoredPage | None:
+    def _cut(self, message: record_pb2.StoredPage, body: bytes) -> StoredPage | None:
         """Return the wanted part of a page, ``None`` when there is none."""
         first = message.base_offset if self._next is None else max(message.base_offset, self._next)
         last = message.base_offset + message.record_count - 1
@@ -196,7 +195,8 @@ class PageReplay:
             last = min(last, self._end - 1)
         if first > last:
             return None
-        return convert.stored_page(message, self._partition, first, last, self._schemas.source(self._incarnation))
+        schema_of = self._schemas.source(self._incarnation)
+        return convert.stored_page(message, body, self._partition, first, last, schema_of)
 
 
 class RecordReplay:

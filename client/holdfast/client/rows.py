@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 
@@ -19,6 +19,10 @@ from holdfast.client.values import Encoding, Header, StoredPage
 from holdfast.v1 import record_pb2
 
 VERSION_HEADER: Final = "holdfast.schema_version"
+_USUAL: Final = b"\x08\x10\x1a"
+_SHIFT_MAX: Final = 28
+DictionaryColumns: TypeAlias = tuple[tuple[int, int], ...]
+"""Place in the schema's columns, and bytes of a row's number (1 or 2), by rising place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +31,71 @@ class Rows:
 
     schema_version: int
     count: int
-    messages: bytes
-    """Messages of Arrow's IPC stream format that follow the schema message."""
+    messages: bytes | memoryview
+    """Messages of Arrow's IPC stream format that follow the schema message. A view of the body of a usual page."""
+    dictionary_columns: DictionaryColumns = ()
+    """Those that the messages code by a dictionary."""
 
 
-def encode_rows(schema_version: int, count: int, messages: bytes) -> EncodedPage:
+def encode_rows(
+    schema_version: int, count: int, messages: bytes, dictionary_columns: DictionaryColumns = ()
+) -> EncodedPage:
     """Return a page of rows.
 
-    ArrowPage   08 version   10 rows   1a <length> messages
+    ArrowPage          08 version   10 rows   1a <length> messages
+                       08 version   10 rows   22 <length> DictionaryColumn ...   2a <length> messages
+    DictionaryColumn   08 column    10 index bytes
     """
-    head = b"\x08" + varint(schema_version) + b"\x10" + varint(count) + b"\x1a" + varint(len(messages))
+    head = b"\x08" + varint(schema_version) + b"\x10" + varint(count)
+    for column, index_bytes in dictionary_columns:
+        coded = (b"\x08" + varint(column) if column else b"") + b"\x10" + varint(index_bytes)
+        head += b"\x22" + varint(len(coded)) + coded
+    head += (b"\x2a" if dictionary_columns else b"\x1a") + varint(len(messages))
     return EncodedPage(head + messages, count, Encoding.ARROW)
 
 
 def read_rows(page: StoredPage) -> Rows:
     """Return what a page of rows holds; raises ``InvalidPage`` for a body that is none."""
+    rows = _usual_rows(memoryview(page.body)) or _any_rows(page)
+    if page.encoding is not Encoding.ARROW or rows.count != page.record_count:
+        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
+    return rows
+
+
+def _usual_rows(body: memoryview) -> Rows | None:
+    """Return what a body without dictionaries holds and copy nothing; None for any other."""
+    numbers = []
+    at = 0
+    for tag in _USUAL:
+        if at >= len(body) or body[at] != tag:
+            return None
+        number = shift = 0
+        more = True
+        while more:
+            at += 1
+            if at >= len(body) or shift > _SHIFT_MAX:
+                return None
+            number |= (body[at] & 0x7F) << shift
+            shift += 7
+            more = body[at] > 0x7F
+        if number >> 32:
+            return None
+        numbers.append(number)
+        at += 1
+    version, count, length = numbers
+    return Rows(version, count, body[at:]) if length and at + length == len(body) else None
+
+
+def _any_rows(page: StoredPage) -> Rows:
     try:
         found = record_pb2.ArrowPage.FromString(page.body)
     except DecodeError as failure:
         raise InvalidPage(f"the page at offset {page.base_offset} is not an ArrowPage") from failure
-    if page.encoding is not Encoding.ARROW or found.rows != page.record_count:
-        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
-    return Rows(found.schema_version, found.rows, found.messages)
+    columns = tuple((each.column, each.index_bytes) for each in found.dictionary_columns)
+    messages = found.dictionary_messages if columns else found.messages
+    if not messages or (found.messages and found.dictionary_messages):
+        raise InvalidPage(f"the page at offset {page.base_offset} holds no messages that this version knows")
+    return Rows(found.schema_version, found.rows, messages, columns)
 
 
 def json_values(page: StoredPage) -> tuple[list[bytes], Header]:
@@ -62,7 +109,8 @@ def json_values(page: StoredPage) -> tuple[list[bytes], Header]:
     arrow = _arrow()
     schema = page.schema_of(rows.schema_version).arrow_schema
     try:
-        values: list[bytes] = arrow.json_rows(arrow.decode_rows(schema, rows.messages, rows.count)).to_pylist()
+        batch = arrow.decode_rows(schema, rows.messages, rows.count, rows.dictionary_columns)
+        values: list[bytes] = arrow.json_objects(batch)
     except ValueError as broken:
         raise InvalidPage(
             f"the page at offset {page.base_offset} does not hold rows of version {rows.schema_version}: {broken}"

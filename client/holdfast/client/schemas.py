@@ -14,6 +14,7 @@ from datetime import datetime
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import moment
 from holdfast.client.errors import SchemaNotFound
+from holdfast.client.listing import parts
 from holdfast.v1 import schema_service_pb2 as pb
 from holdfast.v1.schema_service_pb2_grpc import SchemaServiceStub
 
@@ -80,17 +81,15 @@ class Schemas:
 
     def list(self, sink: str) -> list[Schema]:
         """Return all versions in order, without their contents; raises ``SinkNotFound``."""
-        found: list[Schema] = []
-        token = ""
-        while True:
+
+        def ask(token: str) -> pb.ListSchemasResponse:
             request = pb.ListSchemasRequest(sink=sink, page_size=PAGE_SIZE, page_token=token)
-            response = self._unary.call(
-                lambda t, request=request: self._stub(sink).ListSchemas(request, timeout=t)  # type: ignore[misc]
+            answer: pb.ListSchemasResponse = self._unary.call(
+                lambda t: self._stub(sink).ListSchemas(request, timeout=t)
             )[0]
-            found.extend(_schema(one) for one in response.schemas)
-            token = response.next_page_token
-            if not token:
-                return found
+            return answer
+
+        return [_schema(one) for part in parts(ask) for one in part.schemas]
 
 
 class SchemaCache:

@@ -15,7 +15,7 @@ import grpc
 
 from holdfast.client import convert, convert_sinks
 from holdfast.client.channel import Channels
-from holdfast.client.columns import check_crc
+from holdfast.client.columns import checked_body
 from holdfast.client.delivery import Delivery
 from holdfast.client.errors import BrokerUnavailable, HoldfastError, PageCorrupt, ProtocolViolation
 from holdfast.client.ranges import intersect
@@ -146,11 +146,11 @@ class SubscribeStream:
         pages: list[StoredPage] = []
         schema_of = self._schemas.source(self._state.incarnation)
         for page in message.pages:
-            check_crc(page)
+            body = checked_body(page)
             last = page.base_offset + page.record_count - 1
             pieces = intersect(ranges, page.base_offset, last)
             if pieces:
-                whole = convert.stored_page(page, message.partition, *pieces[0], schema_of=schema_of)
+                whole = convert.stored_page(page, body, message.partition, *pieces[0], schema_of=schema_of)
                 pages.append(whole)
                 pages += [convert.narrowed(whole, first, end) for first, end in pieces[1:]]
         if not pages:

@@ -155,6 +155,8 @@ class BufferServiceServicer(object):
         An answer holds about 16 MiB at most; the next call takes more.
 
         - `INVALID_ARGUMENT` / `INVALID_PULL`. `NOT_FOUND` / `SUBSCRIPTION_NOT_FOUND`.
+        - `INVALID_ARGUMENT` / `INVALID_PAGE`: rows of an `ArrowPage` are not what their publisher said, or become more than 64 MiB, or
+        about 256 MiB of JSON. They come to `Deliver` as they are.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 1,024 consumers have pulled within their leases.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -203,6 +205,7 @@ class BufferServiceServicer(object):
         """A few records, decoded for people. Changes nothing. An answer ends early at 8 MiB.
 
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`.
+        - `INVALID_ARGUMENT` / `INVALID_PAGE`: as for `Pull`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

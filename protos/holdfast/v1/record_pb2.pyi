@@ -102,14 +102,26 @@ class RecordPage(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[RecordRun, _Mapping]]] = ...) -> None: ...
 
 class ArrowPage(_message.Message):
-    __slots__ = ("schema_version", "rows", "messages")
+    __slots__ = ("schema_version", "rows", "messages", "dictionary_columns", "dictionary_messages")
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    DICTIONARY_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    DICTIONARY_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     schema_version: int
     rows: int
     messages: bytes
-    def __init__(self, schema_version: _Optional[int] = ..., rows: _Optional[int] = ..., messages: _Optional[bytes] = ...) -> None: ...
+    dictionary_columns: _containers.RepeatedCompositeFieldContainer[DictionaryColumn]
+    dictionary_messages: bytes
+    def __init__(self, schema_version: _Optional[int] = ..., rows: _Optional[int] = ..., messages: _Optional[bytes] = ..., dictionary_columns: _Optional[_Iterable[_Union[DictionaryColumn, _Mapping]]] = ..., dictionary_messages: _Optional[bytes] = ...) -> None: ...
+
+class DictionaryColumn(_message.Message):
+    __slots__ = ("column", "index_bytes")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    INDEX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    column: int
+    index_bytes: int
+    def __init__(self, column: _Optional[int] = ..., index_bytes: _Optional[int] = ...) -> None: ...
 
 class OffsetRange(_message.Message):
     __slots__ = ("first_offset", "last_offset")

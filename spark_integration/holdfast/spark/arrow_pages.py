@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.client import errors
@@ -33,6 +34,21 @@ def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str) -> pa.RecordBa
     """
     columns = {**places(page, schema, sink), **_records(page, schema)}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def within(page: StoredPage, start_us: int | None, end_us: int | None) -> pa.BooleanArray:
+    """Say of each wanted record whether its event time is in ``[start_us, end_us)``; one without any is not.
+
+    Nothing else of the page is decoded. Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
+    """
+    first = page.first_offset - page.base_offset
+    times = pa.concat_arrays([_event_times(run) for run in runs(page)]).slice(first, len(page)).view(pa.int64())
+    wanted = times.is_valid()
+    if start_us is not None:
+        wanted = pc.and_(wanted, pc.greater_equal(times, start_us).fill_null(False))
+    if end_us is not None:
+        wanted = pc.and_(wanted, pc.less(times, end_us).fill_null(False))
+    return wanted
 
 
 def missing_batch(missing: Missing, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:

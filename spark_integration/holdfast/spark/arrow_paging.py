@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.arrow import encode_batches, json_rows, read_schema
+from holdfast.arrow import EXPANDED_BYTES_MAX, coded, encode_batches, expanded_bytes, json_rows, read_schema
 from holdfast.arrow.json_rows import json_text
 from holdfast.client.rows import encode_rows
-from holdfast.spark.options import Compression
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import AUTO, Compression
 from holdfast.spark.paging import OPEN_BYTES_MAX, Ready, slices
 from holdfast.spark.registering import RowSchema
 
@@ -50,6 +51,7 @@ class ArrowPager:
         *,
         partition_by: tuple[str, ...],
         compression: Compression,
+        dictionary: tuple[str, ...],
         partitions: int,
         first_partition: int,
         page_bytes: int,
@@ -61,6 +63,8 @@ class ArrowPager:
         self._schema = read_schema(schema.arrow_schema)
         self._partition_by = partition_by
         self._compression = compression
+        self._dictionary = frozenset(dictionary) - {AUTO}
+        self._is_auto = AUTO in dictionary
         self._partitions = partitions
         self._spread = first_partition % partitions
         self._page_bytes = page_bytes
@@ -121,9 +125,17 @@ class ArrowPager:
 
     def _encoded(self, partition: int, rows: pa.RecordBatch) -> Iterator[Ready]:
         """Encode rows as one page, or as two halves where they are too large together."""
-        page = encode_rows(self._version, rows.num_rows, encode_batches([rows], self._compression.value))
+        wanted, columns = coded(rows, self._dictionary, auto=self._is_auto)
+        messages = encode_batches([wanted], self._compression.value)
+        page = encode_rows(self._version, rows.num_rows, messages, columns)
         self._ratio = max(MARGIN * len(page.body) / max(1, rows.nbytes), 1 / UNCOMPRESSED_MAX)
-        if len(page.body) <= self._page_bytes or rows.num_rows == 1:
+        expanded = max(expanded_bytes(messages), rows.nbytes)
+        if rows.num_rows == 1 and expanded > EXPANDED_BYTES_MAX:
+            raise HoldfastSparkError(
+                f"A row is {expanded} bytes, and readers take at most {EXPANDED_BYTES_MAX}.",
+                "Make it smaller, or store its large values elsewhere and write where they are.",
+            )
+        if rows.num_rows == 1 or (len(page.body) <= self._page_bytes and expanded <= EXPANDED_BYTES_MAX):
             yield Ready(partition, page)
             return
         half = rows.num_rows // 2

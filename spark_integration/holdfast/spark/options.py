@@ -48,6 +48,10 @@ class Compression(StrEnum):
     ZSTD = "zstd"
 
 
+AUTO: Final = "auto"
+"""Among the columns with a dictionary: every other one, in pages where its values repeat."""
+
+
 class Delivery(StrEnum):
     """How often a row comes to be in the sink."""
 
@@ -121,6 +125,9 @@ class WriteOptions:
     partition_by: tuple[str, ...] = ()
     """Columns whose values choose the partition of a row."""
 
+    arrow_dictionary: tuple[str, ...] = ()
+    """Columns each value of which stands in a page of rows once; ``AUTO`` may be among them."""
+
 
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s", *CREDENTIAL_OPTIONS)
 WRITE_OPTIONS: Final = (
@@ -128,6 +135,7 @@ WRITE_OPTIONS: Final = (
     "row_format",
     "rows",
     "arrow_compression",
+    "arrow_dictionary",
     "partition_by",
     "delivery_timeout_s",
     "page_bytes",
@@ -147,6 +155,7 @@ READ_OPTIONS: Final = (
     "metadata",
     "startingOffsets",
     "startingTimestamp",
+    "timestamps",
     "endingOffsets",
     "endingTimestamp",
     "subscription",
@@ -189,7 +198,8 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         takeover=values.flag("takeover", default=False),
         epoch_from_query=_epoch_from_query(values, is_stream=is_stream),
         arrow_compression=values.choice("arrow_compression", Compression, default=Compression.NONE),
-        partition_by=_columns(values.text("partition_by")),
+        partition_by=_columns("partition_by", values),
+        arrow_dictionary=_columns("arrow_dictionary", values),
     )
 
 
@@ -204,10 +214,11 @@ def _row_format(values: OptionValues) -> Rows:
     return wanted
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
+def _columns(option: str, values: OptionValues) -> tuple[str, ...]:
+    text = values.text(option)
     names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
     if len(set(names)) < len(names):
-        raise HoldfastSparkError(f"Option partition_by is {text!r}.", "Name every column once, with commas between.")
+        raise HoldfastSparkError(f"Option {option} is {text!r}.", "Name every column once, with commas between.")
     return names
 
 

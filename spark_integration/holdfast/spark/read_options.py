@@ -37,7 +37,7 @@ _OF_STREAMS: Final = (
     "resend_lease_s",
     "resend_before_due",
 )
-_OF_REPLAYS: Final = ("startingOffsets", "startingTimestamp")
+_OF_REPLAYS: Final = ("startingOffsets", "timestamps", "startingTimestamp")
 _OF_RESENDS: Final = ("resend_lease_s", "resend_before_due")
 RESEND_LEASE_S: Final = 600.0
 RESEND_LEASE_S_MAX: Final = 86_400.0
@@ -58,6 +58,24 @@ class Bound(StrEnum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+
+
+class Timestamps(StrEnum):
+    """What ``startingTimestamp`` and ``endingTimestamp`` go by."""
+
+    ACCEPTED = "accepted"
+    """When the broker took the record: the range begins and ends there, in every partition."""
+
+    EVENT_TIME = "event_time"
+    """What the record says: the range is read, and the records in it that have such a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimes:
+    """Event times that are wanted, microseconds since 1970 UTC, ``[start_us, end_us)``; None is no bound."""
+
+    start_us: int | None
+    end_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +147,9 @@ class ReadOptions:
     max_bytes_per_trigger: int | None
     """About how many stored bytes a micro-batch has at most."""
 
+    event_times: EventTimes | None
+    """Only records of the range whose event time lies here; None is all, also those without one."""
+
     resending: Resending | None = None
     """Set with ``mode`` ``resend``; then there is no start."""
 
@@ -153,14 +174,15 @@ class SchemaOptions:
 def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
     """Read the options of a read. Raises `HoldfastSparkError` for the first one that is wrong."""
     values = _values(given)
-    _refuse_others(values, is_stream=is_stream)
+    timestamps = values.choice("timestamps", Timestamps, default=Timestamps.ACCEPTED)
+    _refuse_others(values, timestamps, is_stream=is_stream)
     resending = _resending(values)
     return ReadOptions(
         target=target_options(
             values, environment, connect_timeout_s=STREAM_CONNECT_TIMEOUT_S if is_stream else CONNECT_TIMEOUT_S
         ),
-        starting=_place(values, "startingOffsets", "startingTimestamp", default=Bound.EARLIEST),
-        ending=_place(values, "endingOffsets", "endingTimestamp", default=Bound.LATEST),
+        starting=_place(values, timestamps, "startingOffsets", "startingTimestamp", default=Bound.EARLIEST),
+        ending=_place(values, timestamps, "endingOffsets", "endingTimestamp", default=Bound.LATEST),
         max_records_per_split=values.whole("max_records_per_split", 1, RECORDS_MAX, default=None),
         fail_on_data_loss=values.flag("failOnDataLoss", default=True),
         rows=values.choice("row_format", Rows, default=Rows.AUTO),
@@ -170,6 +192,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
         max_records_per_trigger=values.whole("maxRecordsPerTrigger", 1, RECORDS_MAX, default=None),
         max_bytes_per_trigger=values.whole("maxBytesPerTrigger", 1, BYTES_MAX, default=None),
         resending=resending,
+        event_times=_event_times(values) if timestamps is Timestamps.EVENT_TIME else None,
     )
 
 
@@ -189,8 +212,10 @@ def _values(given: Mapping[str, str]) -> OptionValues:
     return OptionValues(given, READ_OPTIONS, other=WRITE_OPTIONS, doing="read")
 
 
-def _refuse_others(values: OptionValues, *, is_stream: bool) -> None:
+def _refuse_others(values: OptionValues, timestamps: Timestamps, *, is_stream: bool) -> None:
     for name in _OF_BATCHES if is_stream else _OF_STREAMS:
+        if name == "endingTimestamp" and timestamps is Timestamps.EVENT_TIME:
+            continue
         if values.text(name) is not None:
             raise HoldfastSparkError(
                 f"Option {name} is for a {'batch' if is_stream else 'stream'}, and this is none.",
@@ -227,8 +252,28 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _place(values: OptionValues, offsets: str, timestamp: str, *, default: Bound) -> Offsets:
-    text = values.text(timestamp)
+def _event_times(values: OptionValues) -> EventTimes:
+    start, end = (_microseconds(name, values.text(name)) for name in ("startingTimestamp", "endingTimestamp"))
+    if start is None and end is None:
+        raise HoldfastSparkError(
+            "Option timestamps is 'event_time', and neither startingTimestamp nor endingTimestamp is set.",
+            "Set one of them or both, or leave timestamps out.",
+        )
+    if start is not None and end is not None and start >= end:
+        raise HoldfastSparkError(
+            f"Option startingTimestamp is {values.text('startingTimestamp')!r}, and endingTimestamp is"
+            f" {values.text('endingTimestamp')!r}: no time lies between them.",
+            "Set endingTimestamp to a later time; it is not read itself.",
+        )
+    return EventTimes(start, end)
+
+
+def _microseconds(name: str, text: str | None) -> int | None:
+    return None if text is None else (_moment(name, text) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _place(values: OptionValues, timestamps: Timestamps, offsets: str, timestamp: str, *, default: Bound) -> Offsets:
+    text = None if timestamps is Timestamps.EVENT_TIME else values.text(timestamp)
     if text is None:
         return _offsets(values, offsets, default=default)
     if values.text(offsets) is not None:

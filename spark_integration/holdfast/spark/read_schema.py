@@ -76,7 +76,7 @@ def read_schema(columns: tuple[str, ...] | None, metadata: tuple[str, ...]) -> S
     return _with(_chosen("columns", RECORD, columns), metadata, _NULL_IN_A_GAP)
 
 
-def row_schema(rows: StructType, columns: tuple[str, ...] | None, metadata: tuple[str, ...]) -> StructType:
+def row_columns(rows: StructType, columns: tuple[str, ...] | None, metadata: tuple[str, ...]) -> StructType:
     """Return the columns of a read of rows that have the schema ``rows``; see `read_schema`."""
     wanted = _chosen("columns", rows, columns)
     found = _with(wanted, metadata, rows.fieldNames())

@@ -25,8 +25,9 @@ from holdfast.spark.remedies import explained
 from holdfast.spark.row_reading import PageReader
 
 _log: Final = logging.getLogger(__name__)
-BATCH_RECORDS: Final = 10_000
-BATCH_BYTES: Final = 4 << 20
+BATCH_RECORDS: Final = 2_500
+BATCH_BYTES: Final = 512 << 10
+"""Batches are joined until they have one of these: more costs a copy, and Spark is none the faster for it."""
 TRIMMED: Final = "TRIMMED"
 """Why settled records are gone: every subscription had settled them."""
 
@@ -54,7 +55,9 @@ def read_split(options: ReadOptions, pages: PageReader, span: Span) -> Iterator[
 def _batches(client: Client, options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
     for found in joined(found_in(client, options.target.sink, span)):
         if isinstance(found, StoredPage):
-            yield pages.batch(found)
+            batch = pages.batch(found)
+            if batch.num_rows:
+                yield batch
             continue
         yield from gone(options, pages, found)
 
@@ -128,7 +131,7 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         records += batch.num_rows
         size += batch.nbytes
         if records >= BATCH_RECORDS or size >= BATCH_BYTES:
-            yield pa.concat_batches(waiting)
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
             waiting, records, size = [], 0, 0
     if waiting:
         yield pa.concat_batches(waiting)

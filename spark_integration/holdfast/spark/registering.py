@@ -18,9 +18,10 @@ from holdfast.arrow import encode_schema
 from holdfast.client import Client, errors
 from holdfast.spark.broker import FRESH_S, REFRESH_S, connect
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Target
+from holdfast.spark.options import Rows, Target, WriteOptions
 from holdfast.spark.remedies import explained
 from holdfast.spark.row_schema import check_rows, grown, parse
+from holdfast.spark.schema import RowPlan
 
 TRIES: Final = 10
 """How often somebody else may register first before it is given up."""
@@ -105,3 +106,11 @@ class SchemaDirectory:
 
 SCHEMAS_SETTLED: Final = SchemaDirectory(time.monotonic)
 """What the writes of this process have settled."""
+
+
+def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType) -> RowSchema | None:
+    """Return what the rows of a write are registered as, None for those without a schema of their own.
+
+    Raises `HoldfastSparkError` where they do not fit: before anything is written.
+    """
+    return SCHEMAS_SETTLED.register(options.target, rows) if plan.kind is Rows.ARROW else None

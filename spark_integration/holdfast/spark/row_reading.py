@@ -17,14 +17,14 @@ from holdfast.client import Encoding, StoredPage, errors
 from holdfast.client.arrow import record_batch
 from holdfast.client.columns import decode_columns
 from holdfast.client.rows import VERSION_HEADER
-from holdfast.spark.arrow_pages import missing_batch, page_batch, places
+from holdfast.spark.arrow_pages import missing_batch, page_batch, places, within
 from holdfast.spark.arrow_paging import conformed
 from holdfast.spark.broker import connect
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target
 from holdfast.spark.ranges import Missing
-from holdfast.spark.read_options import ReadOptions, SchemaOptions
-from holdfast.spark.read_schema import RECORD, read_schema, row_schema
+from holdfast.spark.read_options import EventTimes, ReadOptions, SchemaOptions
+from holdfast.spark.read_schema import RECORD, read_schema, row_columns
 from holdfast.spark.remedies import explained
 from holdfast.spark.row_schema import parse, readable_as
 
@@ -38,7 +38,10 @@ class PageReader(Protocol):
     """Of each batch."""
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
-        """Return the wanted part of a page. Raises `HoldfastError`, or `HoldfastSparkError` for what does not fit."""
+        """Return the wanted part of a page, perhaps no row of it.
+
+        Raises `HoldfastError`, or `HoldfastSparkError` for what does not fit.
+        """
 
     def missing(self, missing: Missing) -> pa.RecordBatch:
         """Return the one row that stands for what is gone, where column ``_gap`` was asked for."""
@@ -47,14 +50,22 @@ class PageReader(Protocol):
 class RecordPages:
     """Reads records."""
 
-    def __init__(self, schema: StructType, sink: str) -> None:
-        """``schema`` has the columns of the read."""
+    def __init__(self, schema: StructType, sink: str, event_times: EventTimes | None = None) -> None:
+        """``schema`` has the columns of the read; with ``event_times`` only records come that have one in there."""
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._sink = sink
+        self._event_times = event_times
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
-        return page_batch(page, self.schema, sink=self._sink)
+        if self._event_times is None:
+            return page_batch(page, self.schema, sink=self._sink)
+        if page.encoding is Encoding.ARROW:
+            raise _no_event_time(f"Offset {page.first_offset} of partition {page.partition} is a row, which")
+        wanted = within(page, self._event_times.start_us, self._event_times.end_us)
+        if not wanted.true_count:  # then nothing else of the page has to be decoded
+            return pa.RecordBatch.from_pylist([], schema=self.schema)
+        return page_batch(page, self.schema, sink=self._sink).filter(wanted)
 
     def missing(self, missing: Missing) -> pa.RecordBatch:
         """See `PageReader`."""
@@ -116,15 +127,17 @@ def columns_of(options: SchemaOptions) -> StructType:
         raise HoldfastSparkError(f"Sink {options.target.sink!r} has no schema of rows.", _AS_RECORDS)
     if latest is None:
         return read_schema(options.columns, options.metadata)
-    return row_schema(latest, options.columns, options.metadata)
+    return row_columns(latest, options.columns, options.metadata)
 
 
 def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
     """Return what makes batches of ``schema``: Spark passes on what a user has set. Raises `HoldfastSparkError`."""
     sink = options.target.sink
     may_be_records = options.rows is not Rows.ARROW and set(options.columns or ()) <= set(RECORD.fieldNames())
+    if options.event_times is not None and _latest(options.target) is not None:
+        raise _no_event_time(f"Sink {sink!r} holds rows with a schema: such a row")
     if may_be_records and schema == read_schema(options.columns, options.metadata):
-        return RecordPages(schema, sink)
+        return RecordPages(schema, sink, options.event_times)
     latest = None if options.rows is Rows.RECORD else _latest(options.target)
     if latest is None:
         raise HoldfastSparkError(
@@ -132,7 +145,7 @@ def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
             "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
             "the options columns and metadata choose columns.",
         )
-    own = row_schema(latest, options.columns, options.metadata)
+    own = row_columns(latest, options.columns, options.metadata)
     if schema != own and not readable_as(own, schema):
         raise HoldfastSparkError(
             f"Sink {options.target.sink!r} holds rows of another schema than the one that was set:"
@@ -141,6 +154,13 @@ def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
         )
     about = set(own.fieldNames()) - set(latest.fieldNames())
     return RowPages(schema, frozenset(about), sink)
+
+
+def _no_event_time(what: str) -> HoldfastSparkError:
+    return HoldfastSparkError(
+        f"{what} has no event time but its columns, and option timestamps is 'event_time'.",
+        "Leave timestamps out and filter on the column: .load().where(\"happened_at >= '2026-01-01'\").",
+    )
 
 
 def _latest(target: Target) -> StructType | None:

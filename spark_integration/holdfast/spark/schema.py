@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Rows
+from holdfast.spark.options import AUTO, Rows
 
 RECORD_COLUMNS: Final = ("value", "key", "headers", "partition", "event_time")
 
@@ -58,7 +58,9 @@ class RowPlan:
         return self.kind is Rows.RECORD and name in self.columns
 
 
-def plan_rows(schema: StructType, rows: Rows, partition_by: tuple[str, ...] = ()) -> RowPlan:
+def plan_rows(
+    schema: StructType, rows: Rows, partition_by: tuple[str, ...] = (), arrow_dictionary: tuple[str, ...] = ()
+) -> RowPlan:
     """Decide what rows of a schema become. Raises `HoldfastSparkError` where that is not clear or not possible."""
     names = tuple(schema.fieldNames())
     kind = rows
@@ -71,6 +73,7 @@ def plan_rows(schema: StructType, rows: Rows, partition_by: tuple[str, ...] = ()
     else:
         _check_columns(schema)
     _check_partition_by(kind, schema, partition_by)
+    _check_dictionary(kind, schema, arrow_dictionary)
     return RowPlan(kind, names)
 
 
@@ -149,6 +152,23 @@ def _check_partition_by(kind: Rows, schema: StructType, partition_by: tuple[str,
             raise HoldfastSparkError(
                 f"Option partition_by names the column {name}, which the rows do not have.",
                 f"Use one of: {', '.join(schema.fieldNames())}.",
+            )
+
+
+def _check_dictionary(kind: Rows, schema: StructType, arrow_dictionary: tuple[str, ...]) -> None:
+    if arrow_dictionary and kind is not Rows.ARROW:
+        raise HoldfastSparkError(
+            f"Option arrow_dictionary is for rows with a schema; these are written as {kind.value}.",
+            'Leave it out, or set .option("row_format", "arrow").',
+        )
+    suitable = [field.name for field in schema.fields if isinstance(field.dataType, StringType | BinaryType)]
+    for name in arrow_dictionary:
+        if name not in {AUTO, *suitable}:
+            found = schema[name].dataType.simpleString() if name in schema.fieldNames() else "none of the columns"
+            raise HoldfastSparkError(
+                f"Option arrow_dictionary names {name}, which is {found}: only strings and binaries that are columns"
+                " themselves, and no part of one, may have a dictionary.",
+                f"Use some of: {', '.join((AUTO, *suitable))}.",
             )
 
 

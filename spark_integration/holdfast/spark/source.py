@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.spark.options import WriteOptions
     from holdfast.spark.reader import HoldfastReader
-    from holdfast.spark.registering import RowSchema
     from holdfast.spark.resend_reader import HoldfastResendReader
-    from holdfast.spark.schema import RowPlan
     from holdfast.spark.stream_reader import HoldfastStreamReader
     from holdfast.spark.writer import HoldfastStreamWriter, HoldfastWriter
 
@@ -50,25 +48,27 @@ class HoldfastDataSource(DataSource):
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
         options = self._write_options(overwrite=overwrite, is_stream=False)
         from holdfast.spark.broker import look_up  # noqa: PLC0415 - imports grpc
+        from holdfast.spark.registering import schema_of_write  # noqa: PLC0415 - imports grpc and pyarrow
         from holdfast.spark.transaction import begin_batch  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows, options.partition_by)
+        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
         facts = look_up(options)
-        return HoldfastWriter(WriteJob(options, plan, facts, begin_batch(options), row_schema(options, plan, schema)))
+        run = begin_batch(options)
+        return HoldfastWriter(WriteJob(options, plan, facts, run, schema_of_write(options, plan, schema)))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
         """Return the writer of a micro-batch; a broker that was found before may be away now."""
         options = self._write_options(overwrite=overwrite, is_stream=True)
         from holdfast.spark.broker import SINKS_SEEN  # noqa: PLC0415 - imports grpc
+        from holdfast.spark.registering import schema_of_write  # noqa: PLC0415 - imports grpc and pyarrow
         from holdfast.spark.transaction import begin_stream  # noqa: PLC0415 - imports grpc
         from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows, options.partition_by)
+        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
         facts = SINKS_SEEN.look_up(options)
-        return HoldfastStreamWriter(
-            WriteJob(options, plan, facts, begin_stream(options), row_schema(options, plan, schema))
-        )
+        run = begin_stream(options)
+        return HoldfastStreamWriter(WriteJob(options, plan, facts, run, schema_of_write(options, plan, schema)))
 
     def reader(self, schema: StructType) -> HoldfastReader:
         """Return the reader of a range. Raises `HoldfastSparkError`."""
@@ -95,12 +95,3 @@ class HoldfastDataSource(DataSource):
                 'Use mode("append"), and in streams outputMode("append") or "update".',
             )
         return write_options(self.options, os.environ, is_stream=is_stream)
-
-
-def row_schema(options: WriteOptions, plan: RowPlan, schema: StructType) -> RowSchema | None:
-    """Settle the schema of rows that have one; an unsuitable one is found here, before anything is written."""
-    if plan.kind is not Rows.ARROW:
-        return None
-    from holdfast.spark.registering import SCHEMAS_SETTLED  # noqa: PLC0415 - imports grpc and pyarrow
-
-    return SCHEMAS_SETTLED.register(options.target, schema)

@@ -14,20 +14,20 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from holdfast.client import CommittedEpochs, EpochCommit, StagedToken, errors
+from holdfast.client import CommittedEpochs
 from holdfast.spark import transaction
-from holdfast.spark.broker import connect, look_up
+from holdfast.spark.broker import look_up
 from holdfast.spark.epochs import Run, Staged
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Delivery, WriteOptions, write_options
-from holdfast.spark.remedies import explained
+from holdfast.spark.options import Delivery, Target, WriteOptions, write_options
+from holdfast.spark.registering import schema_of_write
 from holdfast.spark.schema import plan_rows
-from holdfast.spark.source import row_schema
 from holdfast.spark.writer import WriteJob, run_task
 
 if TYPE_CHECKING:
@@ -55,21 +55,18 @@ def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str |
     every = [_options(write, from_query=from_query, endpoint=endpoint) for write in writes]
     if not every:
         raise HoldfastSparkError("There is nothing to write.", "Name at least one write.")
-    begun: list[tuple[WriteOptions, Run]] = []
-    done: list[tuple[WriteOptions, list[Staged]]] = []
-    try:
+    done: list[tuple[Target, list[Staged]]] = []
+    with ExitStack() as undo:
         for write, options in zip(writes, every, strict=True):
             run = transaction.begin_batch(options)
             assert run is not None, "the write is exactly once"
-            begun.append((options, run))
-            done.append((options, _staged(write, options, run)))
-        return _commit(done)
-    except BaseException:
-        for options, staged in done:
-            transaction.abort(options.target, staged)
-        for options, run in begun:  # of attempts that failed nobody knows the tokens
-            transaction.close(options.target, run)
-        raise
+            undo.callback(transaction.close, options.target, run)  # of attempts that failed nobody knows the tokens
+            staged = _staged(write, options, run)
+            undo.callback(transaction.abort, options.target, staged)
+            done.append((options.target, staged))
+        committed = transaction.commit(done, patience_s=every[0].delivery_timeout_s)
+        undo.pop_all()
+    return committed
 
 
 def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOptions:
@@ -89,8 +86,8 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
 
 def _staged(write: Write, options: WriteOptions, run: Run) -> list[Staged]:
     """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
-    plan = plan_rows(write.frame.schema, options.rows, options.partition_by)
-    job = WriteJob(options, plan, look_up(options), run, row_schema(options, plan, write.frame.schema))
+    plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
+    job = WriteJob(options, plan, look_up(options), run, schema_of_write(options, plan, write.frame.schema))
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = run_task(job, batches)
@@ -98,19 +95,3 @@ def _staged(write: Write, options: WriteOptions, run: Run) -> list[Staged]:
 
     rows = write.frame.mapInArrow(stage, "staged binary").collect()
     return [pickle.loads(row["staged"]) for row in rows]
-
-
-def _commit(done: Sequence[tuple[WriteOptions, Sequence[Staged]]]) -> CommittedEpochs:
-    commits = [
-        EpochCommit.of(
-            options.target.sink, staged[0].stage, [StagedToken(one.stage.token, one.parts) for one in staged]
-        )
-        for options, staged in done
-        if staged
-    ]
-    options = done[0][0]
-    try:
-        with connect(options.target, patience_s=options.delivery_timeout_s) as client:
-            return client.epochs.commit(commits, patience_s=options.delivery_timeout_s)
-    except errors.HoldfastError as error:
-        raise explained(error, options.target, doing="commit to") from error

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.client import EpochCommit, StagedToken, errors
+from holdfast.client import CommittedEpochs, EpochCommit, StagedToken, errors
 from holdfast.spark.broker import connect, take_ticket
 from holdfast.spark.epochs import Run, Staged, own_id
 from holdfast.spark.options import Delivery, Target, WriteOptions
@@ -45,29 +45,35 @@ def begin_stream(options: WriteOptions) -> Run | None:
     return Run(take_ticket(options.target, patience_s=options.delivery_timeout_s), batch=None)
 
 
-def commit(target: Target, staged: Sequence[Staged], *, patience_s: float) -> None:
-    """Make what was staged visible, all of it at once. Raises `HoldfastSparkError`.
+def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: float) -> CommittedEpochs:
+    """Make what was staged visible, all of it at once, in all sinks of one broker. Raises `HoldfastSparkError`.
 
     All attempts of one write belong to one epoch. Those without a row are named too: a second write of the same run
-    under the same name is told from this one by its tokens.
+    under the same name is told from this one by its tokens. A write that no task has staged has nothing to commit.
     """
-    if not staged:
-        return
-    tokens = [StagedToken(one.stage.token, one.parts) for one in staged]
-    wanted = EpochCommit.of(target.sink, staged[0].stage, tokens)
+    commits = [
+        EpochCommit.of(target.sink, staged[0].stage, [StagedToken(one.stage.token, one.parts) for one in staged])
+        for target, staged in writes
+        if staged
+    ]
+    if not commits:
+        return CommittedEpochs((), already_committed=False)
+    target = writes[0][0]
     try:
         with connect(target, patience_s=patience_s) as client:
-            done = client.epochs.commit([wanted], patience_s=patience_s)
+            done = client.epochs.commit(commits, patience_s=patience_s)
     except errors.HoldfastError as error:
         raise explained(error, target, doing="commit to") from error
-    log.info(
-        "epoch was committed sink=%s producer=%s epoch=%d records=%d already_committed=%s",
-        target.sink,
-        wanted.producer,
-        wanted.epoch,
-        sum(token.records for token in tokens),
-        done.already_committed,
-    )
+    for one in commits:
+        log.info(
+            "epoch was committed sink=%s producer=%s epoch=%d records=%d already_committed=%s",
+            one.sink,
+            one.producer,
+            one.epoch,
+            sum(token.records for token in one.tokens),
+            done.already_committed,
+        )
+    return done
 
 
 def abort(target: Target, staged: Sequence[Staged]) -> None:

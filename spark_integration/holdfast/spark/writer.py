@@ -111,7 +111,7 @@ class HoldfastStreamWriter(DataSourceStreamArrowWriter):
 def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit what the messages of a write name; a write at least once has nothing to commit."""
     options = job.options
-    transaction.commit(options.target, staged_by(messages), patience_s=options.delivery_timeout_s)
+    transaction.commit([(options.target, staged_by(messages))], patience_s=options.delivery_timeout_s)
 
 
 def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
@@ -194,7 +194,13 @@ def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
     }
     if job.rows is None:
         return Pager(job.plan, **bounds)
-    return ArrowPager(job.rows, partition_by=options.partition_by, compression=options.arrow_compression, **bounds)
+    return ArrowPager(
+        job.rows,
+        partition_by=options.partition_by,
+        compression=options.arrow_compression,
+        dictionary=options.arrow_dictionary,
+        **bounds,
+    )
 
 
 class _Receipts:

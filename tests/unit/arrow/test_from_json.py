@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.arrow.expansion import RowsUnreadable
 from holdfast.arrow.from_json import rows_from_json
-from holdfast.arrow.ipc import RowsUnreadable
 from holdfast.arrow.json_rows import json_rows
 
 

@@ -6,7 +6,7 @@ import zlib
 
 import pyarrow as pa
 
-from holdfast.arrow import encode_batches, encode_schema
+from holdfast.arrow import coded, encode_batches, encode_schema
 from holdfast.broker.core.pages import Body, Encoding, Entry, Incoming, Part
 from holdfast.broker.core.writes import SchemaRecord
 from holdfast.v1 import record_pb2
@@ -26,6 +26,19 @@ def body(batch: pa.RecordBatch = BATCH, *, version: int = 1, rows: int | None = 
     """A batch as the body of a page."""
     count = batch.num_rows if rows is None else rows
     page = record_pb2.ArrowPage(schema_version=version, rows=count, messages=encode_batches([batch]))
+    return page.SerializeToString()
+
+
+def dictionary_body(batch: pa.RecordBatch = BATCH) -> bytes:
+    """A batch as the body of a page that codes what it can by a dictionary."""
+    rows, places = coded(batch, batch.schema.names, auto=False)
+    columns = [record_pb2.DictionaryColumn(column=column, index_bytes=index_bytes) for column, index_bytes in places]
+    page = record_pb2.ArrowPage(
+        schema_version=1,
+        rows=batch.num_rows,
+        dictionary_messages=encode_batches([rows]),
+        dictionary_columns=columns,
+    )
     return page.SerializeToString()
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client import Encoding, InvalidPage, PageCorrupt, PagePart, StoredPage
-from holdfast.client.columns import check_crc, decode_columns, decode_records, runs
+from holdfast.client.checksum import crc32
+from holdfast.client.columns import checked_body, decode_columns, decode_records, runs
 from holdfast.client.pages import EncodedPage, encode_columns, varint
 from holdfast.client.values import Headers
 from holdfast.v1 import record_pb2
@@ -162,8 +163,14 @@ def test_a_page_in_an_encoding_from_the_future_is_refused() -> None:
         runs(page)
 
 
+def test_a_body_that_was_published_so_is_returned() -> None:
+    page = record_pb2.StoredPage(base_offset=7, body=b"abc", crc32=crc32(b"abc"))
+
+    assert checked_body(page) == b"abc"
+
+
 def test_a_body_that_fails_its_checksum_is_corrupt() -> None:
     with pytest.raises(PageCorrupt) as caught:
-        check_crc(record_pb2.StoredPage(base_offset=7, body=b"abc", crc32=1))
+        checked_body(record_pb2.StoredPage(base_offset=7, body=b"abc", crc32=1))
 
     assert caught.value.facts["base_offset"] == "7"

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from holdfast.client.rows import VERSION_HEADER, encode_rows, read_rows
 from holdfast.v1 import buffer_service_pb2, record_pb2
 
 BATCH: Final = pa.record_batch({"id": pa.array([1, 2, 3])})
+NAMES: Final = pa.record_batch({"name": ["Germany", "Portugal", None, "Germany"] * 500})
 SCHEMA: Final = Schema(4, None, encode_schema(BATCH.schema))
 
 
@@ -28,10 +30,11 @@ def schema_of(version: int) -> Schema:
     return SCHEMA
 
 
-def stored(page: EncodedPage, first: int = 10, last: int | None = None) -> StoredPage:
+def stored(page: EncodedPage, first: int = 10, last: int | None = None, schema: pa.Schema | None = None) -> StoredPage:
     """A page as it comes back, from offset 10 on."""
     last = 9 + page.record_count if last is None else last
-    return StoredPage(0, 10, page.record_count, page.encoding, page.body, (), first, last, schema_of)
+    found = schema_of if schema is None else lambda version: Schema(version, None, encode_schema(schema))
+    return StoredPage(0, 10, page.record_count, page.encoding, page.body, (), first, last, found)
 
 
 @given(version=st.integers(1, 65_536), count=st.integers(1, 65_536), messages=st.binary(min_size=1, max_size=300))
@@ -42,6 +45,55 @@ def test_a_body_is_what_protobuf_makes_of_it(version: int, count: int, messages:
     assert page.body == expected.SerializeToString()
     rows = read_rows(stored(page))
     assert (rows.schema_version, rows.count, rows.messages) == (version, count, messages)
+
+
+@given(
+    columns=st.lists(st.tuples(st.integers(0, 70_000), st.sampled_from([1, 2])), min_size=1, max_size=5),
+    messages=st.binary(min_size=1, max_size=300),
+)
+def test_a_body_with_dictionaries_is_what_protobuf_makes_of_it(columns: list[tuple[int, int]], messages: bytes) -> None:
+    page = encode_rows(3, 7, messages, tuple(columns))
+
+    coded = [record_pb2.DictionaryColumn(column=column, index_bytes=index_bytes) for column, index_bytes in columns]
+    expected = record_pb2.ArrowPage(
+        schema_version=3, rows=7, dictionary_columns=coded, dictionary_messages=messages
+    ).SerializeToString()
+    assert page.body == expected
+    rows = read_rows(stored(page))
+    assert (rows.messages, rows.dictionary_columns) == (messages, tuple(columns))
+
+
+def test_the_messages_of_a_usual_page_are_not_copied() -> None:
+    page = stored(encode_rows(300, 3, b"messages"))
+
+    messages = read_rows(page).messages
+
+    assert isinstance(messages, memoryview)
+    assert messages.obj is page.body
+
+
+BODIES: Final = st.binary(max_size=40) | st.builds(
+    lambda *parts: b"".join(parts),
+    st.sampled_from([b"\x08\x04", b"\x08\x84\x00", b"\x08\xff\xff\xff\xff\x7f", b"\x08", b""]),
+    st.sampled_from([b"\x10\x03", b"\x10\x83\x80\x00", b"\x08\x05\x10\x03", b"\x10\x83\x80\x80\x80\x10"]),
+    st.sampled_from([b"\x1a\x02ab", b"\x1a\x02ab\x08\x07", b"\x1a\x03ab", b"\x1a\x00", b"\x1a\x82\x00ab"]),
+)
+
+
+@given(body=BODIES)
+def test_any_body_is_read_as_protobuf_reads_it_or_refused(body: bytes) -> None:
+    page = StoredPage(0, 10, 3, Encoding.ARROW, body, (), 10, 12, schema_of)
+    try:
+        found = record_pb2.ArrowPage.FromString(body)
+    except DecodeError:
+        found = record_pb2.ArrowPage()
+
+    try:
+        rows = read_rows(page)
+    except InvalidPage:
+        assert found.rows != 3 or not found.messages or found.dictionary_messages
+    else:
+        assert (found.schema_version, found.rows, found.messages) == (rows.schema_version, 3, rows.messages)
 
 
 def test_the_frame_of_a_page_names_its_encoding() -> None:
@@ -67,6 +119,35 @@ def test_the_wanted_rows_of_a_page_are_a_batch() -> None:
     assert arrow.arrow_schema(SCHEMA).equals(BATCH.schema)
 
 
+def test_columns_with_a_dictionary_come_back_plain() -> None:
+    page = arrow.page(NAMES, 4, compression="zstd", dictionary=["name"])
+
+    assert len(page.body) < len(arrow.page(NAMES, 4, compression="zstd").body)
+    assert arrow.record_batch(stored(page, schema=NAMES.schema)).equals(NAMES, check_metadata=True)
+    assert decode_columns(stored(page, schema=NAMES.schema)).values[1] == b'{"name":"Portugal"}'
+
+
+@pytest.mark.parametrize("name", ["id", "nobody"])
+def test_a_dictionary_is_for_columns_of_strings_and_binaries(name: str) -> None:
+    with pytest.raises(InvalidPage, match=f"dictionary names '{name}'"):
+        arrow.page(BATCH, 4, dictionary=[name])
+
+
+def test_rows_that_nobody_would_read_are_no_page() -> None:
+    with pytest.raises(InvalidPage, match="and at most 67108864 are read from a page"):
+        arrow.page(pa.record_batch({"a": [bytes(65 << 20)]}), 4, compression="zstd")
+
+
+def test_a_small_page_that_becomes_huge_is_not_decoded() -> None:
+    bomb = pa.record_batch({"a": [bytes(65 << 20)]})
+    page = encode_rows(4, 1, encode_batches([bomb], "zstd"))
+
+    with pytest.raises(InvalidPage, match="they become 68157449 bytes, and at most 67108864 are read"):
+        arrow.record_batch(stored(page, schema=bomb.schema))
+    with pytest.raises(InvalidPage, match=r"the page at offset 10 .* they become"):
+        decode_columns(stored(page, schema=bomb.schema))
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -75,8 +156,22 @@ def test_the_wanted_rows_of_a_page_are_a_batch() -> None:
         EncodedPage(arrow.page(BATCH, 4).body, 2, Encoding.ARROW),
         encode_rows(4, 4, encode_batches([BATCH])),
         encode_rows(4, 3, encode_batches([pa.record_batch({"x": ["a", "b", "c"]})])),
+        encode_rows(4, 3, encode_batches([BATCH]), ((0, 1),)),
+        encode_rows(4, 3, encode_batches([BATCH]), ((0, 8),)),
+        encode_rows(4, 3, b""),
+        EncodedPage(encode_rows(4, 3, b"").body[:-2] + b"\x32\x04what", 3, Encoding.ARROW),
     ],
-    ids=["no page", "no messages", "another number stated", "fewer rows", "another schema"],
+    ids=[
+        "no page",
+        "nonsense",
+        "another number stated",
+        "fewer rows",
+        "another schema",
+        "a dictionary of numbers",
+        "an unknown dictionary",
+        "no messages",
+        "messages of a later version",
+    ],
 )
 def test_what_is_not_what_it_says_is_told_by_its_place(page: EncodedPage) -> None:
     with pytest.raises(InvalidPage, match="the page at offset 10"):

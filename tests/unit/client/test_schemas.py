@@ -8,7 +8,7 @@ from holdfast.broker.server import BrokerServer
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, testing
+from holdfast.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, schemas, testing
 from holdfast.client.channel import Channels
 from holdfast.client.errors import BrokerUnavailable
 from holdfast.client.schemas import SchemaCache
@@ -64,3 +64,13 @@ def test_the_latest_version_that_is_left_is_found_behind_those_that_are_lost() -
         assert (highest, found) == (3, client.schemas.get("orders", 2))
         assert [one.registered_at is None for one in client.schemas.list("orders")] == [True, False, True]
         assert client.schemas.register("orders", b"new", previous=3) == 4
+
+
+def test_a_list_that_comes_in_parts_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemas, "PAGE_SIZE", 2)
+    with testing.broker() as broker, broker.client() as client:
+        client.sinks.create("orders")
+        for version in range(5):
+            client.schemas.register("orders", b"%d" % version, previous=version)
+
+        assert [one.version for one in client.schemas.list("orders")] == [1, 2, 3, 4, 5]

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from holdfast.client.errors import InvalidPage
 from holdfast.client.pages import encode_columns
 from holdfast.client.values import PagePart, StoredPage
-from holdfast.spark.arrow_pages import missing_batch, page_batch
+from holdfast.spark.arrow_pages import missing_batch, page_batch, within
 from holdfast.spark.ranges import Missing
 from holdfast.spark.read_schema import read_schema
 
@@ -69,6 +69,30 @@ def test_all_there_is_about_a_record_comes_from_its_page() -> None:
             "_headers": None,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("start_us", "end_us", "wanted"),
+    [
+        (10, 30, [True, False, True, False, False]),
+        (11, None, [False, False, True, True, False]),
+        (None, 10, [False, False, False, False, True]),
+        (None, None, [True, False, True, True, True]),
+        (-5, -4, [False, False, False, False, True]),
+    ],
+)
+def test_a_time_range_holds_its_start_and_not_its_end_and_no_record_without_a_time(
+    start_us: int | None, end_us: int | None, wanted: list[bool]
+) -> None:
+    page = encode_columns([b"x"] * 6, event_times_us=[20, 10, None, 29, 30, -5])
+    stored = StoredPage(1, 7, 6, page.encoding, page.body, (PagePart(7, ACCEPTED, ""),), 8, 12)
+
+    assert within(stored, start_us, end_us).to_pylist() == wanted
+
+
+def test_a_page_without_times_is_in_no_range() -> None:
+    assert within(stored(), 0, None).to_pylist() == [False, False]
+    assert within(damaged(), 0, None).to_pylist() == [False, False], "headers are not looked at"
 
 
 def test_what_is_gone_is_one_row_with_its_place_and_nothing_else() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from holdfast.arrow import decode_rows, encode_schema
 from holdfast.client import Encoding, partition_of
 from holdfast.spark.arrow_paging import ArrowPager, conformed, row_keys
+from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Compression
 from holdfast.spark.paging import Ready
 from holdfast.spark.registering import RowSchema
@@ -30,6 +31,7 @@ def pager(schema: pa.Schema = SCHEMA, **changed: Any) -> ArrowPager:
     given_: dict[str, Any] = {
         "partition_by": (),
         "compression": Compression.NONE,
+        "dictionary": (),
         "partitions": 3,
         "first_partition": 1,
         "page_bytes": 1 << 16,
@@ -43,7 +45,8 @@ def pager(schema: pa.Schema = SCHEMA, **changed: Any) -> ArrowPager:
 def rows_of(ready: Ready, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     page = record_pb2.ArrowPage.FromString(ready.page.body)
     assert (page.schema_version, page.rows, ready.page.encoding) == (7, ready.page.record_count, Encoding.ARROW)
-    return decode_rows(encode_schema(schema), page.messages, page.rows)
+    columns = tuple((each.column, each.index_bytes) for each in page.dictionary_columns)
+    return decode_rows(encode_schema(schema), page.dictionary_messages or page.messages, page.rows, columns)
 
 
 def ids(pages: list[Ready]) -> list[int]:
@@ -54,21 +57,34 @@ def filled(one: ArrowPager, *batches: pa.RecordBatch) -> list[Ready]:
     return [ready for each in batches for ready in one.add(each, now_s=0.0)] + list(one.rest())
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 3_000), max_size=6),
     text=st.integers(0, 300),
     page_bytes=st.integers(1 << 10, 1 << 16),
     page_records=st.integers(1, 2_000),
     compression=st.sampled_from(Compression),
+    dictionary=st.sampled_from([(), ("text",), ("auto",)]),
 )
 def test_every_row_is_in_one_page_in_order_and_pages_keep_their_bounds(
-    sizes: list[int], text: int, page_bytes: int, page_records: int, compression: Compression
+    sizes: list[int],
+    text: int,
+    page_bytes: int,
+    page_records: int,
+    compression: Compression,
+    dictionary: tuple[str, ...],
 ) -> None:
     batches = [batch(sum(sizes[:index]), size, text=text) for index, size in enumerate(sizes)]
 
     pages = filled(
-        pager(partitions=1, page_bytes=page_bytes, page_records=page_records, compression=compression), *batches
+        pager(
+            partitions=1,
+            page_bytes=page_bytes,
+            page_records=page_records,
+            compression=compression,
+            dictionary=dictionary,
+        ),
+        *batches,
     )
 
     assert ids(pages) == list(range(sum(sizes)))
@@ -113,6 +129,46 @@ def test_rows_of_very_different_sizes_are_halved_until_they_fit() -> None:
 
     assert ids(pages) == [0, 1, 2, 3]
     assert all(len(one.page.body) <= 1 << 12 for one in pages)
+
+
+@pytest.mark.parametrize("dictionary", [("text",), ("auto",), ("text", "auto")])
+def test_values_that_repeat_are_stored_once_and_pages_hold_more_rows(dictionary: tuple[str, ...]) -> None:
+    batches = [batch(2_000 * n, 2_000, text=40) for n in range(4)]
+
+    plain, coded = filled(pager(partitions=1), *batches), filled(pager(partitions=1, dictionary=dictionary), *batches)
+
+    assert ids(plain) == ids(coded)
+    assert sum(len(one.page.body) for one in coded) < sum(len(one.page.body) for one in plain) / 4
+    assert len(coded) < len(plain) / 2
+
+
+def test_values_of_their_own_are_not_coded_unless_they_are_named() -> None:
+    rows = pa.record_batch({"id": list(range(200)), "text": [f"text {n}" for n in range(200)]}, schema=SCHEMA)
+
+    [left] = filled(pager(partitions=1, dictionary=("auto",)), rows)
+    [coded] = filled(pager(partitions=1, dictionary=("text",)), rows)
+
+    assert not record_pb2.ArrowPage.FromString(left.page.body).dictionary_columns
+    assert [each.column for each in record_pb2.ArrowPage.FromString(coded.page.body).dictionary_columns] == [1]
+    assert rows_of(left).equals(rows_of(coded))
+
+
+def test_no_page_holds_more_than_readers_take() -> None:
+    one = pager(partitions=1, compression=Compression.ZSTD, page_bytes=1 << 20)
+    assert filled(one, batch(0, 5_000, text=900)), "it has learnt that rows become small"
+    text = ["y" * (30 << 20)] * 3 + ["x"] * 2_000
+    rows = pa.record_batch({"id": list(range(2_003)), "text": text}, schema=SCHEMA)
+
+    pages = filled(one, rows)
+
+    assert ids(pages) == list(range(2_003))
+
+
+def test_a_row_that_nobody_could_read_is_refused() -> None:
+    rows = pa.record_batch({"id": [1, 2], "text": ["x", "y" * (65 << 20)]}, schema=SCHEMA)
+
+    with pytest.raises(HoldfastSparkError, match=r"A row is .* bytes, and readers take at most 67108864"):
+        filled(pager(compression=Compression.ZSTD), rows)
 
 
 def test_rows_with_a_key_go_where_a_record_with_it_goes_and_keep_their_order() -> None:

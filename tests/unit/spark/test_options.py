@@ -171,6 +171,13 @@ def test_the_columns_of_a_key_are_a_list_of_names() -> None:
         write_options({"sink": "a", "partition_by": "a,a"}, {})
 
 
+def test_columns_with_a_dictionary_are_named_once() -> None:
+    assert write_options({"sink": "a"}, {}).arrow_dictionary == ()
+    assert write_options({"sink": "a", "arrowDictionary": "Country, auto"}, {}).arrow_dictionary == ("Country", "auto")
+    with pytest.raises(HoldfastSparkError, match="arrow_dictionary is 'a,a'"):
+        write_options({"sink": "a", "arrow_dictionary": "a,a"}, {})
+
+
 def test_the_columns_of_a_read_are_asked_for_before_a_write_too() -> None:
     options = schema_options({"sink": "a", "create_sink": "true", "startingOffsets": "latest"}, {})
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.read_options import Bound, Resending, read_options
+from holdfast.spark.read_options import Bound, EventTimes, Resending, read_options
 
 
 def test_a_read_covers_everything_unless_told_otherwise() -> None:
@@ -68,6 +68,37 @@ def test_a_stream_has_no_end_and_a_batch_no_trigger() -> None:
             read_options({"sink": "a", name: "1"}, {})
 
 
+def test_times_of_events_are_a_filter_beside_the_offsets() -> None:
+    given = {"sink": "a", "timestamps": "event_time", "startingTimestamp": "1970-01-01T00:00:01.000001Z"}
+
+    options = read_options({**given, "endingTimestamp": "2000", "startingOffsets": '{"0": 7}'}, {}, is_stream=True)
+
+    assert options.event_times == EventTimes(1_000_001, 2_000_000)
+    assert (options.starting.at, options.starting.of(0), options.ending.at) == (None, 7, None)
+    assert read_options(given, {}).event_times == EventTimes(1_000_001, None)
+    assert read_options({"sink": "a", "timestamps": "accepted", "startingTimestamp": "1"}, {}).event_times is None
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"timestamps": "event_time"}, "neither startingTimestamp nor endingTimestamp is set"),
+        ({"timestamps": "created"}, "timestamps is 'created'"),
+        ({"timestamps": "event_time", "startingTimestamp": "2", "endingTimestamp": "2"}, "no time lies between them"),
+        ({"timestamps": "event_time", "endingTimestamp": "june"}, "endingTimestamp is 'june'"),
+    ],
+    ids=str,
+)
+def test_times_of_events_that_select_nothing_are_refused(options: dict[str, str], why: str) -> None:
+    with pytest.raises(HoldfastSparkError, match=why):
+        read_options({"sink": "a", **options}, {})
+
+
+def test_only_times_of_events_end_a_stream() -> None:
+    with pytest.raises(HoldfastSparkError, match="endingTimestamp is for a batch"):
+        read_options({"sink": "a", "endingTimestamp": "2"}, {}, is_stream=True)
+
+
 def test_a_stream_looks_longer_for_its_broker() -> None:
     assert read_options({"sink": "a"}, {}).target.connect_timeout_s == 10
     assert read_options({"sink": "a"}, {}, is_stream=True).target.connect_timeout_s == 30
@@ -91,6 +122,8 @@ def test_a_stream_of_resends_names_a_subscription_and_has_no_start() -> None:
     for name in ("startingOffsets", "startingTimestamp"):
         with pytest.raises(HoldfastSparkError, match=f"{name} has no meaning with mode resend"):
             read(**{"subscription": "default", name: "1500"})
+    with pytest.raises(HoldfastSparkError, match="timestamps has no meaning with mode resend"):
+        read(subscription="default", timestamps="event_time")
     for lease_s in ("0.5", "86401", "soon"):
         with pytest.raises(HoldfastSparkError, match="seconds from 1 to 86400"):
             read(subscription="default", resend_lease_s=lease_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -100,3 +101,28 @@ def test_what_everybody_had_settled_is_gone_for_a_reason_of_its_own(dropping: Te
     gap, *rest = read(dropping, Span(0, 3, 7), failOnDataLoss="false", metadata="_gap")
     assert gap["_gap"] == {"first_offset": 3, "last_offset": 4, "reason": "TRIMMED"}
     assert [row["offset"] for row in rest] == [5, 6]
+
+
+def test_records_of_a_time_are_read_wherever_they_stand(broker: TestBroker) -> None:
+    with broker.client() as client:
+        client.sinks.create("orders")
+        for day in (3, 1, 2, None, 1, 4):
+            time = None if day is None else datetime(2026, 6, day, 12, tzinfo=UTC)
+            client.publish("orders", [Record(b"%d" % (day or 0), event_time=time), Record(b"bare")], partition=0)
+    month = {"timestamps": "event_time", "startingTimestamp": "2026-06-01T12:00:00Z", "columns": "offset,value"}
+
+    found = read(broker, Span(0, 0, 12), **month, endingTimestamp="2026-06-03T12:00:00Z")
+
+    assert found == [{"offset": 2, "value": b"1"}, {"offset": 4, "value": b"2"}, {"offset": 8, "value": b"1"}]
+    assert [row["offset"] for row in read(broker, Span(0, 5, 12), **month)] == [8, 10]
+    assert read(broker, Span(0, 0, 12), timestamps="event_time", endingTimestamp="2026-06-01") == []
+
+
+def test_what_is_gone_is_told_whatever_time_it_may_have_had(dropping: TestBroker) -> None:
+    times = {"timestamps": "event_time", "startingTimestamp": "2026-06-01"}
+
+    with pytest.raises(HoldfastSparkError, match="Offsets 0 to 2 of partition 0"):
+        read(dropping, Span(0, 0, 7), **times)
+    [gone] = read(dropping, Span(0, 0, 7), **times, metadata="_gap", failOnDataLoss="false")
+
+    assert gone["_gap"]["last_offset"] == 2

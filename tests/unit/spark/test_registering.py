@@ -12,8 +12,9 @@ from holdfast.client import arrow, testing
 from holdfast.client.testing import TestBroker
 from holdfast.spark.broker import FRESH_S
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Target
-from holdfast.spark.registering import SchemaDirectory, register
+from holdfast.spark.options import Rows, Target, write_options
+from holdfast.spark.registering import SchemaDirectory, register, schema_of_write
+from holdfast.spark.schema import plan_rows
 
 ROWS = StructType([StructField("id", LongType(), nullable=False)])
 
@@ -105,3 +106,14 @@ def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
         SchemaDirectory(Clock()).register(target(broker), ROWS)
 
     assert "holdfast sink create orders" in error.value.remedy
+
+
+def test_only_rows_with_a_schema_of_their_own_are_registered(orders: TestBroker) -> None:
+    records = StructType([StructField("value", StringType())])
+    options = write_options({"sink": "orders", "endpoint": orders.endpoint}, {})
+
+    assert schema_of_write(options, plan_rows(records, Rows.AUTO), records) is None
+    found = schema_of_write(options, plan_rows(ROWS, Rows.AUTO), ROWS)
+
+    assert found is not None
+    assert found.version == 1

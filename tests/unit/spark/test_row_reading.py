@@ -12,10 +12,10 @@ from holdfast.client import Record, StoredPage, arrow
 from holdfast.client.testing import TestBroker
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.ranges import Missing
-from holdfast.spark.read_options import read_options, schema_options
+from holdfast.spark.read_options import EventTimes, read_options, schema_options
 from holdfast.spark.read_schema import RECORD
 from holdfast.spark.registering import SchemaDirectory
-from holdfast.spark.row_reading import columns_of, page_reader
+from holdfast.spark.row_reading import RecordPages, columns_of, page_reader
 
 FIRST = StructType([StructField("id", LongType())])
 SECOND = StructType([*FIRST.fields, StructField("name", StringType())])
@@ -139,6 +139,25 @@ def test_what_there_is_about_a_row_stands_beside_its_columns(orders: TestBroker)
     assert found == [{"name": None, "_sink": "orders", "_offset": 3, "_gap": None}]
     place = {"first_offset": 7, "last_offset": 9, "reason": "PURGED"}
     assert gone == [{"name": None, "_sink": "orders", "_offset": 7, "_gap": place}]
+
+
+@pytest.mark.parametrize(("row_format", "schema"), [("auto", SECOND), ("record", RECORD)])
+def test_rows_have_no_event_time_but_a_column(orders: TestBroker, row_format: str, schema: StructType) -> None:
+    given = {**OPTIONS, "endpoint": orders.endpoint, "timestamps": "event_time", "startingTimestamp": "2026-01-01"}
+
+    with pytest.raises(HoldfastSparkError, match=r"Sink 'orders' holds rows with a schema: .* no event time") as error:
+        page_reader(read_options({**given, "row_format": row_format}, {}), schema)
+
+    assert "filter on the column" in error.value.remedy
+
+
+def test_a_row_that_comes_among_records_later_is_told_by_its_place(orders: TestBroker) -> None:
+    pages = RecordPages(RECORD, "orders", EventTimes(0, None))
+
+    with orders.client() as client, client.replay_pages("orders", partition=0, start=1) as replay:
+        [page, *_] = [page for page in replay if isinstance(page, StoredPage)]
+    with pytest.raises(HoldfastSparkError, match="Offset 1 of partition 0 is a row, which has no event time"):
+        pages.batch(page)
 
 
 def test_a_column_that_the_rows_do_not_have_is_told_with_those_that_they_have(orders: TestBroker) -> None:

@@ -67,6 +67,23 @@ def test_columns_that_choose_the_partition_are_columns_of_rows_with_a_schema() -
         plan_rows(schema(value=STRING), Rows.AUTO, ("value",))
 
 
+def test_columns_with_a_dictionary_are_strings_and_binaries_of_rows_with_a_schema() -> None:
+    columns = schema(a=LONG, b=STRING, c=BINARY, d=StructType([StructField("e", STRING)]), f=ArrayType(STRING))
+
+    assert plan_rows(columns, Rows.AUTO, (), ("b", "c", "auto")).kind is Rows.ARROW
+    for name, kind in {"a": "bigint", "d": "struct<e:string>", "f": "array<string>"}.items():
+        with pytest.raises(HoldfastSparkError, match=f"arrow_dictionary names {name}, which is {kind}") as error:
+            plan_rows(columns, Rows.AUTO, (), ("b", name))
+        assert error.value.remedy == "Use some of: auto, b, c."
+    for name in ("g", "d.e"):
+        with pytest.raises(HoldfastSparkError, match="none of the columns"):
+            plan_rows(columns, Rows.AUTO, (), (name,))
+    with pytest.raises(HoldfastSparkError, match="written as json"):
+        plan_rows(columns, Rows.JSON, (), ("b",))
+    with pytest.raises(HoldfastSparkError, match="written as record"):
+        plan_rows(schema(value=STRING), Rows.AUTO, (), ("auto",))
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

@@ -65,26 +65,26 @@ def test_s1_only_the_attempt_that_spark_accepted_becomes_visible(client: Client,
     attempt(client, stage, b"half")
     whole = attempt(client, again(stage), b"half", b"other half")
 
-    transaction.commit(target, [whole], patience_s=5)
+    transaction.commit([(target, [whole])], patience_s=5)
 
     assert values(client) == [b"half", b"other half"]
     assert [one.staged_tokens for one in client.epochs.list("orders")] == [0]
 
 
 def test_s2_the_same_batch_committed_by_the_next_run_adds_nothing(client: Client, target: Target) -> None:
-    transaction.commit(target, [attempt(client, run_of(client), b"row")], patience_s=5)
+    transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     after_a_restart = run_of(client, "run-2")
 
     with pytest.raises(errors.AlreadyCommitted):
         attempt(client, after_a_restart, b"row")
-    transaction.commit(target, [Staged(after_a_restart, already_committed=True)], patience_s=5)
+    transaction.commit([(target, [Staged(after_a_restart, already_committed=True)])], patience_s=5)
 
     assert values(client) == [b"row"]
 
 
 def test_s5_an_abort_after_a_commit_whose_answer_was_lost_changes_nothing(client: Client, target: Target) -> None:
     staged = [attempt(client, run_of(client), b"row")]
-    transaction.commit(target, staged, patience_s=5)
+    transaction.commit([(target, staged)], patience_s=5)
 
     transaction.abort(target, staged)
 
@@ -96,7 +96,7 @@ def test_q5_an_epoch_that_was_aborted_can_be_staged_and_committed_again(client: 
     transaction.abort(target, [attempt(client, stage, b"row")])
     assert [one.staged_tokens for one in client.epochs.list("orders")] == [0]
 
-    transaction.commit(target, [attempt(client, again(stage), b"row")], patience_s=5)
+    transaction.commit([(target, [attempt(client, again(stage), b"row")])], patience_s=5)
 
     assert values(client) == [b"row"]
 
@@ -106,38 +106,38 @@ def test_what_was_thrown_away_cannot_be_committed(client: Client, target: Target
     transaction.abort(target, staged)
 
     with pytest.raises(HoldfastSparkError, match="StagedIncomplete") as error:
-        transaction.commit(target, staged, patience_s=5)
+        transaction.commit([(target, staged)], patience_s=5)
 
     assert "Run this again" in error.value.remedy
     assert values(client) == []
 
 
 def test_an_epoch_without_a_row_is_committed_too(client: Client, target: Target) -> None:
-    transaction.commit(target, [attempt(client, run_of(client, epoch=4))], patience_s=5)
+    transaction.commit([(target, [attempt(client, run_of(client, epoch=4))])], patience_s=5)
 
     assert client.epochs.get("orders", f"{QUERY}:orders").epoch == 4
 
 
 def test_x9_a_checkpoint_that_is_behind_is_refused(client: Client, target: Target) -> None:
-    transaction.commit(target, [attempt(client, run_of(client, epoch=4), b"row")], patience_s=5)
+    transaction.commit([(target, [attempt(client, run_of(client, epoch=4), b"row")])], patience_s=5)
     behind = run_of(client, "run-2", epoch=3)
 
     with pytest.raises(errors.EpochFenced):
         attempt(client, behind, b"again")
     with pytest.raises(HoldfastSparkError, match="EpochFenced") as error:
-        transaction.commit(target, [Staged(behind)], patience_s=5)
+        transaction.commit([(target, [Staged(behind)])], patience_s=5)
 
     assert "checkpoint is behind" in error.value.remedy
     assert values(client) == [b"row"]
 
 
 def test_x10_a_deleted_checkpoint_is_noticed_until_the_name_is_taken_over(client: Client, target: Target) -> None:
-    transaction.commit(target, [attempt(client, run_of(client), b"row")], patience_s=5)
+    transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     anew = replace(run_of(client, "run-2"), producer=QUERY.replace("b", "c") + ":orders")
 
     with pytest.raises(errors.ProducerChanged):
         attempt(client, anew, b"row")
-    transaction.commit(target, [attempt(client, replace(anew, takeover=True), b"row")], patience_s=5)
+    transaction.commit([(target, [attempt(client, replace(anew, takeover=True), b"row")])], patience_s=5)
 
     assert values(client) == [b"row", b"row"]
 
@@ -151,21 +151,21 @@ def test_x20_an_attempt_of_the_old_run_that_stages_late_harms_nothing(client: Cl
     with pytest.raises(errors.EpochFenced):
         attempt(client, again(old), b"late")
     with pytest.raises(HoldfastSparkError, match="EpochFenced"):
-        transaction.commit(target, [early], patience_s=5)
-    transaction.commit(target, [staged], patience_s=5)
+        transaction.commit([(target, [early])], patience_s=5)
+    transaction.commit([(target, [staged])], patience_s=5)
 
     assert values(client) == [b"new"]
 
 
 def test_a_second_write_of_the_same_run_under_the_same_name_is_told_apart(client: Client, target: Target) -> None:
     stage = run_of(client)
-    transaction.commit(target, [attempt(client, stage)], patience_s=5)  # it had no row
+    transaction.commit([(target, [attempt(client, stage)])], patience_s=5)  # it had no row
     second = again(stage)
 
     with pytest.raises(errors.AlreadyCommitted):
         attempt(client, second, b"row")
     with pytest.raises(HoldfastSparkError, match="EpochConflict") as error:
-        transaction.commit(target, [Staged(second, already_committed=True)], patience_s=5)
+        transaction.commit([(target, [Staged(second, already_committed=True)])], patience_s=5)
 
     assert "name of its own" in error.value.remedy
 
@@ -173,8 +173,31 @@ def test_a_second_write_of_the_same_run_under_the_same_name_is_told_apart(client
 def test_nothing_staged_is_nothing_to_commit_or_to_abort() -> None:
     nowhere = options("127.0.0.1:1").target
 
-    transaction.commit(nowhere, [], patience_s=5)
+    transaction.commit([(nowhere, [])], patience_s=5)
     transaction.abort(nowhere, [])
+
+
+def test_writes_to_two_sinks_are_visible_at_one_instant_or_not_at_all(client: Client, target: Target) -> None:
+    client.sinks.create("others")
+    others = replace(target, sink="others")
+    whole = attempt(client, run_of(client), b"row")
+    theirs = replace(run_of(client), ticket=client.epochs.take_ticket("others"), token="theirs")
+    with client.publisher("others", stage=theirs) as publisher:
+        publisher.send(b"their row", partition=0)
+        publisher.flush()
+        staged = Staged(theirs, publisher.staged().parts)
+
+    with pytest.raises(HoldfastSparkError, match="StagedIncomplete"):
+        transaction.commit([(target, [whole]), (others, [replace(staged, stage=again(theirs))])], patience_s=5)
+    before = values(client)
+    done = transaction.commit(
+        [(target, [whole]), (replace(others, sink="nowhere"), []), (others, [staged])], patience_s=5
+    )
+
+    assert before == []
+    assert [epoch.sink for epoch in done.epochs] == ["orders", "others"]
+    assert values(client) == [b"row"]
+    assert client.sinks.stats("others").records == 1
 
 
 def test_throwing_away_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -204,7 +227,7 @@ def test_a_batch_that_failed_is_closed_and_gives_back_its_room(client: Client, t
 def test_a_batch_whose_commit_was_made_after_all_stays(client: Client, target: Target) -> None:
     run = Run(client.epochs.take_ticket("orders"), batch=own_id())
     stage = stage_of(run, options("127.0.0.1:1"), NOTHING.get)
-    transaction.commit(target, [attempt(client, stage, b"row")], patience_s=5)
+    transaction.commit([(target, [attempt(client, stage, b"row")])], patience_s=5)
 
     transaction.close(target, run)
 

@@ -25,24 +25,26 @@ SchemaOf: TypeAlias = Callable[[int], SchemaRecord]
 def json_rows(entry: Entry, body: Body, wanted: Sequence[Range], schema_of: SchemaOf) -> list[tuple[int, bytes]]:
     """Offset and JSON object of the rows whose offsets are in ``wanted`` (sorted, apart), by offset.
 
-    Raises ``SchemaNotFound``, and ``InvalidPage`` where the publisher had sent something else than rows.
+    Raises ``SchemaNotFound``, and ``InvalidPage`` where the publisher had sent something else than
+    rows, or rows that become too large.
     """
     from holdfast import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
 
+    found: list[tuple[int, bytes]] = []
     try:
         page = arrow_page.read(body.data)
-        batch = arrow.decode_rows(schema_of(page.schema_version).arrow_schema, page.messages, entry.count)
+        schema = schema_of(page.schema_version).arrow_schema
+        batch = arrow.decode_rows(schema, page.messages, entry.count, page.dictionary_columns)
+        for part in wanted:
+            first, end = max(part.first, entry.base), min(part.end, entry.end)
+            if first < end:
+                values = arrow.json_objects(batch.slice(first - entry.base, end - first))
+                found += zip(range(first, end), values, strict=True)
     except ValueError as broken:
         raise InvalidPage(
             f"the page at offset {entry.base} does not hold {entry.count} rows of its schema: {broken}",
             base_offset=entry.base,
         ) from broken
-    found: list[tuple[int, bytes]] = []
-    for part in wanted:
-        first, end = max(part.first, entry.base), min(part.end, entry.end)
-        if first < end:
-            values = arrow.json_rows(batch.slice(first - entry.base, end - first)).to_pylist()
-            found += zip(range(first, end), values, strict=True)
     return found
 
 

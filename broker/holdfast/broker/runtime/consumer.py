@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core.filling import Filling
 from holdfast.broker.core.flights import InFlight
 from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry
+from holdfast.broker.core.pages import Body, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.sidelane import Kind
 from holdfast.broker.runtime.events import Delivered, Event, GapMet
@@ -23,8 +24,6 @@ from holdfast.broker.runtime.pages import EntryReader
 if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
 
-PAGES_MAX: Final = 256
-"""Pages in one delivery."""
 TIMERS_S: Final = 0.1
 """How often the timers of a busy consumer are looked at."""
 
@@ -141,19 +140,15 @@ class Consumer:
         entries = await self.reader(partition, Kind.PARKED).upcoming(first)
         now = subscription.now()
         allowed = lane.side.resends_allowed(now)
-        chosen: list[Entry] = []
-        size = records = 0
+        filling = self._filling(allowed)
         for entry in entries:
             due = lane.side.parked.due_within(Range(entry.base, entry.end), now)
             if not due:
                 continue
-            full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
-            spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= self.credit.size
-            if chosen and (full or spent or (allowed is not None and len(chosen) >= allowed)):
+            if not filling.takes(entry):
                 break
-            chosen.append(entry)
-            size += entry.size
-            records += sum(part.size for part in due)
+            filling.add(entry, sum(part.size for part in due))
+        chosen = filling.entries
         if not chosen:
             return None
         if subscription.expire(partition, chosen):
@@ -230,10 +225,8 @@ class Consumer:
         return event
 
     def _choose(self, lane: Lane, entries: list[Entry], allowed: int | None, stop: int | None) -> list[Entry]:
-        """Pages for one delivery: up to 1 MiB, the credit, and the next gap. Settled ones are passed over."""
-        chosen: list[Entry] = []
-        size = records = 0
-        size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
+        """Pages for one delivery, up to the next gap. Settled ones are passed over."""
+        filling = self._filling(allowed)
         at = max(lane.position, *(entry.base for entry in entries[:1]), 0)
         for entry in entries:
             if entry.base > at or (stop is not None and entry.base >= stop):
@@ -241,19 +234,21 @@ class Consumer:
             at = max(at, entry.end)
             first = max(entry.base, lane.position)
             if next(lane.wanted(Range(first, entry.end)), None) is None:
-                if not chosen:
+                if not filling.entries:
                     lane.tell(entry.end)
                 continue
-            if chosen and entry.base >= lane.cursor.sent > chosen[0].base:
+            if filling.entries and entry.base >= lane.cursor.sent > filling.entries[0].base:
                 break  # what was sent before and what was not go out apart
-            full = size + entry.size > PAGE_BYTES_MAX or len(chosen) >= PAGES_MAX
-            spent = self.usage.records + records >= self.credit.records or self.usage.size + size >= size_max
-            if chosen and (full or spent or (allowed is not None and len(chosen) >= allowed)):
+            if not filling.takes(entry):
                 break
-            chosen.append(entry)
-            size += entry.size
-            records += entry.count
-        return chosen
+            filling.add(entry, entry.count)
+        return filling.entries
+
+    def _filling(self, pages_max: int | None) -> Filling:
+        """A delivery to be filled, with the credit that is left."""
+        size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
+        records_left, bytes_left = self.credit.records - self.usage.records, size_max - self.usage.size
+        return Filling(records_left=records_left, bytes_left=bytes_left, pages_max=pages_max)
 
     def _send(
         self,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
+from holdfast.broker.core.filling import Filling
 from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, DropReason, Entry, Gap
+from holdfast.broker.core.pages import Body, DropReason, Entry, Gap
 from holdfast.broker.runtime.pages import EntryReader, Pages
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer
-
-PAGES_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +109,15 @@ class Replay:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        chosen: list[Entry] = []
-        size = 0
+        filling = Filling()
+        chosen = filling.entries
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
             if chosen and entry.base != chosen[-1].end:
                 break  # what is missing is looked for when its turn comes
-            if beyond or (chosen and size + entry.size > PAGE_BYTES_MAX) or len(chosen) >= PAGES_MAX:
+            if beyond or not filling.takes(entry):
                 break
-            chosen.append(entry)
-            size += entry.size
+            filling.add(entry, entry.count)
         realtime = self._buffer.settings.realtime
         bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
         pages = [(entry, body) for entry, body in zip(chosen, bodies, strict=True) if body is not None]

@@ -17,6 +17,11 @@ def body(**fields: object) -> bytes:
     return record_pb2.ArrowPage(**given).SerializeToString()  # type: ignore[arg-type]
 
 
+def with_dictionaries(*columns: tuple[int, int], **fields: object) -> bytes:
+    coded = [record_pb2.DictionaryColumn(column=column, index_bytes=index_bytes) for column, index_bytes in columns]
+    return body(**{"messages": b"", "dictionary_messages": b"coded", "dictionary_columns": coded, **fields})
+
+
 @given(version=U32, rows=st.integers(0, 1 << 31), messages=st.binary(min_size=1, max_size=300))
 def test_it_finds_what_protobuf_finds(version: int, rows: int, messages: bytes) -> None:
     found = arrow_page.read(body(schema_version=version, rows=rows, messages=messages))
@@ -39,6 +44,18 @@ def test_fields_in_another_order_are_found_too() -> None:
     assert (found.schema_version, found.rows, found.messages) == (3, 7, b"messages")
 
 
+def test_columns_with_a_dictionary_are_found() -> None:
+    found = arrow_page.read(with_dictionaries((0, 1), (7, 2)))
+
+    assert (found.rows, found.messages, found.dictionary_columns) == (7, b"coded", ((0, 1), (7, 2)))
+
+
+def test_who_does_not_know_dictionaries_finds_no_messages() -> None:
+    page = record_pb2.ArrowPage.FromString(with_dictionaries((0, 1)))
+
+    assert not page.messages
+
+
 @given(st.binary(max_size=60))
 def test_whatever_comes_is_a_page_or_a_value_error(data: bytes) -> None:
     try:
@@ -53,7 +70,14 @@ def test_whatever_comes_is_a_page_or_a_value_error(data: bytes) -> None:
     [
         (b"", "no version"),
         (body(schema_version=0), "no version"),
-        (body(messages=b""), "no messages"),
+        (body(messages=b""), "no messages that this version knows"),
+        (with_dictionaries((0, 1), dictionary_messages=b""), "no messages that this version knows"),
+        (with_dictionaries((0, 1), messages=b"plain"), "with and without dictionaries"),
+        (with_dictionaries(), "0 columns have a dictionary: 1 to 1024 may"),
+        (with_dictionaries(*((n, 1) for n in range(1_025))), "1025 columns have a dictionary"),
+        (with_dictionaries((3, 1), (2, 1)), "not in order"),
+        (with_dictionaries((3, 1), (3, 1)), "not in order"),
+        (with_dictionaries((3, 4)), "indices that this version does not know"),
         (b"\xff\xfe garbage", "cannot be parsed"),
         (body()[:-1], "cannot be parsed"),
     ],

@@ -14,13 +14,23 @@ from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.rpc.records import placed
 from holdfast.broker.rpc.rows import VERSION_HEADER, json_rows
-from tests.unit.broker.row_pages import JSON, body, schema_of, stored
+from tests.unit.broker.row_pages import JSON, body, dictionary_body, schema_of, stored
 
 
 def test_the_wanted_rows_come_by_offset() -> None:
     found = json_rows(*stored(10), [Range(0, 11), Range(12, 90)], schema_of)
 
     assert found == [(10, JSON[0]), (12, JSON[2])]
+
+
+def test_rows_with_a_dictionary_are_the_same_objects() -> None:
+    data = dictionary_body()
+
+    found = json_rows(*stored(10, data), [Range(11, 13)], schema_of)
+    [cut] = PageCodec().cut(*stored(10, data), [Range(12, 13)], schema_of)
+
+    assert found == [(11, JSON[1]), (12, JSON[2])]
+    assert (cut.record.value, cut.record.headers) == (JSON[2], ((VERSION_HEADER, b"1"),))
 
 
 def test_a_row_as_a_record_names_its_schema_and_keeps_when_it_was_accepted() -> None:
@@ -52,8 +62,9 @@ def test_a_row_is_cut_out_for_a_dead_letter() -> None:
         body(pa.record_batch({"id": pa.array([1])}), rows=3),
         body(pa.record_batch({"x": pa.array([1, 2, 3])})),
         b"\x08\x01\x10\x03\x1a\x04nope",
+        dictionary_body()[:40] + b"\xff" * 30 + dictionary_body()[70:],
     ],
-    ids=["damaged", "fewer rows", "another schema", "nonsense"],
+    ids=["damaged", "fewer rows", "another schema", "nonsense", "damaged dictionary"],
 )
 def test_rows_that_are_not_what_was_said_are_told_by_their_place(data: bytes) -> None:
     with pytest.raises(InvalidPage, match="the page at offset 10") as refused:

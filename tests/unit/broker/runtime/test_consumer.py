@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.pages import PAGE_BYTES_MAX
+from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
 from holdfast.broker.core.settings import Overflow
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.consumer import PAGES_MAX, Credit
+from holdfast.broker.runtime.consumer import Credit
 from holdfast.broker.runtime.events import Delivered, GapMet
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
@@ -42,21 +42,21 @@ async def test_small_pages_travel_together() -> None:
         assert len(event.pages) == 20
 
 
-async def test_a_delivery_is_no_larger_than_a_page_may_be() -> None:
+async def test_a_delivery_is_no_larger_than_a_message_may_be() -> None:
     async with sink() as buffer:
-        await fill(buffer, 5, size=400 << 10)
+        await fill(buffer, 15, size=400 << 10)
         taker = join(buffer)
 
         events = await taker.take_all()
 
         sizes = [sum(len(body.data) for _, body in event.pages) for event in events if isinstance(event, Delivered)]
         assert len(sizes) == 3
-        assert max(sizes) <= PAGE_BYTES_MAX
+        assert max(sizes) <= MESSAGE_BYTES
 
 
 async def test_a_delivery_has_no_more_pages_than_the_bound() -> None:
     async with sink() as buffer:
-        appends = [await buffer.append(page(b"x")) for _ in range(PAGES_MAX + 5)]
+        appends = [await buffer.append(page(b"x")) for _ in range(MESSAGE_PAGES + 5)]
         await asyncio.gather(*(append.done for append in appends))
         taker = join(buffer)
 
@@ -64,7 +64,7 @@ async def test_a_delivery_has_no_more_pages_than_the_bound() -> None:
 
         assert isinstance(first, Delivered)
         assert isinstance(second, Delivered)
-        assert (len(first.pages), len(second.pages)) == (PAGES_MAX, 5)
+        assert (len(first.pages), len(second.pages)) == (MESSAGE_PAGES, 5)
 
 
 async def test_what_is_settled_already_is_passed_over() -> None:

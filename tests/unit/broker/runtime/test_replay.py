@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from holdfast.broker.core.errors import InvalidRange, OffsetTrimmed, SinkNotFound
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, DropReason
+from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
+from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.settings import Overflow
 from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.replay import PAGES_MAX, Batch
+from holdfast.broker.runtime.replay import Batch
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
@@ -41,15 +42,15 @@ async def test_an_end_below_the_start_is_refused() -> None:
 
 async def test_a_step_is_bounded_in_bytes_and_pages() -> None:
     async with sink() as at:
-        await at.fill(5, size=400 << 10)
-        appends = [await at.buffer.append(page(b"x")) for _ in range(PAGES_MAX + 1)]
+        await at.fill(15, size=400 << 10)
+        appends = [await at.buffer.append(page(b"x")) for _ in range(MESSAGE_PAGES + 1)]
         await asyncio.gather(*(append.done for append in appends))
 
         batches = [step for step in await at.steps() if isinstance(step, Batch)]
 
-        assert all(sum(entry.size for entry, _ in batch.pages) <= PAGE_BYTES_MAX for batch in batches)
-        assert max(len(batch.pages) for batch in batches) == PAGES_MAX
-        assert sum(len(batch.pages) for batch in batches) == 5 + PAGES_MAX + 1
+        assert all(sum(entry.size for entry, _ in batch.pages) <= MESSAGE_BYTES for batch in batches)
+        assert max(len(batch.pages) for batch in batches) == MESSAGE_PAGES
+        assert sum(len(batch.pages) for batch in batches) == 15 + MESSAGE_PAGES + 1
 
 
 async def test_a_partition_much_longer_than_what_is_in_memory_is_read_in_order() -> None:

@@ -1,0 +1,108 @@
+"""How large rows become when their messages are decoded, found out before they are.
+
+A compressed buffer states how many bytes it becomes, and Arrow takes that much memory before it looks: a page of a few
+hundred bytes may ask for a terabyte. So what is stated is added up first, from the messages' own descriptions, which
+pyarrow checks but does not show:
+
+    Message           1 kind of header   2 header
+    DictionaryBatch   1 RecordBatch      2 is a delta
+    RecordBatch       1 (length, nulls) of each array   2 (offset, length) of each buffer   3 compression
+
+These are FlatBuffers tables: a table begins with the distance back to the list of where its fields stand.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import pyarrow as pa
+
+EXPANDED_BYTES_MAX: Final = 64 << 20
+"""Most bytes that the rows of a page may become; an element counts as one more, since nulls may take no byte at all."""
+_DICTIONARY: Final = 2
+_ROWS: Final = 3
+_OLD_COMPRESSION: Final = b"ARROW:experimental_compression"
+
+
+class RowsUnreadable(ValueError):
+    """Bytes are no rows of the schema that they are said to have, or become more than anybody should hold."""
+
+
+def check_expanded(size: int) -> None:
+    """Raise `RowsUnreadable` for rows that become more than ``EXPANDED_BYTES_MAX``."""
+    if size > EXPANDED_BYTES_MAX:
+        raise RowsUnreadable(f"they become {size} bytes, and at most {EXPANDED_BYTES_MAX} are read")
+
+
+def expanded_bytes(messages: bytes | memoryview) -> int:
+    """Return what messages become when they are decoded, dictionaries as they are; nothing is decompressed.
+
+    Raises `RowsUnreadable` for what is no message, and for dictionaries that go on in a later message.
+    """
+    size = 0
+    try:
+        reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(messages))
+        while True:
+            try:
+                message = reader.read_next_message()
+            except StopIteration:
+                return size
+            size += _message_bytes(memoryview(message.metadata), memoryview(message.body))
+    except (pa.ArrowException, OSError, EOFError, struct.error) as error:
+        raise RowsUnreadable(f"the rows cannot be read: {error}") from error
+
+
+def _message_bytes(description: memoryview, body: memoryview) -> int:
+    if _OLD_COMPRESSION in bytes(description):
+        raise RowsUnreadable("they are compressed as no version of Arrow does since 1.0")
+    message = _target(description, 0)
+    kind_at, header_at = _field(description, message, 1), _field(description, message, 2)
+    kind = description[kind_at] if kind_at else 0
+    if kind not in {_DICTIONARY, _ROWS} or not header_at:
+        return 0
+    header = _target(description, header_at)
+    if kind == _DICTIONARY:
+        delta_at, rows_at = _field(description, header, 2), _field(description, header, 1)
+        if delta_at and description[delta_at]:
+            raise RowsUnreadable("a dictionary goes on in a later message")
+        if not rows_at:
+            return 0
+        header = _target(description, rows_at)
+    arrays = [length for length, _ in _pairs(description, _field(description, header, 1))]
+    buffers = _pairs(description, _field(description, header, 2))
+    is_compressed = _field(description, header, 3) != 0
+    sizes = [_decompressed(body, offset, length) if is_compressed else length for offset, length in buffers]
+    if any(size < 0 for size in (*arrays, *sizes)):
+        raise RowsUnreadable("they have arrays or buffers of less than nothing")
+    return sum(arrays) + sum(sizes)
+
+
+def _decompressed(body: memoryview, offset: int, length: int) -> int:
+    if length <= 0:
+        return length
+    (stated,) = struct.unpack_from("<q", body, offset)
+    return length if stated == -1 else int(stated)
+
+
+def _target(description: memoryview, at: int) -> int:
+    return at + int(struct.unpack_from("<I", description, at)[0])
+
+
+def _field(description: memoryview, table: int, number: int) -> int:
+    """Where a field of a table stands; 0 when it has none."""
+    places = table - int(struct.unpack_from("<i", description, table)[0])
+    place = 4 + 2 * number
+    if place >= struct.unpack_from("<H", description, places)[0]:
+        return 0
+    offset = struct.unpack_from("<H", description, places + place)[0]
+    return table + int(offset) if offset else 0
+
+
+def _pairs(description: memoryview, at: int) -> list[tuple[int, int]]:
+    """The pairs of 64-bit numbers of a list, empty where there is none."""
+    if not at:
+        return []
+    start = _target(description, at)
+    (count,) = struct.unpack_from("<I", description, start)
+    return list(struct.iter_unpack("<qq", description[start + 4 : start + 4 + 16 * count]))
