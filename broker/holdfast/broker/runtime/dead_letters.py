@@ -104,7 +104,9 @@ class DeadLetters:
         self._open_breaker()
         if requests:
             self._subscription.touched(partition)
-        return asyncio.ensure_future(self._answer(partition, tuple(results), requests))
+        answering = asyncio.ensure_future(self._answer(partition, tuple(results), requests))
+        answering.add_done_callback(_noticed)
+        return answering
 
     def look_for_exhausted(self, partition: int, error: str) -> None:
         """A record has failed: it may have been its last try."""
@@ -324,6 +326,12 @@ class DeadLetters:
                 return await append_when_room(target, self._services, page, burial, check)
             except SinkNotFound:
                 continue  # the dead-letter sink was deleted just now: there will be another one
+
+
+def _noticed(answer: asyncio.Future[Results]) -> None:
+    """Whoever asked may be gone by the time that there is an answer, and then nobody looks at it."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _end(requests: Sequence[Request], why: BrokerError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -407,3 +408,24 @@ async def moved(broker: Broker, records: int) -> None:
 
 async def _awaited(results: Any) -> Any:
     return await results
+
+
+async def test_a_rejection_that_nobody_waits_for_any_more_ends_with_the_subscription_without_a_word() -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    store = HeldStore()
+    async with orders(store) as (_, buffer):
+        subscription = buffer.subscription("")
+        taker = Taker(subscription)
+        await taker.take_all()
+        store.hold()
+        subscription.reject(0, taker.answer(), [Range(0, 1)], reason="no such customer")
+        await store.reached()
+
+        subscription.close()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        gc.collect()
+        store.let_go()
+
+    assert told == []
