@@ -33,7 +33,11 @@ class Security:
 
 def read(settings: BrokerSettings) -> Security:
     """Read and check all files that the settings name. Raises ``SettingsError``."""
-    security = Security(_certificates(settings), _tokens(settings))
+    return Security(_certificates(settings), _tokens(settings))
+
+
+def tell_who_may_call(settings: BrokerSettings, security: Security) -> None:
+    """Warn of a broker that serves everybody who can reach it from another machine."""
     if security.tokens is None and not is_loopback(settings.listen):
         _log.warning(
             "broker takes calls without a token listen=%s tls=%s client_certificates=%s",
@@ -41,7 +45,6 @@ def read(settings: BrokerSettings) -> Security:
             security.certificates is not None,
             security.certificates is not None and security.certificates.client_ca is not None,
         )
-    return security
 
 
 def _certificates(settings: BrokerSettings) -> Certificates | None:

@@ -39,7 +39,7 @@ from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
 from holdfast.broker.runtime.memory import measure
-from holdfast.broker.security import Security, read
+from holdfast.broker.security import Security, read, tell_who_may_call
 from holdfast.broker.settings import BrokerSettings, SettingsError, address, load
 from holdfast.broker.storage.accepted import AcceptedFile, boot_id
 from holdfast.broker.storage.ballast import Ballast
@@ -144,6 +144,7 @@ class Serving:
         )
         self._watcher: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
+        self._security = security
         self._listening = Listening(security.certificates, security.tokens, time.monotonic)
         self._server = grpc.aio.server(
             interceptors=[*self._listening.interceptors, StatusInterceptor()], options=OPTIONS
@@ -181,6 +182,7 @@ class Serving:
         broker.start()
         self.instruments.watch(broker)
         await server.start()
+        tell_who_may_call(self.settings, self._security)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watcher = asyncio.get_running_loop().create_task(self._until_fenced(), name="holdfast-health")
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))

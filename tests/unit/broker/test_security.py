@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.broker.core.tokens import hash_of
-from holdfast.broker.security import Security, read
+from holdfast.broker.security import Security, read, tell_who_may_call
 from holdfast.broker.server import BrokerServer, serve
 from holdfast.broker.settings import BrokerSettings, SettingsError, load
 from tests.certificates import Authority, Pair
@@ -119,8 +119,9 @@ def test_a_key_that_others_can_read_is_told(authority: Authority, caplog: pytest
 
 def test_a_broker_that_everybody_may_call_over_a_network_says_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        read(load())
+        tell_who_may_call(load(), read(load()))
         assert caplog.text == ""
-        read(load(listen="0.0.0.0:7461"))
+        everywhere = load(listen="0.0.0.0:7461")
+        tell_who_may_call(everywhere, read(everywhere))
 
     assert "broker takes calls without a token listen=0.0.0.0:7461 tls=False" in caplog.text
