@@ -21,7 +21,7 @@ from holdfast.broker.core.errors import SinkFull
 from holdfast.broker.core.lane import Answer, Outcome
 from holdfast.broker.core.limits import usage
 from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import Durability, Entry
+from holdfast.broker.core.pages import DropReason, Durability, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
 from holdfast.broker.runtime.broker import Broker
@@ -35,6 +35,7 @@ from tests.property.tier_model import Partition
 from tests.unit.broker.running import Hand, Mortal, begin, delivered_values
 from tests.unit.broker.samples import page
 
+LOST_IN_CRASH: Final = int(DropReason.LOST_IN_CRASH)
 Step = tuple[str, int, int]
 STEPS: Final = st.lists(
     st.tuples(
@@ -180,6 +181,7 @@ class History:
         self.compare(Durability.DISK, exact=False)
 
     async def stop(self, at: int, count: int) -> None:
+        lost = [dict(log.head.dropped).get(LOST_IN_CRASH, 0) for log in self.buffer.logs]
         await self.end(cut=False)
         self.accepted = self.accepted.killed()
         self.store = self.again(self.store, False, 0)
@@ -190,7 +192,7 @@ class History:
             partition.look(log)
             if keeps and not self.settings.volatile:
                 assert partition.live() == before, "a clean stop lost something"
-            assert 8 not in dict(log.head.dropped) or partition.lost
+        assert [dict(log.head.dropped).get(LOST_IN_CRASH, 0) for log in self.buffer.logs] == lost
 
     async def end(self, *, cut: bool) -> None:
         await self.durable()

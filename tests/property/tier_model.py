@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import Durability, Entry
+from holdfast.broker.core.pages import DropReason, Durability, Entry
 
 
 @dataclass(slots=True)
@@ -66,7 +66,9 @@ class Partition:
             self.lost += record.gone
             assert record.gone or record.level is not Durability.MEMORY, f"{offset} came back from memory"
         if exact:
-            assert dict(log.head.dropped).get(8, 0) == self.lost, "the loss is not counted exactly"
+            assert dict(log.head.dropped).get(int(DropReason.LOST_IN_CRASH), 0) == self.lost, (
+                "the loss is not counted exactly"
+            )
             assert not any(gap.at_most for gap in log.gaps)
 
     def check(self, log: PartitionLog, cursor: Cursor, entries: list[Entry]) -> None:
