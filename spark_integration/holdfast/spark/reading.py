@@ -7,7 +7,7 @@ log, and stands as a row of its own where column ``_gap`` was asked for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from holdfast.client import Client, Gap, StoredPage, errors
 from holdfast.spark import telemetry
 from holdfast.spark.broker import connect
 from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.options import Target
 from holdfast.spark.ranges import Missing, Span
 from holdfast.spark.read_options import ReadOptions
 from holdfast.spark.read_schema import GAP_COLUMN
@@ -43,11 +44,15 @@ class Split(InputPartition):
 
 def read_split(options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
     """Yield the records of a split as batches. Raises `HoldfastSparkError`."""
-    target = options.target
+    return in_task(options.target, lambda client: _batches(client, options, pages, span))
+
+
+def in_task(target: Target, read: Callable[[Client], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yield what a task reads over a connection of its own, small batches joined. Raises `HoldfastSparkError`."""
     with telemetry.task("read", target.sink):
         try:
             with connect(target, patience_s=target.connect_timeout_s) as client:
-                yield from gathered(_batches(client, options, pages, span))
+                yield from _gathered(read(client))
         except errors.HoldfastError as error:
             raise explained(error, target, doing="read from") from error
 
@@ -122,7 +127,7 @@ def _lost(missing: Missing, sink: str) -> HoldfastSparkError:
     )
 
 
-def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join small batches: a sink that was fed record by record has a page for each."""
     waiting: list[pa.RecordBatch] = []
     records = size = 0

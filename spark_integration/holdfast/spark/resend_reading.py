@@ -16,13 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
-from holdfast.client import Client, ResendRanges, StoredPage, errors
-from holdfast.spark import telemetry
-from holdfast.spark.broker import connect
+from holdfast.client import Client, ResendRanges, StoredPage
 from holdfast.spark.ranges import Missing
 from holdfast.spark.read_options import ReadOptions
-from holdfast.spark.reading import TRIMMED, found_in, gathered, gone, joined
-from holdfast.spark.remedies import explained
+from holdfast.spark.reading import TRIMMED, found_in, gone, in_task, joined
 from holdfast.spark.resend_sets import spans, within
 from holdfast.spark.row_reading import PageReader
 
@@ -41,13 +38,7 @@ class ResendSplit(InputPartition):
 
 def read_resends(options: ReadOptions, pages: PageReader, part: ResendRanges) -> Iterator[pa.RecordBatch]:
     """Yield the records of a split as batches. Raises `HoldfastSparkError`."""
-    target = options.target
-    with telemetry.task("read", target.sink):
-        try:
-            with connect(target, patience_s=target.connect_timeout_s) as client:
-                yield from gathered(_batches(client, options, pages, part))
-        except errors.HoldfastError as error:
-            raise explained(error, target, doing="read from") from error
+    return in_task(options.target, lambda client: _batches(client, options, pages, part))
 
 
 def _batches(client: Client, options: ReadOptions, pages: PageReader, part: ResendRanges) -> Iterator[pa.RecordBatch]:

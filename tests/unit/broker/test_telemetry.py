@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.trace import SpanKind
 
 from holdfast.broker.core.lane import Answer
+from holdfast.broker.core.leased_sets import Wanted
 from holdfast.broker.core.pages import TRACES_MAX, Body, Part
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import Ordering, Overflow, SinkSettings
@@ -18,7 +19,6 @@ from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.leasing import Wanted
 from holdfast.broker.runtime.stats import lane_states
 from holdfast.broker.settings import load
 from holdfast.broker.storage.memory import MemoryStore

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
-from holdfast.broker.core.errors import InvalidLease, InvalidRange
+from holdfast.broker.core.errors import InvalidRange
+from holdfast.broker.core.leased_sets import Part, Wanted, checked_holder, lease_us
 from holdfast.broker.core.settings import SECOND_US
 from holdfast.broker.rpc import convert
 from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.leasing import Part, Wanted
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.v1 import buffer_service_pb2, record_pb2
 from holdfast.v1 import resend_service_pb2 as pb
 from holdfast.v1 import resend_service_pb2_grpc as pb_grpc
-
-RECORDS: Final = (10_000, 1_000_000)
-DURATION_US: Final = (SECOND_US, 24 * 3_600 * SECOND_US)
-_HOLDER: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class ResendServicer(pb_grpc.ResendServiceServicer):
@@ -29,7 +24,7 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
 
     async def LeaseResends(self, request: pb.LeaseResendsRequest, context: Any) -> pb.LeaseResendsResponse:
         subscription = self._subscription(request.sink, request.subscription)
-        holder, duration_us = _holder(request.holder), _duration_us(request, subscription)
+        holder, duration_us = checked_holder(request.holder), _duration_us(request, subscription)
         if request.ranges:
             named = _parts(request.ranges)
             found = await subscription.leasing.lease_again(holder, named, duration_us / SECOND_US)
@@ -45,39 +40,25 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
 
     async def SettleResends(self, request: pb.SettleResendsRequest, context: Any) -> pb.SettleResendsResponse:
         subscription = self._subscription(request.sink, request.subscription)
-        found = await subscription.leasing.settle(_holder(request.holder), _parts(request.partitions))
+        found = await subscription.leasing.settle(checked_holder(request.holder), _parts(request.partitions))
         return pb.SettleResendsResponse(results=convert.results(found))
 
     async def ReleaseResends(self, request: pb.ReleaseResendsRequest, context: Any) -> pb.ReleaseResendsResponse:
         subscription = self._subscription(request.sink, request.subscription)
-        return pb.ReleaseResendsResponse(records=subscription.leasing.release(_holder(request.holder)))
+        return pb.ReleaseResendsResponse(records=subscription.leasing.release(checked_holder(request.holder)))
 
     def _subscription(self, sink: str, name: str) -> Subscription:
         self._broker.check_serving()
         return self._broker.sink(sink).subscription(name)
 
 
-def _holder(name: str) -> str:
-    if _HOLDER.fullmatch(name) is None:
-        raise InvalidLease("holder must be 1 to 128 of [A-Za-z0-9._:-]", field="holder")
-    return name
-
-
 def _duration_us(request: pb.LeaseResendsRequest, subscription: Subscription) -> int:
-    low, high = DURATION_US
-    if not request.HasField("duration"):
-        return min(max(low, subscription.settings.ack_deadline_us), high)
-    duration_us = convert.duration_us(request.duration)
-    if not low <= duration_us <= high:
-        raise InvalidLease(f"duration must be 1 s to 24 h, not {duration_us} us", field="duration")
-    return duration_us
+    asked_us = convert.duration_us(request.duration) if request.HasField("duration") else None
+    return lease_us(asked_us, subscription.settings.ack_deadline_us)
 
 
 def _wanted(request: pb.LeaseResendsRequest) -> Wanted:
-    default, most = RECORDS
-    if request.max_records > most:
-        raise InvalidLease(f"max_records is up to {most}, not {request.max_records}", field="max_records")
-    return Wanted(request.max_records or default, request.max_bytes or None, before_due=request.before_due)
+    return Wanted(request.max_records, request.max_bytes or None, before_due=request.before_due).checked()
 
 
 def _parts(named: Sequence[pb.ResendRanges]) -> list[Part]:

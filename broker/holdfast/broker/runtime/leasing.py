@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.errors import OrderingStrict, SinkNotFound, SubscriptionNotFound, TooManyStreams
 from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.leased_sets import HOLDERS_MAX, Part, Room, Wanted
 from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import Ordering
@@ -23,61 +23,7 @@ if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
 
 _log: Final = logging.getLogger(__name__)
-HOLDERS_MAX: Final = 1_024
-"""Holders of one subscription."""
-RANGES_MAX: Final = 10_000
-"""Ranges of one set: they go over the wire in one message, both ways."""
 Results = tuple[tuple[int, Range, Outcome], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What of one partition a set has, or a holder names."""
-
-    partition: int
-    account: int
-    """How many seeks had closed an account there when it was leased."""
-
-    ranges: tuple[Range, ...]
-    attempts: tuple[tuple[int, int], ...] = ()
-    """(offset, failed tries) of the records that failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How much a set may have."""
-
-    records: int
-    size: int | None = None
-    """About so many bytes of stored pages; None is no bound."""
-
-    before_due: bool = False
-    """Also what waits for a delay that its nack named."""
-
-
-class _Room:
-    """What a set that is being taken may still have."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        self.records = wanted.records
-        self.ranges = RANGES_MAX
-        self._size = wanted.size
-
-    def fits(self, entry: Entry) -> bool:
-        """Whether a page may be in it; the first one always is."""
-        return not self.full and (self._size is None or self.ranges == RANGES_MAX or entry.size <= self._size)
-
-    def take(self, entry: Entry, taken: Sequence[Range]) -> None:
-        """Ranges of a page are in it."""
-        self.ranges -= len(taken)
-        self.records -= sum(part.size for part in taken)
-        if taken and self._size is not None:
-            self._size -= entry.size
-
-    @property
-    def full(self) -> bool:
-        """Nothing more goes into it."""
-        return self.records <= 0 or self.ranges <= 0 or (self._size is not None and self._size <= 0)
 
 
 class LeasedSets:
@@ -210,12 +156,12 @@ class LeasedSets:
 
     async def _take(self, holder: str, until: float, wanted: Wanted) -> None:
         self._turn += 1
-        room, partitions = _Room(wanted), len(self._subscription.lanes)
+        room, partitions = Room(wanted), len(self._subscription.lanes)
         for step in range(partitions):
             if not room.full:
                 await self._take_from(holder, until, (step + self._turn) % partitions, room, wanted)
 
-    async def _take_from(self, holder: str, until: float, partition: int, room: _Room, wanted: Wanted) -> None:
+    async def _take_from(self, holder: str, until: float, partition: int, room: Room, wanted: Wanted) -> None:
         subscription = self._subscription
         lane, reader, at = subscription.lanes[partition], subscription.entry_reader(partition), 0
         while True:

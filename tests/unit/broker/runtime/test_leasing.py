@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.broker.core import leased_sets
 from holdfast.broker.core.errors import (
     InvalidPartition,
     OrderingStrict,
@@ -16,15 +17,14 @@ from holdfast.broker.core.errors import (
     TooManyStreams,
 )
 from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.leased_sets import Part, Wanted
 from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import Ordering, SinkSettings
-from holdfast.broker.runtime import leasing
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.leasing import Part, Wanted
 from holdfast.broker.runtime.purging import Until, purge
 from holdfast.broker.runtime.stats import sink_states
 from holdfast.broker.storage.memory import MemoryStore
@@ -105,7 +105,7 @@ async def test_a_set_holds_no_more_records_bytes_and_ranges_than_it_may(monkeypa
 
         assert ranges(await lease(buffer, "a", Wanted(1))) == {0: [(0, 1)]}
         assert ranges(await lease(buffer, "b", Wanted(10, 1))) == {0: [(2, 3)]}  # one page always goes
-        monkeypatch.setattr(leasing, "RANGES_MAX", 1)
+        monkeypatch.setattr(leased_sets, "RANGES_MAX", 1)
         assert ranges(await lease(buffer, "c", Wanted(10, 10 * size))) == {0: [(4, 5)]}
 
 
@@ -155,7 +155,7 @@ async def test_a_sink_in_strict_order_and_one_that_is_gone_give_nothing_out() ->
 
 
 async def test_holders_are_bounded_and_one_whose_set_is_settled_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leasing, "HOLDERS_MAX", 1)
+    monkeypatch.setattr("holdfast.broker.runtime.leasing.HOLDERS_MAX", 1)
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         await failed(buffer, 0, 1)
         found = await lease(buffer, "a", Wanted(1))
