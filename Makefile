@@ -18,6 +18,7 @@ MINUTES ?= 60
 TRIALS ?= 200
 TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
+PROCESSES ?= 2
 BENCH_ARGS ?=
 GRPCURL_VERSION := v1.9.3
 
@@ -77,8 +78,9 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 	@$(BIN)/holdfast demo
 
 # In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
-test: java venv $(if $(HOLDFAST_REQUIRE_GRPCURL),grpcurl) ## run all tests
-	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest $(TESTS) $(PYTEST_ARGS)
+# Two processes, since half of the tests wait for something: two cores are busy, and tests/conftest.py says what stays together.
+test: java venv $(if $(HOLDFAST_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
+	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
 check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules
 	@echo "holdfast: ruff format --check" && $(BIN)/ruff format --check .

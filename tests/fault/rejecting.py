@@ -27,6 +27,7 @@ EVERY: Final = 5
 NACK: Final = 0.03
 LEAVE: Final = 0.03
 ENDS_S: Final = 120.0
+WATCH_S: Final = 0.1
 
 
 def is_rejected(offset: int) -> bool:
@@ -172,8 +173,7 @@ def redrive(client: Client, places: Places) -> None:
 def finish(client: Client, places: Places) -> dict[str, int]:
     """Redrive until all are taken, nobody kills meanwhile, then judge; returns the figures."""
     until = time.monotonic() + ENDS_S
-    while True:
-        origin = client.sinks.stats(SINK)
+    for origin in client.sinks.watch(SINK, interval_s=WATCH_S):
         rejected = any(one.dead_lettered for found in origin.subscriptions for one in found.partitions)
         if origin.pending() == 0 and rejected:
             dead = client.sinks.stats(f"{SINK}.dlq")
@@ -181,6 +181,6 @@ def finish(client: Client, places: Places) -> dict[str, int]:
                 return places.judge(origin, dead)
             redrive(client, places)
         if time.monotonic() > until:
-            places.fault("faults", f"not settled after {ENDS_S:g} s: {origin}")
-            return {}
-        time.sleep(0.05)  # nothing tells that a sink is settled
+            break
+    places.fault("faults", f"not settled after {ENDS_S:g} s: {origin}")
+    return {}

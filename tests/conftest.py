@@ -1,0 +1,20 @@
+"""Which tests must run in one process when the suite runs in two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+# Spark starts once per process; the READMEs say one port.
+TOGETHER = {"spark": HERE / "spark", "readmes": HERE / "unit" / "test_readmes.py"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of Spark in one process, and those that listen on the port of the READMEs in one."""
+    for item in items:
+        for group, where in TOGETHER.items():
+            if item.path == where or where in item.path.parents:
+                item.add_marker(pytest.mark.xdist_group(group))
