@@ -14,7 +14,7 @@ from typing import Final
 from opentelemetry.trace import Span
 
 from holdfast.client.convert import duration
-from holdfast.client.ranges import Range, merge
+from holdfast.client.ranges import Range, appended
 from holdfast.client.values import SettleOutcome, SettleResult
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
@@ -122,10 +122,7 @@ class Answers:
             == (last.partition, last.owner_epoch, last.revision)
             and len(last.ranges) + len(answer.ranges) <= RANGES_MAX
         ):
-            if len(answer.ranges) == 1 and answer.ranges[0][0] == last.ranges[-1][1] + 1:
-                last.ranges[-1] = (last.ranges[-1][0], answer.ranges[0][1])
-            else:
-                last.ranges = merge([*last.ranges, *answer.ranges])
+            last.ranges = appended(last.ranges, answer.ranges)
             return False
         self.waiting.append(answer)
         return True

@@ -15,7 +15,7 @@ from opentelemetry.trace import Span
 from holdfast.client.answers import Verb
 from holdfast.client.columns import AcceptedAt, Columns, event_time, wanted_columns, whole_columns
 from holdfast.client.errors import InvalidNack, InvalidRange
-from holdfast.client.ranges import Range, count, intersect, merge, subtract
+from holdfast.client.ranges import Range, count, intersect, merge, without
 from holdfast.client.sink_values import Ordering
 from holdfast.client.values import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
 
@@ -250,8 +250,7 @@ class Delivery:
 
     def answer(self, ranges: list[Range]) -> None:
         """Note that these ranges were answered."""
-        for first, last in ranges:
-            self.left = subtract(self.left, first, last)
+        self.left = without(self.left, ranges)
 
     @property
     def relaxed(self) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.client.delivery import Delivery
-from holdfast.client.ranges import Range, merge, subtract
+from holdfast.client.ranges import Range, merge, without
 
 EXTENDS_PER_DEADLINE: Final = 3
 
@@ -191,7 +191,4 @@ def _comes_again(queued: Delivery, later: Delivery) -> bool:
     """Whether all that is left of a queued delivery is in a later one, so that answers to the first are too old."""
     if queued.gap is not None or queued.partition != later.partition or queued.revision >= later.revision:
         return False
-    left = queued.left
-    for first, last in later.ranges:
-        left = subtract(left, first, last)
-    return not left
+    return not without(queued.left, later.ranges)

@@ -2,29 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 Range = tuple[int, int]
 
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
 
-def intersect(ranges: Iterable[Range], first: int, last: int) -> list[Range]:
+
+def _touched(ranges: Sequence[Range], first: int, last: int) -> tuple[int, int]:
+    """Where those begin and end that have something within ``first`` to ``last``."""
+    low = bisect_left(ranges, first, key=_LAST)
+    return low, bisect_right(ranges, last, lo=low, key=_FIRST)
+
+
+def intersect(ranges: Sequence[Range], first: int, last: int) -> list[Range]:
     """Return what of ``ranges`` lies within ``first`` to ``last``."""
-    cut = ((max(start, first), min(end, last)) for start, end in ranges)
-    return [(start, end) for start, end in cut if start <= end]
+    if first > last:
+        return []
+    low, high = _touched(ranges, first, last)
+    found = list(ranges[low:high])
+    if found and found[0][0] < first:
+        found[0] = first, found[0][1]
+    if found and found[-1][1] > last:
+        found[-1] = found[-1][0], last
+    return found
 
 
-def subtract(ranges: Iterable[Range], first: int, last: int) -> list[Range]:
+def subtract(ranges: Sequence[Range], first: int, last: int) -> list[Range]:
     """Return what of ``ranges`` lies outside of ``first`` to ``last``."""
+    if first > last:
+        return list(ranges)
+    low, high = _touched(ranges, first, last)
+    below = [(ranges[low][0], first - 1)] if low < high and ranges[low][0] < first else []
+    above = [(last + 1, ranges[high - 1][1])] if low < high and ranges[high - 1][1] > last else []
+    return [*ranges[:low], *below, *above, *ranges[high:]]
+
+
+def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
+    """Return what of ``ranges`` is in none of ``gone``. One pass, however many there are."""
+    if len(gone) == 1:
+        return subtract(ranges, *gone[0])
     left: list[Range] = []
-    for start, end in ranges:
-        if end < first or start > last:
-            left.append((start, end))
-            continue
-        if start < first:
-            left.append((start, first - 1))
-        if end > last:
-            left.append((last + 1, end))
+    at = 0
+    for first, last in ranges:
+        while at < len(gone) and gone[at][1] < first:
+            at += 1
+        begin, ahead = first, at
+        while ahead < len(gone) and gone[ahead][0] <= last:
+            if begin < gone[ahead][0]:
+                left.append((begin, gone[ahead][0] - 1))
+            begin = gone[ahead][1] + 1
+            ahead += 1
+        if begin <= last:
+            left.append((begin, last))
     return left
+
+
+def appended(ranges: list[Range], more: Sequence[Range]) -> list[Range]:
+    """Return ``ranges`` with ``more`` in them; the list itself where all of ``more`` lies behind it."""
+    if ranges and more and more[0][0] <= ranges[-1][1]:
+        return merge([*ranges, *more])
+    if ranges and more and more[0][0] == ranges[-1][1] + 1:
+        ranges[-1] = ranges[-1][0], more[0][1]
+        more = more[1:]
+    ranges += more
+    return ranges
 
 
 def count(ranges: Iterable[Range]) -> int:

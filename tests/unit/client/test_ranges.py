@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.ranges import Range, count, intersect, merge, subtract
+from holdfast.client.ranges import Range, appended, count, intersect, merge, subtract, without
 
 RANGE = st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 RANGES = st.lists(RANGE, max_size=6)
@@ -33,3 +33,17 @@ def test_cutting_a_range_in_and_out_gives_the_two_parts(ranges: list[Range], cut
 
     assert offsets(inside) == offsets(merged) & offsets([cut])
     assert offsets(outside) == offsets(merged) - offsets([cut])
+
+
+@given(RANGES, RANGES)
+def test_what_is_in_none_of_many_ranges_is_left(ranges: list[Range], gone: list[Range]) -> None:
+    merged = merge(ranges)
+    left = without(merged, merge(gone))
+
+    assert offsets(left) == offsets(merged) - offsets(gone)
+    assert left == merge(left)
+
+
+@given(RANGES, RANGES)
+def test_ranges_are_appended_wherever_they_lie(ranges: list[Range], more: list[Range]) -> None:
+    assert appended(merge(ranges), merge(more)) == merge([*ranges, *more])

@@ -10,9 +10,12 @@ import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.ranges import Range
+
+_FIRST, _END = attrgetter("first"), attrgetter("end")
 
 
 @dataclass(slots=True)
@@ -130,7 +133,7 @@ class Flights:
         if not flight.number:
             self.sent += 1
             flight.number = self.sent
-        insort(self._flights, flight, key=lambda one: one.first)
+        insort(self._flights, flight, key=_FIRST)
         self._usage.records += flight.unsettled
         self._usage.size += flight.size
         self._begin_deadline(flight)
@@ -209,8 +212,8 @@ class Flights:
         return found
 
     def _touched(self, part: Range) -> slice:
-        low = bisect_right(self._flights, part.first, key=lambda one: one.end)
-        return slice(low, max(low, bisect_left(self._flights, part.end, key=lambda one: one.first)))
+        low = bisect_right(self._flights, part.first, key=_END)
+        return slice(low, max(low, bisect_left(self._flights, part.end, key=_FIRST)))
 
     def within(self, part: Range) -> Iterator[tuple[Range, Flight | None]]:
         """The parts of a range of unsettled offsets, each with the flight that it is in."""

@@ -11,11 +11,13 @@ import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.ranges import Range
 
+_FIRST, _END = attrgetter("first"), attrgetter("end")
 PUT_BACK: Final = 0
 """The turn of what was taken back without having failed: before all that failed."""
 
@@ -69,7 +71,7 @@ class Parked:
         self._add(Aside(voided.first, voided.end, 0.0, PUT_BACK))
 
     def _add(self, aside: Aside) -> None:
-        insort(self._asides, aside, key=lambda one: one.first)
+        insort(self._asides, aside, key=_FIRST)
         heapq.heappush(self._times, aside.not_before)
         self._none_before = min(self._none_before, aside.not_before)
 
@@ -101,8 +103,8 @@ class Parked:
         return self._asides[low] if low < high else None
 
     def _touched(self, part: Range) -> tuple[int, int]:
-        low = bisect_right(self._asides, part.first, key=lambda one: one.end)
-        return low, max(low, bisect_left(self._asides, part.end, key=lambda one: one.first))
+        low = bisect_right(self._asides, part.first, key=_END)
+        return low, max(low, bisect_left(self._asides, part.end, key=_FIRST))
 
     def due_within(self, part: Range, now: float) -> list[Range]:
         """What of a range is parked and due."""
