@@ -181,7 +181,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 opened.end_offset = last if end is None else end
                 end = opened.end_offset
             yield pb.ReplayResponse(opened=opened)
-            async for step in self._until_ended(replay.read(start, end, follow=request.follow)):
+            async for step in self._until_ended(replay.read(start, end, follow=request.follow, ahead=True)):
                 if isinstance(step, Gap):
                     yield pb.ReplayResponse(gap=convert.gap(request.partition, step))
                 else:

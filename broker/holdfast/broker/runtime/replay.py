@@ -71,8 +71,13 @@ class Replay:
             return self._log.tail.next_offset
         return next((p.first for p in entries[0].parts if p.accepted_at_us >= time_us), entries[0].base)
 
-    async def read(self, start: int, end: int | None, *, follow: bool) -> AsyncIterator[Batch | Gap]:
+    async def read(
+        self, start: int, end: int | None, *, follow: bool, ahead: bool = False
+    ) -> AsyncIterator[Batch | Gap]:
         """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
+
+        ``ahead``: while one step is made use of, the next is read, so that a disk and a wire are busy at once. The
+        first step is one page then: nobody waits for what comes behind it.
 
         Raises:
             OffsetTrimmed: what it was about to read was settled and trimmed.
@@ -82,21 +87,32 @@ class Replay:
             raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
         position = start
         stop = end if end is not None or follow else self._log.tail.next_offset
-        while stop is None or position < stop:
-            moment = self._buffer.changed.next()
-            if self._buffer.deleted:
-                raise SinkNotFound(self._buffer.name)
-            step = await self._next(position, stop)
-            if step is None:
-                if not follow:
-                    return
-                await moment.wait()
-                continue
-            position = step.end if isinstance(step, Gap) else step.pages[-1][0].end
-            yield step
-            await asyncio.sleep(0)  # everything may have come from memory: let others run
+        begun: asyncio.Task[Batch | Gap | None] | None = None
+        try:
+            while stop is None or position < stop:
+                moment = self._buffer.changed.next()
+                if self._buffer.deleted:
+                    raise SinkNotFound(self._buffer.name)
+                step = await begun if begun is not None else None
+                begun = None
+                if step is None:  # also where there was nothing when it was read ahead: ``moment`` is younger
+                    step = await self._next(position, stop, pages_max=1 if ahead and position == start else None)
+                if step is None:
+                    if not follow:
+                        return
+                    await moment.wait()
+                    continue
+                position = step.end if isinstance(step, Gap) else step.pages[-1][0].end
+                if ahead and (stop is None or position < stop):
+                    begun = asyncio.create_task(self._next(position, stop))
+                yield step
+                await asyncio.sleep(0)  # everything may have come from memory: let others run
+        finally:
+            if begun is not None:
+                begun.cancel()
+                await asyncio.gather(begun, return_exceptions=True)
 
-    async def _next(self, position: int, stop: int | None) -> Batch | Gap | None:
+    async def _next(self, position: int, stop: int | None, *, pages_max: int | None = None) -> Batch | Gap | None:
         log = self._log
         entries = await self._reader.upcoming(position)
         if position >= log.head.earliest and log.hole_at(position, entries):
@@ -109,7 +125,7 @@ class Replay:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        filling = Filling()
+        filling = Filling(pages_max=pages_max)
         chosen = filling.entries
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)

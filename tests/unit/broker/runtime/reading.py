@@ -39,8 +39,11 @@ class Reading:
         return await self.replay().start_at(offset=offset, time_us=time_us)
 
     async def steps(self, start: int = 0, end: int | None = None) -> list[Batch | Gap]:
-        """All that a reading meets."""
-        return [step async for step in self.replay().read(start, end, follow=False)]
+        """All that a reading meets, whether or not it reads ahead."""
+        met = [step async for step in self.replay().read(start, end, follow=False)]
+        ahead = [step async for step in self.replay().read(start, end, follow=False, ahead=True)]
+        assert _apart(ahead) == _apart(met)
+        return met
 
     async def met(self, start: int = 0, end: int | None = None) -> list[str]:
         """Base offsets of the pages, and gaps, in order."""
@@ -51,6 +54,11 @@ class Reading:
             else:
                 met += [str(entry.base) for entry, _ in step.pages]
         return met
+
+
+def _apart(steps: list[Batch | Gap]) -> list[object]:
+    """Pages and gaps, one by one."""
+    return [each for step in steps for each in ([step] if isinstance(step, Gap) else step.pages)]
 
 
 @asynccontextmanager

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from typing import cast
 
 import pytest
 
 from holdfast.broker.core.errors import InvalidRange, OffsetTrimmed, SinkNotFound
 from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
-from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.settings import Overflow
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.replay import Batch
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.reading import sink
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page
@@ -108,10 +111,11 @@ async def test_reading_again_settles_nothing() -> None:
 # -- following
 
 
-async def test_a_follower_waits_at_the_end_for_what_comes() -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_a_follower_waits_at_the_end_for_what_comes(ahead: bool) -> None:
     async with sink() as at:
         await at.fill(1)
-        steps = at.replay().read(0, 3, follow=True)
+        steps = at.replay().read(0, 3, follow=True, ahead=ahead)
         first = await anext(steps)
         waiting = asyncio.ensure_future(anext(steps))
         await asyncio.sleep(0)
@@ -149,3 +153,58 @@ async def test_a_reader_that_is_overtaken_by_trimming_is_told() -> None:
 
         with pytest.raises(OffsetTrimmed):
             await anext(steps)
+
+
+# -- reading ahead
+
+
+async def test_the_first_step_is_one_page_when_it_reads_ahead() -> None:
+    async with sink() as at:
+        await at.fill(5)
+
+        steps = [step async for step in at.replay().read(1, None, follow=False, ahead=True)]
+
+        assert [len(step.pages) for step in steps if isinstance(step, Batch)] == [1, 3]
+
+
+async def test_the_next_step_is_read_while_one_is_made_use_of() -> None:
+    store = HeldStore()
+    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+        await at.fill(3, size=2 << 20)
+        steps = at.replay().read(0, None, follow=False, ahead=True)
+        await anext(steps)
+        store.reads.close()
+
+        await store.reads.reached()  # nobody has asked for a second one yet
+
+        store.reads.open()
+        assert [entry.base async for step in steps if isinstance(step, Batch) for entry, _ in step.pages] == [1, 2]
+
+
+async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind() -> None:
+    store = HeldStore()
+    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+        await at.fill(2, size=2 << 20)
+        steps = at.replay().read(0, None, follow=False, ahead=True)
+        before = asyncio.all_tasks()
+        await anext(steps)
+        store.reads.close()
+        await store.reads.reached()
+
+        await cast("AsyncGenerator[Batch | Gap]", steps).aclose()
+
+        assert asyncio.all_tasks() <= before
+        store.reads.open()
+
+
+async def test_what_is_dropped_while_it_reads_ahead_is_a_gap_behind_what_was_read() -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2) as at:
+        await at.fill(2, size=2 << 20)
+        steps = at.replay().read(0, None, follow=True, ahead=True)
+        await anext(steps)
+        await asyncio.sleep(0)
+        await at.fill(3, size=2 << 20)
+
+        met = [await anext(steps) for _ in range(3)]
+
+        assert [step.first if isinstance(step, Gap) else step.pages[0][0].base for step in met] == [1, 2, 3]
