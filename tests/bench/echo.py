@@ -107,6 +107,14 @@ async def _unary(request: bytes, context: Any) -> bytes:
     return request
 
 
+async def _download(request: bytes, context: Any) -> None:
+    """Send the bytes of a file so many times, a message each."""
+    wanted = json.loads(request)
+    message = Path(wanted["path"]).read_bytes()
+    for _ in range(wanted["times"]):
+        await context.write(message)
+
+
 async def _serve(*, tuned: bool) -> None:
     if tuned:
         tune()
@@ -114,6 +122,7 @@ async def _serve(*, tuned: bool) -> None:
     handlers: dict[str, Any] = {
         "Stream": grpc.stream_stream_rpc_method_handler(_stream),
         "Unary": grpc.unary_unary_rpc_method_handler(_unary),
+        "Download": grpc.unary_stream_rpc_method_handler(_download),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     port = server.add_insecure_port("127.0.0.1:0")

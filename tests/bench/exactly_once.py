@@ -2,8 +2,10 @@
 
 One session, ``local[2]``, in a process of its own; the broker is another one, on the same processors, with its syncs.
 Each figure has its counterpart in the same round: a write the writer that discards the same rows, a read the scan of a
-Parquet file with the same rows. Beside the read stands one whose tasks yield rows that they have in memory: no source
-in Python reads faster than that. A stream's figure is the time of one micro-batch, as Spark's progress has it.
+Parquet file with the same rows. Beside the read stand one whose tasks yield rows that they have in memory, no source in
+Python reads faster than that, and one to which a bare gRPC stream brings the same batches, no source that is another
+process does. Spark's Parquet is compressed, so there are rows for compressed pages too. A stream's figure is the time
+of one micro-batch, as Spark's progress has it.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.bench import report
+from tests.bench import echo, report
 from tests.bench.processes import ROOT, broker, child
-from tests.bench.spark_sources import discarding, from_memory
+from tests.bench.spark_sources import discarding, from_memory, from_stream
 from tests.bench.values import Bar, Row, Sample, row_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ BATCHES: Final = 3
 """Micro-batches of a stream: the first one of each is not counted."""
 BARS: Final = {"Arrow rows": 0.45, "value rows": 0.35}
 READ_BAR: Final = 0.6
+DOWNLOAD: Final = f"/{echo.SERVICE}/Download"
 TEXT: Final = "temperature=21.5;humidity=40;pressure=1013;state=ok;unit=metric;"
 
 
@@ -62,11 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.exactly_once", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one round: for a look")
     parser.add_argument("--rounds", type=int, default=0, help="rounds: 3, with --quick 1")
-    parser.add_argument("--child", nargs=4, metavar=("ENDPOINT", "FOLDER", "ROWS", "ROUNDS"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--child", nargs=5, metavar=("ENDPOINT", "BARE", "FOLDER", "ROWS", "ROUNDS"), help=argparse.SUPPRESS
+    )
     chosen = parser.parse_args(arguments)
     if chosen.child:
-        endpoint, folder, rows, rounds = chosen.child
-        Job(endpoint, Path(folder), int(rows), int(rounds)).run()
+        endpoint, bare, folder, rows, rounds = chosen.child
+        Job(endpoint, bare, Path(folder), int(rows), int(rounds)).run()
         return 0
     begun = time.perf_counter()
     count = ROWS[1] if chosen.quick else ROWS[0]
@@ -77,8 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(name)
         with (
             broker(folder / "store", folder / "broker.log") as (_, endpoint),
+            echo.Echo(folder / "echo.log", tuned=True) as bare,
             child(
-                "tests.bench.exactly_once", "--child", endpoint, str(folder), str(count), str(rounds),
+                "tests.bench.exactly_once", "--child", endpoint, bare.endpoint, str(folder), str(count), str(rounds),
                 log=folder / "spark.log",
             ) as job,
         ):  # fmt: skip
@@ -106,6 +112,9 @@ def _judged(found: dict[str, Any], count: int) -> tuple[list[Row], list[Bar]]:
             name = f"{kind}, {way}, exactly once"
             compare(f"{name} / discarded", name, f"{kind}, {way}, discarded", bar)
     compare("Arrow rows, read / Parquet scan", "Arrow rows, read", "Arrow rows, Parquet scan", READ_BAR)
+    compressed = "Arrow rows, lz4, batch, exactly once"
+    compare(f"{compressed} / discarded", compressed, "Arrow rows, batch, discarded", BARS["Arrow rows"])
+    compare("Arrow rows, lz4, read / Parquet scan", "Arrow rows, lz4, read", "Arrow rows, Parquet scan", READ_BAR)
     return rows, bars
 
 
@@ -120,17 +129,19 @@ class _Taken:
 class Job:
     """The child: warms every way up, then measures them in turns."""
 
-    def __init__(self, endpoint: str, folder: Path, count: int, rounds: int) -> None:
+    def __init__(self, endpoint: str, bare: str, folder: Path, count: int, rounds: int) -> None:
         from holdfast.client import Client
         from holdfast.spark.session import local_session
 
         self.endpoint = endpoint
+        self.bare = bare
         self.folder = folder
         self.count = count
         self.rounds = rounds
         self.spark = local_session("holdfast-bench-spark", conf={"spark.driver.memory": "3g"})
         self.spark.dataSource.register(discarding())
         self.spark.dataSource.register(from_memory(TASKS))
+        self.spark.dataSource.register(from_stream(TASKS))
         self.client = Client(endpoint)
         self.found: dict[str, list[dict[str, float]]] = {}
         self._numbers = iter(range(1_000_000))
@@ -159,18 +170,26 @@ class Job:
             path = str(self.folder / f"parquet-{next(self._numbers)}")
             take("to Parquet", lambda: self._written(frame, "parquet", {"path": path}))
             take("Parquet scan", lambda: self._read(self.spark.read.parquet(path)))
-            memory = self.spark.read.format("from-memory").options(**self._in_memory(frame))
+            some = self._some(frame)
+            memory = self.spark.read.format("from-memory").options(**some)
             take("read, from memory", lambda: self._read(memory.load()))
-            reading = self.spark.read.format("holdfast").options(endpoint=self.endpoint, sink=sink)
-            take("read", lambda: self._read(reading.load()))
+            bare = self.spark.read.format("from-stream").options(**some, endpoint=self.bare, method=DOWNLOAD)
+            take("read, from a bare stream", lambda: self._read(bare.load()))
+            reading = self.spark.read.format("holdfast")
+            take("read", lambda: self._read(reading.options(**self._options(sink)).load()))
+            small = self._sink()
+            options = {**self._options(small), "arrow_compression": "lz4"}
+            take("lz4, batch, exactly once", lambda: self._written(frame, "holdfast", options))
+            take("lz4, read", lambda: self._read(reading.options(**self._options(small)).load()))
+            self.client.sinks.delete(small, force=True)
         self.client.sinks.delete(sink, force=True)
         sink = self._sink()
         take("stream, discarded", lambda: self._streamed(kind, "discarding", {}))
         take("stream, exactly once", lambda: self._streamed(kind, "holdfast", self._options(sink)))
         self.client.sinks.delete(sink, force=True)
 
-    def _in_memory(self, frame: DataFrame) -> dict[str, str]:
-        """Options of a read of as many rows, from a file with some of them that is mapped."""
+    def _some(self, frame: DataFrame) -> dict[str, str]:
+        """Options of a read of as many rows, by a source that has some of them in a file."""
         import pyarrow as pa
 
         path = self.folder / "some.arrow"

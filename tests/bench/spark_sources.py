@@ -81,3 +81,46 @@ def from_memory(tasks: int) -> type[Any]:
             return MemoryReader(dict(self.options))
 
     return FromMemory
+
+
+def from_stream(tasks: int) -> type[Any]:
+    """A data source with so many tasks, to which a bare gRPC stream brings one batch again and again.
+
+    The server is that of ``echo``. Nothing is stored or checked: no reader that has its rows from another process by
+    gRPC is faster.
+    """
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.types import StructType
+
+    class StreamReader(DataSourceReader):
+        def __init__(self, options: dict[str, str]) -> None:
+            self.options = options
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(tasks)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            import json
+
+            import grpc
+            import pyarrow as pa
+
+            wanted = {"path": self.options["path"], "times": int(self.options["batches"])}
+            options = [("grpc.max_receive_message_length", 32 << 20)]
+            with grpc.insecure_channel(self.options["endpoint"], options=options) as channel:
+                download: Any = channel.unary_stream(self.options["method"])
+                for message in download(json.dumps(wanted).encode()):
+                    yield pa.ipc.open_file(message).get_batch(0)
+
+    class FromStream(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "from-stream"
+
+        def schema(self) -> str:
+            return self.options["types"]
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return StreamReader(dict(self.options))
+
+    return FromStream
