@@ -21,11 +21,11 @@ def test_values_that_repeat_are_stored_once_in_each_page(
     spark: SparkSession, broker: TestBroker, dictionary: str, tmp_path: Path
 ) -> None:
     rows = spark.sql(REPETITIVE).localCheckpoint()
-    write(rows, broker)
+    write(rows, broker, arrow_compression="none")
     plain = sum(len(page.body) for page in pages(broker))
     end = {page.partition: page.last_offset + 1 for page in pages(broker)}
 
-    write(rows, broker, arrow_dictionary=dictionary)
+    write(rows, broker, arrow_dictionary=dictionary, arrow_compression="none")
 
     assert sum(len(page.body) for page in pages(broker)) - plain < 0.6 * plain
     back = read(spark, broker, startingOffsets=json.dumps({str(n): at for n, at in end.items()}))

@@ -265,3 +265,18 @@ def test_python_values_come_back(spark: SparkSession, broker: TestBroker) -> Non
     write(spark.createDataFrame([tuple(VALUES)], schema), broker)
 
     assert [list(row) for row in read(spark, broker).collect()] == [VALUES]
+
+
+def test_rows_that_become_half_as_large_are_compressed_unless_told_otherwise(
+    spark: SparkSession, broker: TestBroker
+) -> None:
+    rows = spark.sql("select id, repeat('quite the same text ', 5) as text from range(0, 20000, 1, 2)")
+    write(rows, broker)
+    compressed = sum(len(page.body) for page in pages(broker))
+
+    write(rows, broker, arrow_compression="none")
+
+    assert 2 * compressed < sum(len(page.body) for page in pages(broker)) - compressed
+    back = read(spark, broker)
+    assert back.count() == 40_000
+    assert back.exceptAll(rows.union(rows)).count() == 0

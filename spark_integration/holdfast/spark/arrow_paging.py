@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.arrow import EXPANDED_BYTES_MAX, coded, encode_batches, expanded_bytes, json_rows, read_schema
+from holdfast.arrow.ipc import Compression as Codec
 from holdfast.arrow.json_rows import json_text
 from holdfast.client.rows import encode_rows
 from holdfast.spark.errors import HoldfastSparkError
@@ -27,6 +28,41 @@ UNCOMPRESSED_MAX: Final = 4
 """So many times the size of a page its rows may have before they are compressed: readers have to hold them."""
 MARGIN: Final = 1.02
 """A page is planned a little smaller than it may be, since rows differ: one that is too large is encoded twice."""
+CODECS: Final[dict[Compression, Codec]] = {
+    Compression.NONE: "none",
+    Compression.LZ4: "lz4",
+    Compression.ZSTD: "zstd",
+}
+TRIED_EVERY: Final = 64
+"""Of so many pages that are not compressed one is, to see whether that has become worth its time."""
+TRIED_FROM: Final = 4_096
+"""Bytes of rows below which there is nothing to be gained."""
+
+
+class Compressing:
+    """Chooses how the next page is compressed, from what became of those before."""
+
+    def __init__(self, wanted: Compression) -> None:
+        self._codec = CODECS.get(wanted)
+        """None: page by page."""
+        self._pays = False
+        """Pages have become half as large, lately."""
+        self._plain = 0
+        """Pages since the last one that was compressed."""
+
+    def encoded(self, rows: pa.RecordBatch) -> tuple[bytes, float]:
+        """Return the messages of a page, and the bytes to expect of the next page for each byte of its rows."""
+        size = max(1, rows.nbytes)
+        if self._codec is not None or size < TRIED_FROM:
+            messages = encode_batches([rows], self._codec or "none")
+            return messages, len(messages) / size
+        if not self._pays and self._plain % TRIED_EVERY:
+            self._plain += 1
+            messages = encode_batches([rows], "none")
+            return messages, len(messages) / size
+        messages = encode_batches([rows], "lz4")
+        self._pays, self._plain = 2 * len(messages) <= size, 1
+        return messages, len(messages) / size if self._pays else 1.0
 
 
 @dataclass(slots=True)
@@ -62,7 +98,7 @@ class ArrowPager:
         self._version = schema.version
         self._schema = read_schema(schema.arrow_schema)
         self._partition_by = partition_by
-        self._compression = compression
+        self._compressing = Compressing(compression)
         self._dictionary = frozenset(dictionary) - {AUTO}
         self._is_auto = AUTO in dictionary
         self._partitions = partitions
@@ -126,9 +162,10 @@ class ArrowPager:
     def _encoded(self, partition: int, rows: pa.RecordBatch) -> Iterator[Ready]:
         """Encode rows as one page, or as two halves where they are too large together."""
         wanted, columns = coded(rows, self._dictionary, auto=self._is_auto)
-        messages = encode_batches([wanted], self._compression.value)
+        messages, expected = self._compressing.encoded(wanted)
         page = encode_rows(self._version, rows.num_rows, messages, columns)
-        self._ratio = max(MARGIN * len(page.body) / max(1, rows.nbytes), 1 / UNCOMPRESSED_MAX)
+        if rows.nbytes >= min(TRIED_FROM, self._page_bytes // 2):  # a frame around few bytes says nothing of many
+            self._ratio = max(MARGIN * expected * wanted.nbytes / rows.nbytes, 1 / UNCOMPRESSED_MAX)
         expanded = max(expanded_bytes(messages), rows.nbytes)
         if rows.num_rows == 1 and expanded > EXPANDED_BYTES_MAX:
             raise HoldfastSparkError(

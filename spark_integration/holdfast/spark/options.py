@@ -43,6 +43,9 @@ class Rows(StrEnum):
 class Compression(StrEnum):
     """How pages of rows are compressed."""
 
+    AUTO = "auto"
+    """By lz4 where that halves them."""
+
     NONE = "none"
     LZ4 = "lz4"
     ZSTD = "zstd"
@@ -119,7 +122,7 @@ class WriteOptions:
     epoch_from_query: bool
     """A batch inside of ``foreachBatch`` is written once for each micro-batch, however often it is run."""
 
-    arrow_compression: Compression = Compression.NONE
+    arrow_compression: Compression = Compression.AUTO
     """How pages of rows are compressed."""
 
     partition_by: tuple[str, ...] = ()
@@ -197,7 +200,7 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         write_name=_write_name(values, is_stream=is_stream),
         takeover=values.flag("takeover", default=False),
         epoch_from_query=_epoch_from_query(values, is_stream=is_stream),
-        arrow_compression=values.choice("arrow_compression", Compression, default=Compression.NONE),
+        arrow_compression=values.choice("arrow_compression", Compression, default=Compression.AUTO),
         partition_by=_columns("partition_by", values),
         arrow_dictionary=_columns("arrow_dictionary", values),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.arrow import decode_rows, encode_schema
 from holdfast.client import Encoding, partition_of
-from holdfast.spark.arrow_paging import ArrowPager, conformed, row_keys
+from holdfast.spark.arrow_paging import TRIED_EVERY, ArrowPager, conformed, row_keys
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Compression
 from holdfast.spark.paging import Ready
@@ -96,6 +97,65 @@ def test_pages_are_well_filled() -> None:
     pages = filled(pager(partitions=1), *(batch(0, 10_000, text=20) for _ in range(5)))
 
     assert sum(len(one.page.body) for one in pages[2:-1]) > 0.9 * (1 << 16) * len(pages[2:-1])
+
+
+# -- compression
+
+
+def random_rows(first: int, rows: int) -> pa.RecordBatch:
+    """Rows that no compression makes much smaller."""
+    letters = random.Random(first)
+    return batch(first, rows).set_column(
+        1, SCHEMA.field(1), pa.array([letters.randbytes(40).hex() for _ in range(rows)])
+    )
+
+
+def sizes_per_row(pages: list[Ready]) -> list[float]:
+    return [len(one.page.body) / one.page.record_count for one in pages]
+
+
+def test_rows_that_become_half_as_large_are_compressed_from_the_first_page_on() -> None:
+    batches = [batch(2_000 * n, 2_000, text=60) for n in range(8)]
+
+    found = filled(pager(partitions=1, compression=Compression.AUTO), *batches)
+
+    assert ids(found) == list(range(16_000))
+    assert max(sizes_per_row(found)) < 40
+    assert found[1].page.record_count > 3 * found[0].page.record_count
+
+
+def test_rows_that_do_not_are_tried_once_in_many_pages_and_stored_as_they_are() -> None:
+    batches = [random_rows(1_000 * n, 1_000) for n in range(100)]
+
+    found = filled(pager(partitions=1, compression=Compression.AUTO), *batches)
+
+    assert ids(found) == list(range(100_000))
+    tried = [number for number, size in enumerate(sizes_per_row(found)) if size < 90]
+    assert tried == [number for number in range(len(found)) if number % TRIED_EVERY == 0]
+    assert sum(len(one.page.body) for one in found[1:-1]) > 0.9 * (1 << 16) * (len(found) - 2)
+
+
+def test_rows_that_change_are_compressed_once_it_pays_and_no_more_when_it_does_not() -> None:
+    small = [batch(1_000 * n, 1_000, text=80) for n in range(100, 200)]
+    large = [random_rows(1_000 * n, 1_000) for n in range(100)]
+    later = [random_rows(1_000 * n, 1_000) for n in range(200, 210)]
+
+    sizes = sizes_per_row(filled(pager(partitions=1, compression=Compression.AUTO), *large, *small, *later))
+
+    assert sizes[1] > 90  # random
+    assert min(sizes) < 40  # the others
+    assert sizes[-2] > 90  # random again
+
+
+def test_a_page_of_few_bytes_is_left_as_it_is_and_says_nothing_of_later_ones() -> None:
+    one = pager(partitions=1, compression=Compression.AUTO)
+    few = filled(one, batch(0, 2, text=60))
+
+    many = filled(one, *(batch(2_000 * n, 2_000, text=60) for n in range(8)))
+
+    assert sizes_per_row(few)[0] > 70
+    assert max(sizes_per_row(many)) < 40
+    assert many[0].page.record_count > 700
 
 
 def test_small_batches_share_a_page_until_it_has_waited_too_long() -> None:

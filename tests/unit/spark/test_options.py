@@ -160,7 +160,7 @@ def test_the_two_names_of_one_option_must_agree() -> None:
 
 
 def test_pages_of_rows_are_not_compressed_unless_asked_for() -> None:
-    assert write_options({"sink": "a"}, {}).arrow_compression is Compression.NONE
+    assert write_options({"sink": "a"}, {}).arrow_compression is Compression.AUTO
     assert write_options({"sink": "a", "arrow_compression": "zstd"}, {}).arrow_compression is Compression.ZSTD
 
 
