@@ -91,7 +91,7 @@ class Consumer:
                 self._subscription.let_time_pass()
                 looked_at = self._subscription.now()
             sent = False
-            for lane in self._subscription.lanes_of(self.id):
+            for lane in self._subscription.owners.lanes_of(self.id):
                 sent = await self._step(lane) or sent
             if sent:
                 await asyncio.sleep(0)  # everything may have come from memory: let others run
@@ -101,8 +101,10 @@ class Consumer:
 
     def next_timer(self, looked_at: float) -> float | None:
         """When the next timer of its lanes, or of a handover, runs out that had not at ``looked_at``."""
-        timers = [t for lane in self._subscription.lanes_of(self.id) if (t := lane.next_timer(looked_at)) is not None]
-        return min([*timers, *self._subscription.handover_timers()], default=None)
+        timers = [
+            t for lane in self._subscription.owners.lanes_of(self.id) if (t := lane.next_timer(looked_at)) is not None
+        ]
+        return min([*timers, *self._subscription.owners.timers()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
@@ -115,7 +117,7 @@ class Consumer:
 
     async def _step(self, lane: Lane) -> bool:
         partition = self._subscription.partition_of(lane)
-        if self._subscription.moving(partition):
+        if self._subscription.owners.moving(partition):
             return False
         taken = await self.take(partition, lane, records_max=None)
         return taken is not None

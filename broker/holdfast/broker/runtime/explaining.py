@@ -40,7 +40,7 @@ async def explained(
     moment = Moment(
         now=subscription.now(),
         owner=_owner(subscription, partition),
-        moving_until=subscription.moving_until(partition),
+        moving_until=subscription.owners.moving_until(partition),
         entry=entry,
         recent=entry is not None and buffer.settings.realtime and services.pages.tail.get(entry.number) is not None,
     )
@@ -61,7 +61,7 @@ async def _entry(subscription: Subscription, log: PartitionLog, offset: int) -> 
 
 
 def _owner(subscription: Subscription, partition: int) -> Owner | None:
-    consumer = subscription.consumer_of(partition)
+    consumer = subscription.owners.of(partition)
     if consumer is None:
         return None
     return Owner(

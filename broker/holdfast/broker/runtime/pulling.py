@@ -82,9 +82,9 @@ class Puller:
     async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []
         left, size = records_max, 0
-        for lane in self._subscription.lanes_of(self.consumer.id):
+        for lane in self._subscription.owners.lanes_of(self.consumer.id):
             partition = self._subscription.partition_of(lane)
-            while left > 0 and size < ANSWER_BYTES and not self._subscription.moving(partition):
+            while left > 0 and size < ANSWER_BYTES and not self._subscription.owners.moving(partition):
                 event = await self.consumer.take(partition, lane, records_max=left)
                 if event is None:
                     break

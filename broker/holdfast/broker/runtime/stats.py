@@ -83,7 +83,7 @@ async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
     subscriptions = list(buffer.subscriptions.values())
     fronts = [await _fronts(buffer, subscription) for subscription in subscriptions]
     return [
-        (subscription.name, len(subscription.consumers), _lane_states(buffer, subscription, found))
+        (subscription.name, len(subscription.owners.consumers), _lane_states(buffer, subscription, found))
         for subscription, found in zip(subscriptions, fronts, strict=True)
     ]
 

@@ -1,7 +1,7 @@
-"""One subscription of one sink: who owns which partition, and what answers do.
+"""One subscription of one sink: what its consumers ask, and what their answers do.
 
-Everything here runs on the loop. A lane decides; this module writes its cursor, wakes consumers, and hands
-partitions over when consumers come and go.
+Everything here runs on the loop. A lane decides; this module writes its cursor and wakes consumers. Who has which
+partition is `ownership`'s to say.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.account import Totals
-from holdfast.broker.core.assignment import assign
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.errors import ConsumerReplaced, InvalidPartition, SubscriptionNotFound
+from holdfast.broker.core.errors import InvalidPartition
 from holdfast.broker.core.gaps import DETAIL_MAX
 from holdfast.broker.core.lane import Answer, Lane, Outcome, Revocation
 from holdfast.broker.core.log import PartitionLog
@@ -24,9 +23,10 @@ from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, PutTotals, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.dead_letters import DeadLetters
-from holdfast.broker.runtime.events import Assigned, Delivered, Event, Revoked
+from holdfast.broker.runtime.events import Delivered, Event, Revoked
 from holdfast.broker.runtime.expiry import expire_upcoming
 from holdfast.broker.runtime.leasing import LeasedSets
+from holdfast.broker.runtime.ownership import Ownership
 from holdfast.broker.runtime.pages import EntryReader
 from holdfast.broker.runtime.pulling import Pullers
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 Results = tuple[tuple[int, Range, Outcome], ...]
-EPOCH_BITS: Final = 40
 
 
 class Subscription:
@@ -44,15 +43,12 @@ class Subscription:
     def __init__(self, name: str, buffer: Buffer, lanes: Sequence[Lane], services: Services) -> None:
         self.name = name
         self.lanes = list(lanes)
-        self.consumers: dict[str, Consumer] = {}
         self._buffer = buffer
         self._services = services
         self._partition = {id(lane): number for number, lane in enumerate(self.lanes)}
-        self._moving: dict[int, float] = {}
-        """Partitions to be handed over when nothing is in flight, and until when they may keep their owner."""
-        self._epoch = services.start_count << EPOCH_BITS
         self._modes: dict[int, tuple[bool, int]] = {}
         self._saves: dict[int, asyncio.Future[None]] = {}
+        self.owners = Ownership(self, buffer, services)
         self.pullers = Pullers(self)
         self.deleted = False
         """Nothing of it is stored any more."""
@@ -108,10 +104,6 @@ class Subscription:
         """Whether a partition is read from memory, and how often that changed; None before the first delivery."""
         return self._modes.get(partition)
 
-    def lanes_of(self, consumer_id: str) -> list[Lane]:
-        """The lanes that a consumer owns."""
-        return [lane for lane in self.lanes if lane.owner == consumer_id]
-
     def delivered(self, event: Delivered, redelivered: int) -> None:
         """Count what was just put in flight, ``redelivered`` of its records not for the first time."""
         now_us = self._services.clock.wall_us()
@@ -135,95 +127,18 @@ class Subscription:
     # -- consumers
 
     def join(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
-        """Add a consumer; one with the same id is replaced. Raises ``SubscriptionNotFound`` once it was deleted."""
-        if self.deleted:
-            raise SubscriptionNotFound(self._buffer.name, self.name)
-        old = self.consumers.pop(consumer_id, None)
-        if old is not None:
-            self._end(old, ConsumerReplaced(consumer_id))
-        consumer = Consumer(consumer_id, self, credit, emit)
-        self.consumers[consumer_id] = consumer
-        self._balance()
-        return consumer
+        """See ``Ownership.join``."""
+        return self.owners.join(consumer_id, credit, emit)
 
     def leave(self, consumer: Consumer) -> None:
-        """The consumer is gone; what it had in flight goes to others at once."""
-        if self.consumers.get(consumer.id) is consumer:
-            del self.consumers[consumer.id]
-            self._release(consumer)
-            self._balance()
+        """See ``Ownership.leave``."""
+        self.owners.leave(consumer)
 
     def close(self) -> None:
         """End without a word to the consumers; their streams are ended by who serves them."""
-        for consumer in list(self.consumers.values()):
-            self.leave(consumer)
+        for consumer in list(self.owners.consumers.values()):
+            self.owners.leave(consumer)
         self.dead_letters.close()
-
-    def _end(self, consumer: Consumer, why: Exception) -> None:
-        consumer.closed = why
-        consumer.wakeup.set()
-        self._release(consumer)
-
-    def _release(self, consumer: Consumer) -> None:
-        for partition, lane in enumerate(self.lanes):
-            if lane.owner == consumer.id:
-                failed = not lane.idle
-                lane.release(failed=failed)
-                if failed:
-                    self.save(partition)
-                    self._services.instruments.failed(self._buffer.name, self.name, "disconnect")
-                    self.dead_letters.look_for_exhausted(partition, "the consumer left without an answer")
-                self._moving.pop(partition, None)
-
-    def _balance(self) -> None:
-        owners = {number: lane.owner for number, lane in enumerate(self.lanes) if lane.owner is not None}
-        plan = assign(len(self.lanes), list(self.consumers), owners)
-        touched: set[str] = set()
-        for partition, owner in plan.items():
-            lane = self.lanes[partition]
-            if lane.owner == owner:
-                self._moving.pop(partition, None)
-            elif lane.owner is None or lane.idle:
-                touched |= {owner} | ({lane.owner} if lane.owner else set())
-                self._give(partition, owner)
-            elif partition not in self._moving:
-                self._moving[partition] = self.now() + self.settings.ack_deadline_us / SECOND_US
-        for consumer_id in touched:
-            self._tell_assignment(consumer_id)
-
-    def _give(self, partition: int, owner: str) -> None:
-        self._epoch += 1
-        lane = self.lanes[partition]
-        if lane.owner is not None:
-            lane.release(failed=False)
-        lane.take(owner, self._epoch, self.consumers[owner].usage)
-        self._moving.pop(partition, None)
-        self.consumers[owner].wakeup.set()
-
-    def _tell_assignment(self, consumer_id: str) -> None:
-        consumer = self.consumers.get(consumer_id)
-        if consumer is not None:
-            owned = [
-                (p, lane.owner_epoch, lane.revision) for p, lane in enumerate(self.lanes) if lane.owner == consumer_id
-            ]
-            consumer.emit(Assigned(tuple(owned)))
-
-    def moving(self, partition: int) -> bool:
-        """The partition is to be handed over: nothing new is sent to its owner."""
-        return partition in self._moving
-
-    def moving_until(self, partition: int) -> float | None:
-        """Until when a partition that is to be handed over may keep its owner; None when it is not."""
-        return self._moving.get(partition)
-
-    def consumer_of(self, partition: int) -> Consumer | None:
-        """The consumer that owns a partition."""
-        owner = self.lanes[partition].owner
-        return self.consumers.get(owner) if owner is not None else None
-
-    def handover_timers(self) -> list[float]:
-        """When partitions are taken from an owner that does not finish."""
-        return list(self._moving.values())
 
     def let_time_pass(self) -> None:
         """Do what the clock has made due: deadlines, leases of sets and handovers."""
@@ -235,16 +150,7 @@ class Subscription:
                 if revocation is not None:
                     self._revoked(partition, revocation)
                     self.failed_in(partition, "the deadline passed without an answer")
-        overdue = [partition for partition, until in self._moving.items() if now >= until]
-        for partition in overdue:
-            lane = self.lanes[partition]
-            previous = lane.owner
-            lane.release(failed=True)
-            self.failed_in(partition, "the deadline passed without an answer")
-            if previous is not None:
-                self._tell_assignment(previous)
-        if overdue or any(self.lanes[p].idle for p in self._moving):
-            self._balance()
+        self.owners.let_time_pass(now)
 
     def failed_in(self, partition: int, why: str) -> None:
         """A time has passed without an answer: the failed tries are written, and the last ones looked for."""
@@ -358,8 +264,7 @@ class Subscription:
     def _answered(
         self, partition: int, results: Results, *, changed: bool, writes: Sequence[Write] = ()
     ) -> Awaitable[Results]:
-        if self.moving(partition) and self.lanes[partition].idle:
-            self._balance()
+        self.owners.balance_if_idle(partition)
         if changed:
             self.wake(partition)
             return asyncio.ensure_future(self._wait(partition, results, self.save(partition, writes)))
@@ -371,8 +276,7 @@ class Subscription:
 
     def touched(self, partition: int) -> None:
         """Something is no longer in flight: there may be room for more, or for another owner."""
-        if self.moving(partition) and self.lanes[partition].idle:
-            self._balance()
+        self.owners.balance_if_idle(partition)
         self.wake(partition)
 
     def revoke(self, partition: int, revocation: Revocation) -> None:
@@ -419,8 +323,8 @@ class Subscription:
                 self.drop(partition, Range(max(gap.first, offset), gap.end), self.now())
         self._revoked(partition, revocation)
         self.wake(partition)
-        if self.moving(partition):
-            self._balance()
+        if self.owners.moving(partition):
+            self.owners.balance()
         sink = self._buffer.record.id
         vanished, made = log.rejections.take_back(self.name, offset)
         writes: list[Write] = [DropGap(sink, partition, gap.first, self.name) for gap in vanished]
@@ -449,14 +353,12 @@ class Subscription:
         for lane in lanes:
             self._partition[id(lane)] = len(self.lanes)
             self.lanes.append(lane)
-        self._balance()
+        self.owners.balance()
 
     def end(self, why: Exception) -> None:
         """It was deleted: its consumers end with ``why``, and nothing of it is written any more."""
         self.deleted = True
-        for consumer in list(self.consumers.values()):
-            del self.consumers[consumer.id]
-            self._end(consumer, why)
+        self.owners.end(why)
         self.dead_letters.close()
 
     def drop(self, partition: int, dropped: Range, now: float) -> None:
@@ -491,8 +393,8 @@ class Subscription:
     def let_go(self, partition: int) -> None:
         """The purge is over."""
         self.lanes[partition].held = False
-        if self.moving(partition):
-            self._balance()
+        if self.owners.moving(partition):
+            self.owners.balance()
         self.wake(partition)
 
     def pause(self, reason: str) -> None:
@@ -522,7 +424,7 @@ class Subscription:
         lane = self.lanes[partition]
         if new_page:
             lane.resend.new_page(self.now())
-        consumer = self.consumers.get(lane.owner) if lane.owner is not None else None
+        consumer = self.owners.of(partition)
         if consumer is not None:
             consumer.wakeup.set()
 
@@ -552,8 +454,7 @@ class Subscription:
         return self.lanes[partition].stored
 
     def _revoked(self, partition: int, revocation: Revocation) -> None:
-        lane = self.lanes[partition]
-        consumer = self.consumers.get(lane.owner) if lane.owner is not None else None
+        consumer = self.owners.of(partition)
         if consumer is not None:
             if revocation.to_be_told:
                 consumer.emit(Revoked(partition, revocation.first, revocation.revision))

@@ -181,7 +181,7 @@ async def test_a_partition_that_is_handed_over_says_so() -> None:
         await first.one(0)
         await first.one(1)
         Taker(buffer.subscription(""), "b")
-        moving = [p for p in (0, 1) if buffer.subscription("").moving(p)]
+        moving = [p for p in (0, 1) if buffer.subscription("").owners.moving(p)]
 
         found = await ask(broker, 1, partition=moving[0])
 
