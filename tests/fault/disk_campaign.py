@@ -65,19 +65,22 @@ def spoil(content: bytes, chance: random.Random, way: int) -> bytes:
     return content[:at] + bytes(size) + content[at + size :]
 
 
-def value(family: Family, *names: bytes) -> Damage:
+class Value:
     """Damage the stored value of one of these keys."""
 
-    def damage(directory: Path, chance: random.Random) -> None:
+    def __init__(self, family: Family, *names: bytes) -> None:
+        self.family = family
+        self.names = names
+
+    def __call__(self, directory: Path, chance: random.Random) -> None:
+        """Damage one of them."""
         store = RocksStore(directory, settings=SMALL_STORE)
-        key = chance.choice(names)
-        [found] = store.get_many(family, [key])
+        key = chance.choice(self.names)
+        [found] = store.get_many(self.family, [key])
         assert found is not None, key.hex()
-        store.write([Put(family, key, spoil(found, chance, chance.randrange(3)))])
+        store.write([Put(self.family, key, spoil(found, chance, chance.randrange(3)))])
         store.sync()
         store.close()
-
-    return damage
 
 
 def file(pattern: str, *, first: float = 0.0, end: float = 1.0) -> Damage:
@@ -102,22 +105,22 @@ def _places(family: Family) -> list[bytes]:
 
 
 KINDS: Final[dict[str, tuple[str, Damage]]] = {
-    "cursor": ("stopped", value(Family.META, keys.cursor(HIT, "default", 0), keys.cursor(HIT, "second", 0))),
-    "tail": ("stopped", value(Family.META, keys.partition(keys.TAIL, HIT, 0))),
-    "head": ("stopped", value(Family.META, keys.partition(keys.HEAD, HIT, 0))),
-    "sink": ("stopped", value(Family.META, keys.sink(HIT))),
-    "subscription": ("stopped", value(Family.META, keys.subscription(HIT, "second"))),
-    "gap": ("stopped", value(Family.META, keys.gap(HIT, 0, 150))),
-    "writer": ("stopped", value(Family.META, keys.writer(HIT, "writer"))),
-    "schema": ("stopped", value(Family.META, keys.schema(HIT, 1))),
-    "slot": ("stopped", value(Family.META, keys.slot(HIT, "writer", 0, 3))),
-    "ledger": ("stopped", value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
+    "cursor": ("stopped", Value(Family.META, keys.cursor(HIT, "default", 0), keys.cursor(HIT, "second", 0))),
+    "tail": ("stopped", Value(Family.META, keys.partition(keys.TAIL, HIT, 0))),
+    "head": ("stopped", Value(Family.META, keys.partition(keys.HEAD, HIT, 0))),
+    "sink": ("stopped", Value(Family.META, keys.sink(HIT))),
+    "subscription": ("stopped", Value(Family.META, keys.subscription(HIT, "second"))),
+    "gap": ("stopped", Value(Family.META, keys.gap(HIT, 0, 150))),
+    "writer": ("stopped", Value(Family.META, keys.writer(HIT, "writer"))),
+    "schema": ("stopped", Value(Family.META, keys.schema(HIT, 1))),
+    "slot": ("stopped", Value(Family.META, keys.slot(HIT, "writer", 0, 3))),
+    "ledger": ("stopped", Value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
     "store numbers": (
         "stopped",
-        value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
+        Value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
     ),
-    "index entry": ("stopped", value(Family.INDEX, *_places(Family.INDEX))),
-    "small page": ("stopped", value(Family.SMALL, *_places(Family.SMALL))),
+    "index entry": ("stopped", Value(Family.INDEX, *_places(Family.INDEX))),
+    "small page": ("stopped", Value(Family.SMALL, *_places(Family.SMALL))),
     "bulk page": ("stopped", file("bulk/*.pages", first=0.02, end=0.5)),
     "bulk table": ("stopped", file("bulk/*.pages", end=0.02)),
     "table file (sst)": ("stopped", file("db/*.sst")),

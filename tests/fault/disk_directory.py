@@ -20,6 +20,7 @@ from holdfast.broker.core.writes import (
     Due,
     PageWrite,
     PutAge,
+    PutCounting,
     PutCursor,
     PutDue,
     PutEntry,
@@ -63,7 +64,9 @@ def body_of(sink: int, page: int) -> bytes:
 
 def fill(store: Store) -> None:
     """Three sinks of thirty pages, small ones and bulk; the first five trimmed, one dropped, ten settled."""
-    journal = recover(store).journal
+    recovered = recover(store)
+    journal = recovered.journal
+    journal.commit([], [PutCounting(recovered.start_count)])
     for sink, name in enumerate(NAMES, start=1):
         journal.commit([], _made(sink, name))
     for page in range(PAGES):

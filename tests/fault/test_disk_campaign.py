@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.fault.disk_campaign import KINDS, campaign
+from holdfast.broker.storage.rocks import RocksStore
+from tests.fault.disk_campaign import KINDS, Value, campaign, templates
+from tests.fault.disk_directory import SMALL_STORE
+
+
+def test_every_value_that_is_to_be_damaged_is_there(tmp_path: Path) -> None:
+    store = RocksStore(templates(tmp_path)["stopped"], settings=SMALL_STORE)
+
+    for _, damage in KINDS.values():
+        if isinstance(damage, Value):
+            assert None not in store.get_many(damage.family, damage.names)
+    store.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
