@@ -72,7 +72,7 @@ def _translated_steps(behaviour: Handler) -> Handler:
 
 
 def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
-    """What a failed write is: whoever called is gone, and its cancellation is still on its way."""
+    """What a failed write or status is: whoever called is gone, and its cancellation is still on its way."""
     _log.info("a call ended while it was written to cause=%s", error)
     return asyncio.CancelledError()
 
@@ -80,4 +80,7 @@ def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
 async def abort(context: Any, error: BrokerError) -> None:
     """End a call with the status of a refusal. Never returns."""
     details = ("grpc-status-details-bin", status_of(error).SerializeToString())
-    await context.abort(code_of(error), str(error), (details,))
+    try:
+        await context.abort(code_of(error), str(error), (details,))
+    except grpc.aio.InternalError as failure:
+        raise _gone(failure) from failure
