@@ -1,8 +1,8 @@
 """Case W12: after every step of a random history every account balances, and what is told of each record is so.
 
 Two subscriptions share a sink; records are acked, given back, dropped by a target, by overflow and by purges, also
-while pages wait for their batch; subscriptions are moved; the process stops or is killed. Beside it stands a plain list
-of what became of each record. It is compared with the counters, the gaps, and what an explanation says of every offset.
+while pages wait for their batch; subscriptions are moved; stored pages are damaged; the process stops or is killed, and
+the wall clock jumps. Beside it stands a plain list of what became of each record. It is compared with the counters, the gaps, and what an explanation says of every offset.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.explaining import explained
 from holdfast.broker.runtime.purging import Until, purge
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import Hand, begin
 from tests.unit.broker.samples import page
@@ -36,7 +38,7 @@ OPEN: Final = {RecordState.PENDING, RecordState.IN_FLIGHT}
 STORED: Final = {Place.RECENT, Place.DISK}
 VERBS: Final = {
     **{"append": 5, "take": 6, "ack": 4, "drop": 3, "nack": 1, "purge": 1, "purge early": 1},
-    **{"seek": 1, "leave": 1, "pause": 1, "resume": 2, "stop": 1, "kill": 1},
+    **{"seek": 1, "leave": 1, "pause": 1, "resume": 2, "stop": 1, "kill": 1, "damage": 1, "clock": 1},
 }
 """How often each is chosen."""
 STEP: Final = st.tuples(
@@ -116,6 +118,13 @@ class History:
                 await self.buffer.stop("by hand")
             case "resume":
                 await self.buffer.resume()
+            case "clock":
+                hour_us = 3_600_000_000
+                self.clock.wall = max(1, self.clock.wall + (hour_us if at % 2 else -hour_us))
+            case "damage":
+                pages = self.store.scan(Family.SMALL, *keys.of_sink(self.buffer.record.id), 1_000)
+                if pages:
+                    self.store.damage(Family.SMALL, pages[at % len(pages)][0])
             case "stop":
                 await self.reopen(self.broker.close(), self.store.reopen)
             case "kill":
@@ -196,7 +205,11 @@ class History:
 TAKEN = [("append", 0, 0, 6), ("take", 0, 0, 6), ("drop", 0, 1, 3), ("seek", 0, 2, 1), ("take", 0, 0, 6)]
 
 
+DAMAGED = [("append", 0, 0, 2), ("append", 0, 0, 3), ("damage", 0, 0, 1), ("stop", 0, 0, 1), ("take", 0, 0, 6)]
+
+
 @example(steps=[*TAKEN, ("ack", 0, 0, 2)], overflow=Overflow.REJECT)
+@example(steps=[*DAMAGED, ("ack", 0, 0, 3), ("kill", 0, 0, 1), ("take", 1, 0, 6)], overflow=Overflow.REJECT)
 @example(steps=[*TAKEN, ("drop", 0, 0, 1), ("stop", 0, 0, 1)], overflow=Overflow.REJECT)
 @example(steps=[*TAKEN, ("kill", 0, 0, 1), ("seek", 0, 0, 1)], overflow=Overflow.REJECT)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
