@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -41,6 +42,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def active(spark: SparkSession) -> None:
+    """Make the session the active one of this thread: Spark looks up there which sources were registered by name.
+
+    A connection to the JVM that has broken is replaced by one with a thread of its own, which knows of no session.
+    """
+    jvm: Any = spark._jvm
+    jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 @pytest.fixture
