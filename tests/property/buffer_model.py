@@ -34,6 +34,9 @@ class Partition:
     shaky: Counter[int] = field(default_factory=Counter)
     """Failures that nobody has waited for: a kill may forget them."""
 
+    behind: bool = False
+    """Something has failed after the last append was queued: the answers to appends say nothing of it."""
+
     in_flight: dict[int, int] = field(default_factory=dict)
     """Offset to revision."""
 
@@ -110,6 +113,7 @@ class Partition:
         self.attempts[offset] = self.attempts.get(offset, 0) + 1
         if not waited_for:
             self.shaky[offset] += 1
+            self.behind = True
 
     def durable(self) -> None:
         """Something was answered, so what was written before it is durable too."""

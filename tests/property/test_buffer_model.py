@@ -141,6 +141,8 @@ class BufferMachine(RuleBasedStateMachine):
             assert not fits, "it was refused although it fits"
             return None
         assert fits or chosen.overflow == Overflow.DROP_OLDEST, "it was taken although it does not fit"
+        for each in self.model:
+            each.behind = False
         self.notice()
         if chosen.overflow == Overflow.DROP_OLDEST and not fits:
             self.check_drops()
@@ -187,8 +189,8 @@ class BufferMachine(RuleBasedStateMachine):
         for _, _, append, _ in waited:
             await append.done
         self.notice()
-        if waited:
-            for each in self.model:
+        for each in self.model:
+            if waited and not each.behind:
                 each.durable()
 
     # -- the idempotent writer
@@ -590,3 +592,16 @@ BufferOnDisk.TestCase.settings = settings(
 )
 TestBufferInMemory = BufferInMemory.TestCase
 TestBufferOnDisk = BufferOnDisk.TestCase
+
+
+def test_a_failure_that_came_after_the_appends_is_not_made_durable_by_their_answers() -> None:
+    """The model once took it for durable, which a long campaign found."""
+    machine = BufferInMemory()
+    machine.create(replace(DEFAULTS, partitions=2, buffer_page_size=1))
+    machine.append(at=1, count=1)
+    machine.deliver(at=1, records=None)
+    machine.append_several_and_do_not_wait(at=0, counts=[1, 1])
+    machine.lose_the_consumer()
+    machine.fail_to_sync(kept=0, at=0)
+    machine.the_account_is_the_model_s()
+    machine.teardown()
