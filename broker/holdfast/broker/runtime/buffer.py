@@ -421,6 +421,9 @@ class Buffer:
         self.told_when_durable(partition, reason, ranges, self._drops[partition])
         for subscription in self.subscriptions.values():
             subscription.wake(partition)
+        first = log.first_entry()
+        if first is None or first.end <= self.settled(log):  # what was settled behind these pages is at the front now
+            self.trim_soon(partition)
         self.changed.fire()
 
     def told_when_durable(

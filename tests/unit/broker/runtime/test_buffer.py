@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.broker.core.errors import RecordTooLarge, SinkFull, SubscriptionNotFound, TooManyWaiting
 from holdfast.broker.core.limits import usage
+from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
@@ -126,6 +127,20 @@ async def test_a_page_stays_until_every_record_of_it_is_settled() -> None:
 
         assert kept == [0]
         assert bases(buffer) == []
+
+
+async def test_settled_pages_behind_one_that_is_dropped_go_with_it() -> None:
+    async with sink() as buffer:
+        await fill(buffer, 3)
+        taker = Taker(buffer.subscription(""))
+        await taker.take_all()
+        await taker.ack(1, 2)
+        first, *_ = buffer.logs[0].first_entries()
+
+        buffer.drop(0, [first], DropReason.CORRUPT)
+        await trimmed_to(buffer, 2)
+
+        assert bases(buffer) == [2]
 
 
 async def test_the_brokers_bound_on_waiting_bytes_holds_for_every_sink() -> None:
