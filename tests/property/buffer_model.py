@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.log import PartitionLog
+from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.runtime.events import Delivered, GapMet, Revoked
 from tests.unit.broker.running import delivered_values
 
 PENDING, ACKED, DROPPED = "pending", "acked", "dropped"
+CORRUPT: Final = int(DropReason.CORRUPT)
 
 
 @dataclass(slots=True)
@@ -39,6 +42,9 @@ class Partition:
 
     in_flight: dict[int, int] = field(default_factory=dict)
     """Offset to revision."""
+
+    damaged: list[range] = field(default_factory=list)
+    """Offsets of each page that was damaged while it was needed: its gap says so for good."""
 
     void: list[tuple[int, int, int]] = field(default_factory=list)
     """(owner epoch, revision, offset) of deliveries that were taken back."""
@@ -119,6 +125,7 @@ class Partition:
         """Something was answered, so what was written before it is durable too."""
         self.unsure.clear()
         self.shaky.clear()
+        self.behind = False
 
     # -- drops
 
@@ -129,6 +136,7 @@ class Partition:
             for offset in range(gap.first, gap.end):
                 if self.states[offset] == PENDING:
                     assert offset not in self.in_flight, f"{offset} was dropped in flight"
+                    assert gap.reason is not DropReason.CORRUPT, f"{offset} was lost, and its page was not damaged"
                     fresh.add(offset)
                     self.states[offset] = DROPPED
                     self.unsure[offset] = self.attempts.pop(offset, 0)
@@ -149,8 +157,42 @@ class Partition:
         self.attempts = {offset: attempts for offset, attempts in self.attempts.items() if attempts}
         self.durable()
 
+    # -- damage
+
+    def page_of(self, found: list[bytes]) -> range:
+        """Offsets of the page that holds these values."""
+        first = self.values.index(found[0])
+        assert self.values[first : first + len(found)] == found, f"the page of {first} is stored otherwise"
+        return range(first, first + len(found))
+
+    def needs(self, page: range, log: PartitionLog) -> bool:
+        """A page stays until it is dropped, or until all up to its end are settled."""
+        return log.gap_at(page.start) is None and page.stop > self.watermark
+
+    def damage(self, page: range) -> None:
+        """It cannot be read any more, so what was pending in it is lost; what was settled stays as it was."""
+        self.damaged.append(page)
+        for offset in page:
+            if self.states[offset] == PENDING:
+                self.states[offset] = DROPPED
+                self.attempts.pop(offset, None)
+
+    def gap_read(self, gap: Gap) -> None:
+        """A reader was told of a gap: nothing that should come is in it, and its reason is that of all of it."""
+        torn = [offset for page in self.damaged for offset in page if gap.first <= offset < gap.end]
+        assert PENDING not in self.states[gap.first : gap.end], f"{gap} has a pending record"
+        assert len(torn) == (gap.end - gap.first if gap.reason is DropReason.CORRUPT else 0), f"{gap}: {torn} are torn"
+
     def count(self, state: str) -> int:
         return self.states.count(state)
+
+    def offsets(self, state: str) -> list[int]:
+        return [offset for offset, found in enumerate(self.states) if found == state]
+
+    @property
+    def watermark(self) -> int:
+        """The lowest offset that is not settled."""
+        return next(iter(self.offsets(PENDING)), len(self.states))
 
     # -- at any moment
 
@@ -166,5 +208,10 @@ class Partition:
         ]
         assert lane.records_in_flight == len(self.in_flight)
         assert dict(cursor.attempts) == self.attempts
-        assert log.earliest <= next((o for o, s in enumerate(self.states) if s == PENDING), len(self.states))
+        assert log.earliest <= self.watermark
         assert log.records >= self.count(PENDING)
+        told = [range(gap.first, gap.end) for gap in log.gaps if gap.reason is DropReason.CORRUPT]
+        assert told == sorted(self.damaged, key=lambda page: page.start), "the gaps are not the damaged pages"
+        counted = dict(log.head.dropped)
+        assert counted.get(CORRUPT, 0) == sum(map(len, self.damaged)), "what was damaged is not counted once"
+        assert sum(gap.records for gap in log.gaps) == sum(counted.values())

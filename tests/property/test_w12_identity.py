@@ -27,9 +27,9 @@ from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.explaining import explained
 from holdfast.broker.runtime.purging import Until, purge
-from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
+from tests.property.damaged_pages import stored_pages
 from tests.unit.broker.running import Hand, begin
 from tests.unit.broker.samples import page
 
@@ -123,9 +123,9 @@ class History:
                 hour_us = 3_600_000_000
                 self.clock.wall = max(1, self.clock.wall + (hour_us if at % 2 else -hour_us))
             case "damage":
-                pages = self.store.scan(Family.SMALL, *keys.of_sink(self.buffer.record.id), 1_000)
+                pages = stored_pages(self.store, self.buffer.record.id)
                 if pages:
-                    self.store.damage(Family.SMALL, pages[at % len(pages)][0])
+                    self.store.damage(Family.SMALL, pages[at % len(pages)].key)
             case "stop":
                 await self.reopen(self.broker.close(), self.store.reopen)
             case "kill":
