@@ -10,6 +10,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.core.errors import SinkFull
+from holdfast.broker.core.errors import OffsetTrimmed, SinkFull
 from holdfast.broker.core.lane import Answer, Outcome
 from holdfast.broker.core.limits import usage
 from holdfast.broker.core.log import PartitionLog
@@ -27,10 +28,12 @@ from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered
+from holdfast.broker.runtime.replay import Replay
 from holdfast.broker.storage.accepted import AcceptedInMemory
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.rocks import RocksStore
+from tests.property.damaged_pages import StoredPage, stored_pages
 from tests.property.tier_model import Partition
 from tests.unit.broker.running import Hand, Mortal, begin, delivered_values
 from tests.unit.broker.samples import page
@@ -40,7 +43,12 @@ Step = tuple[str, int, int]
 STEPS: Final = st.lists(
     st.tuples(
         st.sampled_from(
-            [*["append"] * 5, *["take"] * 3, *["ack"] * 3, "burst", "kill", "power", "stop", "pressure", "leave"]
+            [
+                *["append"] * 5,
+                *["take"] * 3,
+                *["ack"] * 3,
+                *["burst", "kill", "power", "stop", "damage", "damage", "pressure", "leave"],
+            ]
         ),
         st.integers(0, 7),
         st.integers(1, 6),
@@ -79,6 +87,8 @@ class History:
         self.clock = FakeClock()
         self.model = [Partition() for _ in range(chosen.partitions)]
         self.numbers = itertools.count()
+        self.cut: set[bytes] = set()
+        """Keys of the pages that were damaged."""
 
     async def run(self, steps: list[Step]) -> None:
         await self.open(create=True)
@@ -181,10 +191,38 @@ class History:
         self.compare(Durability.DISK, exact=False)
 
     async def stop(self, at: int, count: int) -> None:
+        await self.restart(lambda: None)
+
+    async def damage(self, at: int, count: int) -> None:
+        """A page is damaged while the broker is stopped, and met by a reader."""
+        chosen: list[StoredPage] = []
+
+        def cut() -> None:
+            pages = [one for one in stored_pages(self.store, self.buffer.record.id) if one.key not in self.cut]
+            chosen.extend(pages[-1 - count % len(pages) :][:1] if pages else [])
+            for one in chosen:
+                one.cut_short(self.store)
+                self.cut.add(one.key)
+
+        await self.restart(cut)
+        await self.trimmed()
+        for one in chosen:
+            self.model[one.partition].damage(one.records, self.buffer.logs[one.partition])
+        left = [partition.live() for partition in self.model]
+        for log in self.buffer.logs:
+            reading = Replay(self.buffer, log.number, self.broker.services.pages)
+            with suppress(OffsetTrimmed):  # what was settled behind the page went with it
+                async for _ in reading.read(log.earliest, None, follow=False):
+                    pass
+        await self.durable()
+        assert [partition.live() for partition in self.model] == left, "not what the page held was lost"
+
+    async def restart(self, between: Callable[[], None]) -> None:
         lost = [dict(log.head.dropped).get(LOST_IN_CRASH, 0) for log in self.buffer.logs]
         await self.end(cut=False)
         self.accepted = self.accepted.killed()
         self.store = self.again(self.store, False, 0)
+        between()
         await self.open()
         keeps = self.settings.buffer_mode != BufferMode.MEMORY
         for partition, log in zip(self.model, self.buffer.logs, strict=True):

@@ -35,6 +35,9 @@ class Partition:
     lost: int = 0
     """Records that crashes took: from memory, and with a power loss what no sync had covered."""
 
+    torn: list[range] = field(default_factory=list)
+    """Offsets of each page that was damaged while it was needed."""
+
     def append(self, first: int, values: list[bytes]) -> None:
         """A receipt: no offset is given out twice, and they rise."""
         assert first > max(self.records, default=-1), f"offset {first} was given out before"
@@ -56,6 +59,16 @@ class Partition:
         for offset, record in self.records.items():
             if not any(entry.base <= offset < entry.end for entry in log.held.values()):
                 record.level = Durability.DISK if offset < log.synced else Durability.PROCESS
+
+    def damage(self, values: list[bytes], log: PartitionLog) -> None:
+        """The page of these records cannot be read any more; it was needed unless it was dropped, or may be trimmed."""
+        first = next(offset for offset, record in self.records.items() if record.value == values[0])
+        page = range(first, first + len(values))
+        assert [self.records[offset].value for offset in page] == values, f"the page of {first} is stored otherwise"
+        if log.gap_at(first) is None and any(offset < page.stop for offset in self.live()):
+            self.torn.append(page)
+            for offset in page:
+                self.records[offset].gone = not self.records[offset].acked
 
     def crashed(self, log: PartitionLog, *, survives: Durability, exact: bool) -> None:
         """What had reached ``survives`` is there; what had not is a gap, counted."""
@@ -81,5 +94,8 @@ class Partition:
         assert all(not cursor.is_settled(offset) for offset in live)
         assert log.records == sum(entry.count for entry in entries)
         assert (log.size, log.pages) == (sum(entry.size for entry in entries), len(entries))
+        gaps = [range(gap.first, gap.end) for gap in log.gaps if gap.reason is DropReason.CORRUPT]
+        assert gaps == sorted(self.torn, key=lambda page: page.start), "the gaps are not the damaged pages"
+        assert dict(log.head.dropped).get(int(DropReason.CORRUPT), 0) == sum(map(len, self.torn))
         stored = {offset for entry in entries for offset in range(entry.base, entry.end)}
         assert set(live) <= stored, f"{set(live) - stored} cannot be read"
