@@ -120,6 +120,8 @@ class Replay:
             entries = await self._reader.upcoming(position)
         gap = log.next_gap(position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
+            if position < min(gap.first, log.head.earliest):
+                raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
             return await self._told(gap, position)
         if position < (entries[0].base if entries else log.head.earliest):
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)

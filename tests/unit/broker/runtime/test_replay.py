@@ -155,6 +155,29 @@ async def test_a_reader_that_is_overtaken_by_trimming_is_told() -> None:
             await anext(steps)
 
 
+async def test_what_was_trimmed_between_two_gaps_is_not_passed_over_in_silence() -> None:
+    async with sink() as at:
+        await at.fill(4)
+        taker = Taker(at.buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(1, 2)
+        entries = at.buffer.logs[0].first_entries()
+        at.buffer.drop(0, entries[2:3], DropReason.PURGED)
+        at.buffer.drop(0, entries[:1], DropReason.PURGED)
+        async with asyncio.timeout(10):
+            while at.buffer.logs[0].head.earliest < 3:
+                await asyncio.sleep(0)
+        steps = at.replay().read(0, None, follow=False)
+
+        met = await anext(steps)
+
+        assert isinstance(met, Gap)
+        assert (met.first, met.end) == (0, 1)
+        with pytest.raises(OffsetTrimmed):
+            await anext(steps)
+        assert await at.met(2) == ["PURGED 2-2", "3"]
+
+
 # -- reading ahead
 
 
