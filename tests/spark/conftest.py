@@ -6,14 +6,13 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.client import testing
 from holdfast.client.testing import TestBroker
-from holdfast.spark.session import local_session
+from holdfast.spark.session import local_session, use_in_this_thread
 from tests.spark.streaming import Input
 
 HERE = Path(__file__).parent
@@ -46,12 +45,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def active(spark: SparkSession) -> None:
-    """Make the session the active one of this thread: Spark looks up there which sources were registered by name.
-
-    A connection to the JVM that has broken is replaced by one with a thread of its own, which knows of no session.
-    """
-    jvm: Any = spark._jvm
-    jvm.SparkSession.setActiveSession(spark._jsparkSession)
+    """Make the session the active one of this thread, whatever the test before did to it."""
+    use_in_this_thread(spark)
 
 
 @pytest.fixture

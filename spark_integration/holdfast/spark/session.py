@@ -1,7 +1,8 @@
 """What a Spark session needs for Holdfast: one on this machine without any configuration, and the options of a cluster.
 
 `local_session` is what the demo, the benchmarks and the tests run on. `cluster_options` gives the files of TLS to every
-host of a cluster, and says by which options reads and writes find them and the token.
+host of a cluster, and says by which options reads and writes find them and the token. `use_in_this_thread` is for
+threads that write or start a query.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from pyspark import SparkContext
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
 from holdfast.spark.credentials import TOKEN_VARIABLE
@@ -72,7 +75,8 @@ def cluster_options(
     runs the job can read. Nothing that is returned is secret: the token stands in the environment variable
     ``token_env`` (`HOLDFAST_TOKEN`, where it is set) of driver and executors, which must be there before Spark starts.
 
-    Raises `HoldfastSparkError` for what is missing, and for a variable that Spark's pages and event log would show.
+    Raises `HoldfastSparkError` for what is missing, for a variable that Spark's pages and event log would show, and for
+    files or a token with a session of Spark Connect, which has no driver here that could check them.
     """
     options = {"endpoint": ",".join(endpoints_of(",".join(endpoints)))}
     if not options["endpoint"]:
@@ -85,11 +89,36 @@ def cluster_options(
         _check_token(spark, name)
         options["token_env"] = name
     for option, path in given.items():
-        spark.sparkContext.addFile(str(path.resolve()))
+        _context_of(spark).addFile(str(path.resolve()))
         options[option] = path.resolve().name
     if tls_server_name is not None:
         options["tls_server_name"] = tls_server_name
     return options
+
+
+def use_in_this_thread(spark: SparkSession) -> None:
+    """Make the session the active one of the calling thread, which has to be so before it writes or starts a query.
+
+        def start(sink):
+            use_in_this_thread(spark)
+            return rows.writeStream.format("holdfast").option("sink", sink).start()
+
+    Spark looks up the name of a Python data source in the thread's active session, and only the thread that made the
+    session has one: elsewhere `save` and `start` fail with `DATA_SOURCE_NOT_FOUND`. A read knows its session.
+    """
+    jvm: Any = _context_of(spark)._jvm
+    jvm.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def _context_of(spark: SparkSession) -> SparkContext:
+    try:
+        return spark.sparkContext
+    except PySparkAttributeError as error:
+        raise HoldfastSparkError(
+            "A session of Spark Connect has no driver in this process.",
+            "Name as options what every host has: files by absolute paths, the token by token_env or token_file. "
+            "Its threads need nothing.",
+        ) from error
 
 
 def _check_files(given: Mapping[str, Path]) -> None:
@@ -104,14 +133,15 @@ def _check_files(given: Mapping[str, Path]) -> None:
 
 
 def _check_token(spark: SparkSession, name: str) -> None:
-    jvm = spark.sparkContext._jvm
+    context = _context_of(spark)
+    jvm = context._jvm
     if jvm is None or not (jvm.java.lang.System.getenv(name) or "").strip():
         # Planners inherit the environment of Spark's own process, as it was when that began.
         raise HoldfastSparkError(
             f"The environment variable {name} was not set in the driver when Spark started.",
             f"Set it before Spark starts, and for executors too: spark.executorEnv.{name} or a secret of the cluster.",
         )
-    conf = spark.sparkContext.getConf()
+    conf = context.getConf()
     key = f"spark.executorEnv.{name}"
     hidden = conf.get("spark.redaction.regex", _REDACTED)
     if conf.get(key) is not None and not re.search(hidden or _REDACTED, key):

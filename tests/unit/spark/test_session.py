@@ -1,0 +1,50 @@
+"""Sessions that have no driver in this process; those that have one are in `tests/spark`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import SparkSession
+
+from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.session import cluster_options, use_in_this_thread
+
+
+class Connected:
+    """A session of Spark Connect, in the one way in which it differs here."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
+
+
+CONNECTED = cast("SparkSession", Connected())
+
+
+@pytest.fixture(autouse=True)
+def without_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
+
+
+def test_spark_connect_gets_the_endpoints() -> None:
+    assert cluster_options(CONNECTED, endpoints=["one:7461", "two:7461"]) == {"endpoint": "one:7461,two:7461"}
+
+
+def test_spark_connect_is_told_where_its_files_have_to_be(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.touch()
+
+    with pytest.raises(HoldfastSparkError, match="absolute paths"):
+        cluster_options(CONNECTED, endpoints=["one:7461"], tls_ca=authority)
+
+
+def test_spark_connect_is_told_how_to_name_its_token() -> None:
+    with pytest.raises(HoldfastSparkError, match="token_env"):
+        cluster_options(CONNECTED, endpoints=["one:7461"], token_env="SOME_TOKEN")
+
+
+def test_a_thread_of_spark_connect_is_told_that_it_needs_nothing() -> None:
+    with pytest.raises(HoldfastSparkError, match="Its threads need nothing"):
+        use_in_this_thread(CONNECTED)
