@@ -5,7 +5,7 @@ The classes stand inside of functions: so they are pickled by value, for workers
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,36 +51,16 @@ def discarding() -> type[Any]:
 
 def from_memory(tasks: int) -> type[Any]:
     """A data source with so many tasks, which yield one batch again and again."""
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-    from pyspark.sql.types import StructType
 
-    class MemoryReader(DataSourceReader):
-        def __init__(self, options: dict[str, str]) -> None:
-            self.options = options
+    def read(options: dict[str, str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
 
-        def partitions(self) -> list[InputPartition]:
-            return [InputPartition(number) for number in range(tasks)]
+        with pa.memory_map(options["path"]) as file:
+            batch = pa.ipc.open_file(file).get_batch(0)
+            for _ in range(int(options["batches"])):
+                yield batch
 
-        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            import pyarrow as pa
-
-            with pa.memory_map(self.options["path"]) as file:
-                batch = pa.ipc.open_file(file).get_batch(0)
-                for _ in range(int(self.options["batches"])):
-                    yield batch
-
-    class FromMemory(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "from-memory"
-
-        def schema(self) -> str:
-            return self.options["types"]
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return MemoryReader(dict(self.options))
-
-    return FromMemory
+    return _source("from-memory", tasks, read)
 
 
 def from_stream(tasks: int) -> type[Any]:
@@ -89,10 +69,29 @@ def from_stream(tasks: int) -> type[Any]:
     The server is that of ``echo``. Nothing is stored or checked: no reader that has its rows from another process by
     gRPC is faster.
     """
+
+    def read(options: dict[str, str]) -> Iterator[pa.RecordBatch]:
+        import json
+
+        import grpc
+        import pyarrow as pa
+
+        wanted = {"path": options["path"], "times": int(options["batches"])}
+        with grpc.insecure_channel(
+            options["endpoint"], options=[("grpc.max_receive_message_length", 32 << 20)]
+        ) as channel:
+            download: Any = channel.unary_stream(options["method"])
+            for message in download(json.dumps(wanted).encode()):
+                yield pa.ipc.open_file(message).get_batch(0)
+
+    return _source("from-stream", tasks, read)
+
+
+def _source(source: str, tasks: int, read_all: Callable[[dict[str, str]], Iterator[pa.RecordBatch]]) -> type[Any]:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
     from pyspark.sql.types import StructType
 
-    class StreamReader(DataSourceReader):
+    class Reader(DataSourceReader):
         def __init__(self, options: dict[str, str]) -> None:
             self.options = options
 
@@ -100,27 +99,17 @@ def from_stream(tasks: int) -> type[Any]:
             return [InputPartition(number) for number in range(tasks)]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            import json
+            return read_all(self.options)
 
-            import grpc
-            import pyarrow as pa
-
-            wanted = {"path": self.options["path"], "times": int(self.options["batches"])}
-            options = [("grpc.max_receive_message_length", 32 << 20)]
-            with grpc.insecure_channel(self.options["endpoint"], options=options) as channel:
-                download: Any = channel.unary_stream(self.options["method"])
-                for message in download(json.dumps(wanted).encode()):
-                    yield pa.ipc.open_file(message).get_batch(0)
-
-    class FromStream(DataSource):
+    class Source(DataSource):
         @classmethod
         def name(cls) -> str:
-            return "from-stream"
+            return source
 
         def schema(self) -> str:
             return self.options["types"]
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            return StreamReader(dict(self.options))
+            return Reader(dict(self.options))
 
-    return FromStream
+    return Source
