@@ -14,10 +14,9 @@ def replay(client: Client, sink: str, load: Load, process: Child) -> Sample:
     before = process.cost()
     begun = time.perf_counter()
     records = 0
-    for partition in range(load.partitions):
-        for page in client.replay_pages(sink, partition=partition):
-            if isinstance(page, StoredPage):
-                records += len(page)
+    for page in client.replay_pages(sink):
+        if isinstance(page, StoredPage):
+            records += len(page)
     seconds = time.perf_counter() - begun
     if records != load.records:
         raise RuntimeError(f"{records} records were replayed, {load.records} were published")

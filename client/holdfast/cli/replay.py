@@ -1,4 +1,4 @@
-"""`holdfast replay`: reads a partition again and changes nothing."""
+"""`holdfast replay`: reads a sink again and changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from holdfast.cli.times import parse_time
 
 def replay(
     sink: SinkName,
-    partition: Annotated[int, typer.Option("--partition", "-p", help="Partition.", min=0)] = 0,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Partition; else all, one after another.", min=0)
+    ] = None,
     start: Annotated[int | None, typer.Option(help="First offset; else the earliest that is stored.", min=0)] = None,
     start_time: Annotated[
         str | None, typer.Option(metavar="TIME", help="Begin with what came at or after this time (ISO 8601).")
@@ -25,7 +27,7 @@ def replay(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: LineOutput = LineForm.TEXT,
 ) -> None:
-    """Read the records of a partition again. Nobody's position changes."""
+    """Read the records of a sink again, or of a partition. Nobody's position changes."""
     since = None if start_time is None else parse_time(start_time)
     with connect(endpoint) as client:
         from holdfast.client import Gap

@@ -135,6 +135,7 @@ from holdfast.client.publisher import (
 from holdfast.client.replayer import (
     PageReplay,
     RecordReplay,
+    ReplayOptions,
 )
 from holdfast.client.resend_values import ResendRanges, ResendSet
 from holdfast.client.resends import Resends
@@ -148,6 +149,7 @@ from holdfast.client.settings import (
     RetryPolicy,
     TlsSettings,
 )
+from holdfast.client.sink_replay import SinkReplay
 from holdfast.client.sink_values import (
     BufferMode,
     DeliveryState,
@@ -294,6 +296,7 @@ __all__ = [
     "RecordReplay",
     "RecordState",
     "RecordTooLarge",
+    "ReplayOptions",
     "ReplayedRecord",
     "ResendRanges",
     "ResendSet",
@@ -315,6 +318,7 @@ __all__ = [
     "SinkNotEmpty",
     "SinkNotFound",
     "SinkReplaced",
+    "SinkReplay",
     "SinkSettings",
     "SinkStats",
     "Sinks",

@@ -20,7 +20,7 @@ from holdfast.client.epochs import Epochs
 from holdfast.client.errors import BrokerDraining, HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
-from holdfast.client.replayer import OnGap, PageReplay, RecordReplay
+from holdfast.client.replayer import PageReplay, RecordReplay, ReplayOptions
 from holdfast.client.resends import Resends
 from holdfast.client.schemas import Schemas
 from holdfast.client.settings import (
@@ -30,6 +30,7 @@ from holdfast.client.settings import (
     PublisherSettings,
     SubscriberSettings,
 )
+from holdfast.client.sink_replay import SinkReplay, only_one
 from holdfast.client.sinks import Sinks
 from holdfast.client.subscriber import Subscriber
 from holdfast.client.subscriptions import Subscriptions
@@ -69,7 +70,7 @@ class Client:
         self.epochs = Epochs(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
-        self._open: set[Publisher | Subscriber | PageReplay] = set()
+        self._open: set[Publisher | Subscriber] = set()
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -198,56 +199,27 @@ class Client:
         self._remember(subscriber)
         return subscriber
 
-    def replay(
-        self,
-        sink: str,
-        *,
-        partition: int,
-        start: int | None = None,
-        start_time: datetime | None = None,
-        end: int | None = None,
-        follow: bool = False,
-        on_gap: OnGap = "raise",
-    ) -> RecordReplay:
-        """Read a partition again, record by record: from ``start`` or ``start_time`` to before ``end``.
+    def replay(self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]) -> RecordReplay:
+        """Read a sink again, record by record: a partition from ``start`` or ``start_time`` to before ``end``.
 
         Without a start from the earliest record that is stored; without an end to the end as it is now, or for ever
-        with ``follow``. Where records are missing it raises ``GapError``, or yields the ``Gap`` with
+        with ``follow``. Without a ``partition`` all of them, one after another; ``start``, ``end`` and ``follow`` are
+        then for a sink that has only one. Where records are missing it raises ``GapError``, or yields the ``Gap`` with
         ``on_gap="yield"``.
         """
-        return RecordReplay(
-            self.replay_pages(
-                sink,
-                partition=partition,
-                start=start,
-                start_time=start_time,
-                end=end,
-                follow=follow,
-                on_gap=on_gap,
-            )
-        )
+        return RecordReplay(self.replay_pages(sink, partition=partition, **options))
 
     def replay_pages(
-        self,
-        sink: str,
-        *,
-        partition: int,
-        start: int | None = None,
-        start_time: datetime | None = None,
-        end: int | None = None,
-        follow: bool = False,
-        on_gap: OnGap = "raise",
-    ) -> PageReplay:
-        """Read a partition again, page by page, for bulk readers: see ``replay`` and ``holdfast.client.columns``."""
-        return PageReplay(
-            self._channels,
+        self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]
+    ) -> PageReplay | SinkReplay:
+        """Read a sink again, page by page, for bulk readers: see ``replay`` and ``holdfast.client.columns``."""
+        if partition is not None:
+            return PageReplay(self._channels, sink, partition=partition, **options)
+        return SinkReplay(
             sink,
-            partition=partition,
-            start=start,
-            start_time=start_time,
-            end=end,
-            follow=follow,
-            on_gap=on_gap,
+            count=lambda: self.sinks.get(sink).settings.partitions,
+            partition=lambda number: PageReplay(self._channels, sink, partition=number, **options),
+            only_one=only_one(options),
         )
 
     def offset_at(self, sink: str, time: datetime, *, partition: int) -> int:

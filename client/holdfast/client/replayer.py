@@ -11,9 +11,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Final, Literal, Protocol, Self, TypedDict
 
 import grpc
 
@@ -39,6 +40,28 @@ from holdfast.v1 import record_pb2
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 OnGap = Literal["raise", "yield"]
+
+AHEAD_S: Final = 1.0
+"""How old a stream that was opened ahead may be when it is read."""
+
+
+class ReplayOptions(TypedDict, total=False):
+    """What is read, and how."""
+
+    start: int | None
+    """First offset; else the earliest that is stored."""
+
+    start_time: datetime | None
+    """Instead: the first record accepted then or later. Without a zone it is local."""
+
+    end: int | None
+    """The offset behind the last; else the end as it is when reading begins."""
+
+    follow: bool
+    """Wait for new records at the end."""
+
+    on_gap: OnGap
+    """``"raise"``, the default, or ``"yield"``."""
 
 
 class PageReplay:
@@ -80,6 +103,8 @@ class PageReplay:
         self._pid = os.getpid()
         self._incarnation = ""
         self._call: grpc.Call | None = None
+        self._ahead: tuple[Any, float] | None = None
+        """A stream that nobody has read from yet, and when it was opened."""
         self._closing = threading.Event()
         timeout_s = channels.settings.reattach_timeout_s
         reconnect = channels.settings.reconnect
@@ -103,7 +128,23 @@ class PageReplay:
         """Return the next page or gap; ends at the end, or when it is closed."""
         if self._pid != os.getpid():
             raise UsedAfterFork("this replay was opened before fork; open one in this process")
+        if self._closing.is_set():
+            raise StopIteration
         return next(self._steps)
+
+    @property
+    def left(self) -> int:
+        """Offsets up to the end; 0 where that is not known: before the first page, or when it follows."""
+        return 0 if self._next is None or self._end is None else max(0, self._end - self._next)
+
+    def begin(self) -> None:
+        """Open the stream before the first page is asked for, so that it is here then. Once is enough.
+
+        What goes wrong is raised when the page is asked for.
+        """
+        if self._call is None and not self._closing.is_set():
+            with suppress(HoldfastError):
+                self._ahead = (self._connect(), self._clock())
 
     def close(self) -> None:
         """End the iteration. Closing twice is fine."""
@@ -149,10 +190,7 @@ class PageReplay:
     def _one_stream(self) -> Iterator[StoredPage | Gap]:
         if self._next is not None and self._end is not None and self._next >= self._end and self._incarnation:
             return
-        try:
-            self._call = call = BufferServiceStub(self._channels.of_sink(self._sink)).Replay(self._request())
-        except ValueError as failure:  # grpc: the channel was closed
-            raise BrokerUnavailable(str(failure)) from failure
+        call = self._begun()
         try:
             for response in call:
                 kind = response.WhichOneof("response")
@@ -178,6 +216,24 @@ class PageReplay:
         finally:
             call.cancel()
 
+    def _connect(self) -> Any:
+        try:
+            self._call = BufferServiceStub(self._channels.of_sink(self._sink)).Replay(self._request())
+        except ValueError as failure:  # grpc: the channel was closed
+            raise BrokerUnavailable(str(failure)) from failure
+        return self._call
+
+    def _begun(self) -> Any:
+        """The stream that was opened ahead, if that was a moment ago: else what it holds may be trimmed by now."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return self._connect()
+        call, since_s = ahead
+        if self._clock() - since_s <= AHEAD_S:
+            return call
+        call.cancel()
+        return self._connect()
+
     def _opened(self, message: pb.ReplayOpened) -> None:
         if self._incarnation and message.incarnation != self._incarnation:
             raise SinkReplaced(f"sink {self._sink!r} was deleted and made again while it was read")
@@ -199,10 +255,20 @@ class PageReplay:
         return convert.stored_page(message, body, self._partition, first, last, schema_of)
 
 
+class Pages(Protocol):
+    """Pages and gaps, of a partition or of several."""
+
+    def __iter__(self) -> Iterator[StoredPage | Gap]:
+        """Return an iterator of them."""
+
+    def close(self) -> None:
+        """End the iteration."""
+
+
 class RecordReplay:
     """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See :class:`PageReplay`."""
 
-    def __init__(self, pages: PageReplay) -> None:
+    def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._records = self._read()
 
