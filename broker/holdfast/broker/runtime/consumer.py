@@ -101,10 +101,9 @@ class Consumer:
 
     def next_timer(self, looked_at: float) -> float | None:
         """When the next timer of its lanes, or of a handover, runs out that had not at ``looked_at``."""
-        timers = [
-            t for lane in self._subscription.owners.lanes_of(self.id) if (t := lane.next_timer(looked_at)) is not None
-        ]
-        return min([*timers, *self._subscription.owners.timers()], default=None)
+        owners = self._subscription.owners
+        timers = [at for lane in owners.lanes_of(self.id) if (at := lane.next_timer(looked_at)) is not None]
+        return min([*timers, *owners.timers()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
