@@ -22,9 +22,9 @@ import grpc
 import grpc.aio
 import uvloop
 
-from holdfast.broker.process import tune
 from holdfast.broker.server import TRANSPORT
 from holdfast.client.pages import encode_columns, frame_publish_page
+from holdfast.process import tune
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from tests.bench.processes import Child, child

@@ -2,6 +2,7 @@
 
     spark -> client -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
+    process, for those that run one, is imported by broker.server and cli
     arrow, with pyarrow, is imported by spark, and by client and broker.rpc where there are rows of it
 
 Imports are read from the syntax tree, never executed; those under ``TYPE_CHECKING`` and inside functions
@@ -92,6 +93,8 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
+    # For every process that moves pages in bulk.
+    "holdfast.process": Rule(frozenset()),
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
     "holdfast.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "holdfast.broker.rpc": Rule(
@@ -102,7 +105,9 @@ RULES: Final[dict[str, Rule]] = {
     ),
     # The composition root, and the only other place with grpc.
     "holdfast.broker.server": Rule(
-        frozenset({"holdfast.broker", "holdfast.v1"}), third_party=ANY, never=frozenset({"rocksdict"})
+        frozenset({"holdfast.broker", "holdfast.process", "holdfast.v1"}),
+        third_party=ANY,
+        never=frozenset({"rocksdict"}),
     ),
     # settings.py, telemetry.py and whatever else stands beside them.
     "holdfast.broker": Rule(

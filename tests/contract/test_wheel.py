@@ -39,6 +39,7 @@ def names(wheel: Path) -> list[str]:
         "holdfast/deliver",
         "holdfast/cli",
         "holdfast/arrow",
+        "holdfast/process",
         "holdfast/spark",
         "pyspark_holdfast",
     ],
@@ -56,7 +57,7 @@ def test_the_wheel_adds_two_names_and_owns_no_namespace(names: list[str]) -> Non
 
 def test_the_wheel_carries_the_schema_and_its_types(names: list[str]) -> None:
     assert "holdfast/v1/descriptors.binpb" in names
-    for part in ("v1", "arrow", "broker", "client", "deliver", "spark"):
+    for part in ("v1", "arrow", "broker", "client", "deliver", "process", "spark"):
         assert f"holdfast/{part}/py.typed" in names
 
 

@@ -24,7 +24,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
-from holdfast.broker.process import give_memory_back, tune
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.dead_letter_service import DeadLetterServicer
@@ -47,6 +46,7 @@ from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.recovery import recover
+from holdfast.process import give_memory_back, tune
 from holdfast.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,

@@ -22,6 +22,7 @@ import typer
 from holdfast.cli.demo.processes import Processes, python_module
 from holdfast.cli.options import OutputForm, connect
 from holdfast.cli.output import Output, bytes_text, say, write_json, write_table
+from holdfast.process import tune
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -70,6 +71,7 @@ def bench(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Measure publishing, delivery and replay on a sink that is made for it and removed afterwards."""
+    tune()
     with _client(endpoint) as client:
         sink = f"bench-{secrets.token_hex(4)}"
         client.sinks.create(sink, partitions=partitions)

@@ -20,6 +20,7 @@ from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkNam
 from holdfast.cli.output import Output, say, write_json
 from holdfast.cli.report import CommandFailed
 from holdfast.cli.telemetry import exporting
+from holdfast.process import tune
 
 
 def deliver(
@@ -82,6 +83,7 @@ def deliver(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    tune()
     with exporting("holdfast-deliver"), connect(endpoint) as client:
         deliverer = Deliverer(client, sink, target, resend_to=second, settings=settings)
 

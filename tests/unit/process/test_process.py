@@ -1,4 +1,4 @@
-"""What a broker's process sets for itself."""
+"""What a process sets for itself that moves pages in bulk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from holdfast.broker.process import tune
+from holdfast.process import tune
 tune()
 blocks = [bytes(1 << 20) for _ in range(64)]
 del blocks
