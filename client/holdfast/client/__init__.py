@@ -132,11 +132,8 @@ from holdfast.client.publisher import (
     Publisher,
     partition_of,
 )
-from holdfast.client.replayer import (
-    PageReplay,
-    RecordReplay,
-    ReplayOptions,
-)
+from holdfast.client.record_replay import RecordReplay
+from holdfast.client.replayer import PageReplay, ReplayOptions
 from holdfast.client.resend_values import ResendRanges, ResendSet
 from holdfast.client.resends import Resends
 from holdfast.client.schemas import (

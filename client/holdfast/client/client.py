@@ -20,7 +20,8 @@ from holdfast.client.epochs import Epochs
 from holdfast.client.errors import BrokerDraining, HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
-from holdfast.client.replayer import PageReplay, RecordReplay, ReplayOptions
+from holdfast.client.record_replay import RecordReplay
+from holdfast.client.replayer import PageReplay, ReplayOptions
 from holdfast.client.resends import Resends
 from holdfast.client.schemas import Schemas
 from holdfast.client.settings import (

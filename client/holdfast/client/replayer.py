@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, TypedDict
+from typing import Any, Final, Literal, Self, TypedDict
 
 import grpc
 
 from holdfast.client import convert
 from holdfast.client.channel import Channels
-from holdfast.client.columns import checked_body, decode_records
+from holdfast.client.columns import checked_body
 from holdfast.client.errors import (
     BrokerUnavailable,
     GapError,
@@ -34,7 +34,7 @@ from holdfast.client.retry import RetryState
 from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import RetryPolicy
 from holdfast.client.telemetry import Telemetry
-from holdfast.client.values import Gap, ReplayedRecord, StoredPage
+from holdfast.client.values import Gap, StoredPage
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
@@ -253,53 +253,6 @@ class PageReplay:
             return None
         schema_of = self._schemas.source(self._incarnation)
         return convert.stored_page(message, body, self._partition, first, last, schema_of)
-
-
-class Pages(Protocol):
-    """Pages and gaps, of a partition or of several."""
-
-    def __iter__(self) -> Iterator[StoredPage | Gap]:
-        """Return an iterator of them."""
-
-    def close(self) -> None:
-        """End the iteration."""
-
-
-class RecordReplay:
-    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See :class:`PageReplay`."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
-        self._records = self._read()
-
-    def _read(self) -> Iterator[ReplayedRecord | Gap]:
-        for page in self._pages:
-            if isinstance(page, Gap):
-                yield page
-            else:
-                yield from decode_records(page)
-
-    def __iter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __next__(self) -> ReplayedRecord | Gap:
-        """Return the next record or gap."""
-        return next(self._records)
-
-    def close(self) -> None:
-        """End the iteration. Closing twice is fine."""
-        self._pages.close()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
 
 def _gap_error(gap: Gap) -> GapError:
