@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.client.testing import TestBroker
@@ -61,7 +62,7 @@ def test_spark_does_not_find_the_format_on_a_thread_that_did_not(spark: SparkSes
     """It is Spark that looks no further; when this fails, the advice in the README can go."""
     rows = ten(spark)
 
-    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+    with pytest.raises(Py4JJavaError, match="DATA_SOURCE_NOT_FOUND"):
         in_a_thread(lambda: save(rows, broker))
 
     assert values(broker.endpoint) == []

@@ -9,7 +9,6 @@ import typer
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
 from holdfast.cli.record_lines import LineForm, LineOutput, write_gap, write_record
 from holdfast.cli.times import parse_time
-from holdfast.process import tune
 
 
 def replay(
@@ -30,7 +29,6 @@ def replay(
 ) -> None:
     """Read the records of a sink again, or of a partition. Nobody's position changes."""
     since = None if start_time is None else parse_time(start_time)
-    tune()
     with connect(endpoint) as client:
         from holdfast.client import Gap
 

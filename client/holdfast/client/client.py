@@ -31,7 +31,7 @@ from holdfast.client.settings import (
     PublisherSettings,
     SubscriberSettings,
 )
-from holdfast.client.sink_replay import SinkReplay, only_one
+from holdfast.client.sink_replay import SinkReplay
 from holdfast.client.sinks import Sinks
 from holdfast.client.subscriber import Subscriber
 from holdfast.client.subscriptions import Subscriptions
@@ -216,12 +216,7 @@ class Client:
         """Read a sink again, page by page, for bulk readers: see ``replay`` and ``holdfast.client.columns``."""
         if partition is not None:
             return PageReplay(self._channels, sink, partition=partition, **options)
-        return SinkReplay(
-            sink,
-            count=lambda: self.sinks.get(sink).settings.partitions,
-            partition=lambda number: PageReplay(self._channels, sink, partition=number, **options),
-            only_one=only_one(options),
-        )
+        return SinkReplay(self._channels, self.sinks, sink, options)
 
     def offset_at(self, sink: str, time: datetime, *, partition: int) -> int:
         """Return the offset of the first stored record of a partition that was accepted at ``time`` or later.

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Final, Literal, Self, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import grpc
 
@@ -30,6 +29,7 @@ from holdfast.client.errors import (
     SinkReplaced,
     UsedAfterFork,
 )
+from holdfast.client.reading import Reading
 from holdfast.client.retry import RetryState
 from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import RetryPolicy
@@ -64,7 +64,7 @@ class ReplayOptions(TypedDict, total=False):
     """``"raise"``, the default, or ``"yield"``."""
 
 
-class PageReplay:
+class PageReplay(Reading[StoredPage | Gap]):
     """Iterator of :class:`StoredPage`, cut to what was asked for, and of :class:`Gap` with ``on_gap="yield"``.
 
     Usable from one thread at a time; ``close`` from any. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,
@@ -103,8 +103,8 @@ class PageReplay:
         self._pid = os.getpid()
         self._incarnation = ""
         self._call: grpc.Call | None = None
-        self._ahead: tuple[Any, float] | None = None
-        """A stream that nobody has read from yet, and when it was opened."""
+        self._begun_at: float | None = None
+        """When the stream was opened, as long as nobody has read from it."""
         self._closing = threading.Event()
         timeout_s = channels.settings.reattach_timeout_s
         reconnect = channels.settings.reconnect
@@ -119,10 +119,6 @@ class PageReplay:
             random.random,
         )
         self._steps = self._read()
-
-    def __iter__(self) -> Self:
-        """Return itself."""
-        return self
 
     def __next__(self) -> StoredPage | Gap:
         """Return the next page or gap; ends at the end, or when it is closed."""
@@ -144,23 +140,14 @@ class PageReplay:
         """
         if self._call is None and not self._closing.is_set():
             with suppress(HoldfastError):
-                self._ahead = (self._connect(), self._clock())
+                self._connect()
+                self._begun_at = self._clock()
 
     def close(self) -> None:
         """End the iteration. Closing twice is fine."""
         self._closing.set()
         if self._call is not None and self._pid == os.getpid():
             self._call.cancel()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _read(self) -> Iterator[StoredPage | Gap]:
         while not self._closing.is_set():
@@ -190,7 +177,7 @@ class PageReplay:
     def _one_stream(self) -> Iterator[StoredPage | Gap]:
         if self._next is not None and self._end is not None and self._next >= self._end and self._incarnation:
             return
-        call = self._begun()
+        call = self._stream()
         try:
             for response in call:
                 kind = response.WhichOneof("response")
@@ -223,15 +210,14 @@ class PageReplay:
             raise BrokerUnavailable(str(failure)) from failure
         return self._call
 
-    def _begun(self) -> Any:
+    def _stream(self) -> Any:
         """The stream that was opened ahead, if that was a moment ago: else what it holds may be trimmed by now."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is None:
+        begun_at, self._begun_at = self._begun_at, None
+        if begun_at is None or self._call is None:
             return self._connect()
-        call, since_s = ahead
-        if self._clock() - since_s <= AHEAD_S:
-            return call
-        call.cancel()
+        if self._clock() - begun_at <= AHEAD_S:
+            return self._call
+        self._call.cancel()
         return self._connect()
 
     def _opened(self, message: pb.ReplayOpened) -> None:

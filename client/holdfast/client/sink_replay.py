@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Final, Self
+from collections.abc import Iterator
+from typing import Final
 
+from holdfast.client.channel import Channels
 from holdfast.client.errors import InvalidRange
+from holdfast.client.reading import Reading
 from holdfast.client.replayer import PageReplay, ReplayOptions
+from holdfast.client.sinks import Sinks
 from holdfast.client.values import Gap, StoredPage
 
 PAGES_LEFT: Final = 4
 """With about so many pages left of a partition, the next one is opened: its first page comes while these are read."""
 
 
-def only_one(options: ReplayOptions) -> tuple[str, ...]:
-    """Return the names of the options that are for a single partition."""
-    given = {"start": options.get("start"), "end": options.get("end"), "follow": options.get("follow") or None}
-    return tuple(name for name, value in given.items() if value is not None)
-
-
-class SinkReplay:
+class SinkReplay(Reading[StoredPage | Gap]):
     """Iterator of :class:`StoredPage` and :class:`Gap` over the partitions by number; see :class:`PageReplay`.
 
     The partitions are those that the sink has when the first page is asked for, and each ends where it ends when it is
@@ -29,22 +25,15 @@ class SinkReplay:
     ``InvalidRange`` for what only one partition can have, where the sink has several.
     """
 
-    def __init__(
-        self, sink: str, *, count: Callable[[], int], partition: Callable[[int], PageReplay], only_one: tuple[str, ...]
-    ) -> None:
-        """``count`` asks for the number of partitions; ``only_one`` names the arguments that want a single one."""
+    def __init__(self, channels: Channels, sinks: Sinks, sink: str, options: ReplayOptions) -> None:
+        self._channels = channels
+        self._sinks = sinks
         self._sink = sink
-        self._count = count
-        self._partition = partition
-        self._only_one = only_one
+        self._options = options
         self._closing = threading.Event()
         self._opened: tuple[PageReplay, ...] = ()
         """The one that is read and the one behind it."""
         self._steps = self._read()
-
-    def __iter__(self) -> Self:
-        """Return itself."""
-        return self
 
     def __next__(self) -> StoredPage | Gap:
         """Return the next page or gap; ends behind the last partition, or when it is closed."""
@@ -56,27 +45,10 @@ class SinkReplay:
         for one in self._opened:
             one.close()
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
     def _read(self) -> Iterator[StoredPage | Gap]:
-        total = self._count()
-        if self._only_one and total > 1:
-            raise InvalidRange(
-                f"sink {self._sink!r} has {total} partitions: name the one that {' and '.join(self._only_one)} is for"
-            )
-        behind: PageReplay | None = self._partition(0)
+        replays = [self._of(number) for number in range(self._count())]
         try:
-            for number in range(total):
-                current, behind = behind, self._partition(number + 1) if number + 1 < total else None
-                assert current is not None
+            for current, behind in zip(replays, [*replays[1:], None], strict=True):
                 self._opened = (current,) if behind is None else (current, behind)
                 if self._closing.is_set():
                     return
@@ -87,3 +59,17 @@ class SinkReplay:
         finally:
             for one in self._opened:
                 one.close()
+
+    def _of(self, partition: int) -> PageReplay:
+        return PageReplay(self._channels, self._sink, partition=partition, **self._options)
+
+    def _count(self) -> int:
+        found = self._sinks.get(self._sink).settings.partitions
+        of_one = [name for name in ("start", "end") if self._options.get(name) is not None]
+        if self._options.get("follow"):
+            of_one.append("follow")
+        if of_one and found > 1:
+            raise InvalidRange(
+                f"sink {self._sink!r} has {found} partitions: name the one that {' and '.join(of_one)} is for"
+            )
+        return found

@@ -16,12 +16,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from holdfast.client.channel import Channels
 from holdfast.client.delivery import Delivery
 from holdfast.client.errors import SubscriberClosed, UsedAfterFork
+from holdfast.client.reading import Reading
 from holdfast.client.settings import SubscriberSettings
 from holdfast.client.subscribe_stream import SubscribeStream
 from holdfast.client.subscription_state import SubscriptionState
@@ -32,7 +32,7 @@ GOODBYE_S: Final = 5.0
 """How long ``close`` waits for the results of what was answered."""
 
 
-class Subscriber:
+class Subscriber(Reading[Delivery]):
     """One consumer of a subscription: an iterator of deliveries.
 
     It connects when the first delivery is asked for. Usable from several threads; not across ``fork``.
@@ -82,10 +82,6 @@ class Subscriber:
                 self._stream.start()
         return self._state.take(timeout_s)
 
-    def __iter__(self) -> Self:
-        """Return itself."""
-        return self
-
     def __next__(self) -> Delivery:
         """Return the next delivery, waiting for it; ends when the subscriber is closed. Raises as ``take`` does."""
         delivery = self.take()
@@ -110,16 +106,6 @@ class Subscriber:
             if self._started:
                 self._stream.stop()
         self._on_close(self)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _check(self) -> None:
         if self._pid != os.getpid():

@@ -1,4 +1,4 @@
-"""What a process sets for itself that moves pages in bulk: a broker, a deliverer, a Spark task, a reader of your own.
+"""What a process sets for itself that moves pages in bulk: a broker, a deliverer, a consumer of your own.
 
 Pages of 1 MiB come and go all the time. Left alone, the C library gives their memory back to the system and asks for it
 again, page fault by page fault, which takes longer than copying them. And threads that wait for Python's lock ask for
@@ -18,20 +18,17 @@ _log: Final = logging.getLogger(__name__)
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 """Names of ``mallopt`` in the C library's ``malloc.h``."""
 
-_APART: Final = {_TOP_PAD: 16 << 20, _MMAP_THRESHOLD: 32 << 20, _ARENA_MAX: 1}
-"""Memory that is taken at a time, taken apart from the rest; places that it is taken from."""
-
-KEPT_BYTES: Final = 256 << 20
-"""Free memory that is kept for the next pages."""
+_MALLOC: Final = {_TRIM_THRESHOLD: 256 << 20, _TOP_PAD: 16 << 20, _MMAP_THRESHOLD: 32 << 20, _ARENA_MAX: 1}
+"""Memory that is kept when it is free, taken at a time, taken apart from the rest; places that it is taken from."""
 
 _SWITCH_S: Final = 0.0005
 
 
-def tune(kept_bytes: int = KEPT_BYTES) -> None:
+def tune() -> None:
     """Set up this process, for as long as it lives. Once is enough, and it may be called again.
 
-    Up to ``kept_bytes`` of memory that is free stay with the process. Memory is left alone where the C library is not
-    that of Linux, or somebody has set it up by environment (``MALLOC_…``, ``GLIBC_TUNABLES``).
+    Up to 256 MiB of memory that is free stay with the process. Memory is left alone where the C library is not that of
+    Linux, or somebody has set it up by environment (``MALLOC_…``, ``GLIBC_TUNABLES``).
     """
     sys.setswitchinterval(_SWITCH_S)
     if any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ):
@@ -39,7 +36,7 @@ def tune(kept_bytes: int = KEPT_BYTES) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is None:
         return
-    for name, value in {_TRIM_THRESHOLD: kept_bytes, **_APART}.items():
+    for name, value in _MALLOC.items():
         if not mallopt(name, value):
             _log.debug("malloc did not take a setting name=%d value=%d", name, value)
 
