@@ -7,13 +7,16 @@ for threads: the outbox owns it.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from holdfast.client.claims import Bulk, Claim, Promise, RecordClaim
 from holdfast.client.pages import EncodedPage, encode_columns
+from holdfast.client.sized_columns import SizedColumns
 from holdfast.client.telemetry import SendSpan
 from holdfast.client.values import Headers
 
@@ -47,6 +50,7 @@ class Batch:
     """Trace context of the first record."""
 
     values: list[bytes] = field(default_factory=list)
+    value_lengths: array[int] = field(default_factory=partial(array, "I"))
     keys: list[bytes | None] | None = None
     event_times_us: list[int | None] | None = None
     headers: list[Headers] | None = None
@@ -79,14 +83,18 @@ class Batch:
     def encode(self) -> EncodedPage:
         """Return the page; the columns are encoded once and then let go."""
         if self.encoded is None:
-            self.encoded = encode_columns(self.values, self.keys, self.event_times_us, self.headers)
+            self.encoded = encode_columns(
+                self.values, self.keys, self.event_times_us, self.headers, value_lengths=self.value_lengths
+            )
             self.values, self.keys, self.event_times_us, self.headers = [], None, None, None
+            self.value_lengths = array("I")
         return self.encoded
 
     def add(self, value: bytes, key: bytes | None, event_time_us: int | None, headers: Headers) -> None:
         """Append one record."""
         count = len(self.values)
         self.values.append(value)
+        self.value_lengths.append(len(value))
         self.content_bytes += len(value)
         if key is not None or self.keys is not None:
             self.keys = [None] * count if self.keys is None else self.keys
@@ -100,11 +108,13 @@ class Batch:
             self.headers.append(headers)
             self.content_bytes += headers_bytes(headers)
 
-    def extend(self, values: Sequence[bytes], keys: Sequence[bytes | None] | None, size: int) -> None:
-        """Append many records with at most keys; ``size`` is the length of values and keys together."""
+    def extend(self, columns: SizedColumns, first: int, end: int) -> None:
+        """Append the records ``[first, end)``, which have at most keys."""
         count = len(self.values)
+        values, keys, lengths = columns.part(first, end)
         self.values.extend(values)
-        self.content_bytes += size
+        self.value_lengths.extend(lengths)
+        self.content_bytes += columns.size(first, end)
         if keys is not None or self.keys is not None:
             self.keys = [None] * count if self.keys is None else self.keys
             self.keys.extend(keys if keys is not None else [None] * len(values))

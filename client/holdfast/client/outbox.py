@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from holdfast.client.batching import Batch, Batches, PageBounds
@@ -17,6 +17,7 @@ from holdfast.client.errors import FlushTimeout, HoldfastError, PublisherClosed
 from holdfast.client.failures import FailureLog
 from holdfast.client.pages import EncodedPage
 from holdfast.client.settings import PublisherSettings
+from holdfast.client.sized_columns import SizedColumns
 from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import Headers
 from holdfast.client.window import Outgoing, Window
@@ -72,42 +73,30 @@ class Outbox:
             claim(batch)
             self._grow(batch, size)
 
-    def put_many(
-        self,
-        partition: int | None,
-        values: Sequence[bytes],
-        keys: Sequence[bytes | None] | None,
-        ends: Sequence[int],
-        encode: Callable[[int, int], EncodedPage],
-        claim: Callable[[Batch, int], None],
-    ) -> None:
-        """Add many records, cut into pages; ``ends`` are their summed sizes, one entry more than records.
-
-        Whole pages are encoded at once, by ``encode(first, end)`` and without the lock; the rest goes into the open
-        batch.
-        """
+    def put_many(self, partition: int | None, columns: SizedColumns, claim: Callable[[Batch, int], None]) -> None:
+        """Add many records, cut into pages. Whole pages are encoded at once and without the lock, the rest later."""
         first = 0
-        is_rich = keys is not None
-        while first < len(values):
-            end = first + self.batches.bounds.how_many(None, ends, first, is_rich=is_rich)
-            if end < len(values) and not self._is_begun(partition):
-                self._put_encoded(partition, encode(first, end), partial(_claim_all, claim))
+        is_rich = columns.keys is not None
+        while first < len(columns):
+            end = first + self.batches.bounds.how_many(None, columns.ends, first, is_rich=is_rich)
+            if end < len(columns) and not self._is_begun(partition):
+                self._put_encoded(partition, columns.encode(first, end), partial(_claim_all, claim))
                 first = end
                 continue
             with self.lock:
                 self._check_open()
                 begun = self.batches.get(self._target(partition))
-                end = first + self.batches.bounds.how_many(begun, ends, first, is_rich=is_rich)
-                size = ends[end] - ends[first]
+                end = first + self.batches.bounds.how_many(begun, columns.ends, first, is_rich=is_rich)
+                size = columns.size(first, end)
                 if not self._has_room(size):
                     self._await_room(size)
                     continue  # the batch may have been sealed meanwhile
                 batch = self._batch(partition)
                 if end > first:
-                    batch.extend(values[first:end], None if keys is None else keys[first:end], size)
+                    batch.extend(columns, first, end)
                     claim(batch, end - first)
                     self._grow(batch, size)
-                if end < len(values):
+                if end < len(columns):
                     self.seal(batch.partition)
                 first = end
 

@@ -83,7 +83,19 @@ def _u32(numbers: Sequence[int] | Buffer) -> Buffer:
 
 def lengths_of(values: Sequence[bytes]) -> array[int]:
     """Return the length of each value."""
-    return array("I", map(len, values))
+    lengths = list(map(len, values))
+    if lengths and lengths.count(lengths[0]) == len(lengths):
+        return array("I", lengths[:1]) * len(lengths)
+    return array("I", lengths)
+
+
+def is_one_size(lengths: array[int]) -> bool:
+    """Return whether there are values, all of one length: a comparison of memory."""
+    return bool(lengths) and lengths[1:] == lengths[:-1]
+
+
+def _total(lengths: array[int]) -> int:
+    return len(lengths) * lengths[0] if is_one_size(lengths) else sum(lengths)
 
 
 def _i64(numbers: Sequence[int]) -> bytes:
@@ -160,7 +172,7 @@ def encode_columns(
     run = _Run()
     lengths = lengths_of(values) if value_lengths is None else value_lengths
     run.add(b"\x0a", 4 * count, _u32(lengths))
-    values_size = sum(lengths)
+    values_size = _total(lengths)
     if values_size:
         run.add(b"\x12", values_size, *values)
     if keys is not None and any(key is not None for key in keys):

@@ -14,16 +14,13 @@ stages all or fails: the first record that fails ends it.
 
 from __future__ import annotations
 
-import operator
 import os
 import time
 import uuid
 import zlib
-from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from itertools import accumulate
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -43,13 +40,13 @@ from holdfast.client.errors import (
     UsedAfterFork,
 )
 from holdfast.client.outbox import Outbox
-from holdfast.client.pages import EncodedPage, encode_columns, event_time_us, lengths_of
+from holdfast.client.pages import EncodedPage, event_time_us
 from holdfast.client.publish_stream import PublishStream
 from holdfast.client.settings import PAGE_BYTES_MAX, PublisherSettings
+from holdfast.client.sized_columns import SizedColumns, check_types
 from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import HeadersLike, Receipt
 
-KEY_TYPES: Final = frozenset((bytes, type(None)))
 GOODBYE_S: Final = 10.0
 """How long ``close`` waits for the broker to end the stream once everything is over."""
 
@@ -157,21 +154,19 @@ class Publisher:
         self._check(partition)
         if keys is not None and len(keys) != len(values):
             raise InvalidPage(f"keys has {len(keys)} entries for {len(values)} values")
-        _check_types(values, keys)
-        lengths = lengths_of(values)
-        ends = _ends(lengths, keys)
-        if ends[-1] > self._outbox.record_bytes_max:
-            self._check_size(max(map(operator.sub, ends[1:], ends)))
+        check_types(values, keys)
+        columns = SizedColumns.of(values, keys)
+        if columns.ends[-1] > self._outbox.record_bytes_max:
+            self._check_size(columns.largest())
         future = Promise()
         bulk = Bulk(future)
         error: HoldfastError | None = None
         try:
             if keys is None or partition is not None:
-                self._put_many(partition, values, keys, lengths, ends, bulk)
+                self._put_many(partition, columns, bulk)
             else:
                 for target, (some_values, some_keys) in self._by_partition(values, keys).items():
-                    lengths = lengths_of(some_values)
-                    self._put_many(target, some_values, some_keys, lengths, _ends(lengths, some_keys), bulk)
+                    self._put_many(target, SizedColumns.of(some_values, some_keys), bulk)
         except HoldfastError as failure:
             error = failure
             raise
@@ -259,23 +254,11 @@ class Publisher:
                 facts={"size": str(size), "bound": str(bound)},
             )
 
-    def _put_many(
-        self,
-        partition: int | None,
-        values: Sequence[bytes],
-        keys: Sequence[bytes | None] | None,
-        lengths: array[int],
-        ends: Sequence[int],
-        bulk: Bulk,
-    ) -> None:
-        def encode(first: int, end: int) -> EncodedPage:
-            some_keys = None if keys is None else keys[first:end]
-            return encode_columns(values[first:end], some_keys, value_lengths=lengths[first:end])
-
+    def _put_many(self, partition: int | None, columns: SizedColumns, bulk: Bulk) -> None:
         def claim(batch: Batch, count: int) -> None:
             batch.claim_many(bulk, count)
 
-        self._outbox.put_many(partition, values, keys, ends, encode, claim)
+        self._outbox.put_many(partition, columns, claim)
 
     def _by_partition(
         self, values: Sequence[bytes], keys: Sequence[bytes | None]
@@ -290,20 +273,3 @@ class Publisher:
             group[0].append(value)
             group[1].append(key)
         return groups
-
-
-def _ends(lengths: array[int], keys: Sequence[bytes | None] | None) -> Sequence[int]:
-    """Return the content bytes of all records before each one, and of all together."""
-    if keys is not None:
-        sizes = (length + len(key or b"") for length, key in zip(lengths, keys, strict=True))
-        return list(accumulate(sizes, initial=0))
-    first = lengths[0] if lengths else 0
-    if first and lengths.count(first) == len(lengths):  # one size: arithmetic instead of a sum per record
-        return range(0, (len(lengths) + 1) * first, first)
-    return list(accumulate(lengths, initial=0))
-
-
-def _check_types(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> None:
-    """Raise ``InvalidPage`` for what could not be encoded later, on another thread."""
-    if set(map(type, values)) - {bytes} or (keys is not None and set(map(type, keys)) - KEY_TYPES):
-        raise InvalidPage("values and keys must be bytes")

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client.batching import Batch, Batches, PageBounds, headers_bytes
+from holdfast.client.pages import encode_columns
+from holdfast.client.sized_columns import SizedColumns
 from holdfast.client.values import Headers
 
 RECORDS = st.lists(
@@ -81,14 +83,29 @@ def test_columns_that_begin_late_are_filled_up_for_the_records_before() -> None:
     page = batch()
     page.add(b"a", None, None, ())
     page.add(b"b", b"k", None, ())
-    page.extend([b"c"], None, 1)
+    page.extend(SizedColumns.of([b"c"], None), 0, 1)
     page.add(b"d", None, 5, (("h", b"v"),))
-    page.extend([b"e"], [b"l"], 2)
+    page.extend(SizedColumns.of([b"e"], [b"l"]), 0, 1)
 
     assert page.values == [b"a", b"b", b"c", b"d", b"e"]
     assert page.keys == [None, b"k", None, None, b"l"]
     assert page.event_times_us == [None, None, None, 5, None]
     assert page.headers == [(), (), (), (("h", b"v"),), ()]
+
+
+@given(st.lists(st.lists(st.binary(max_size=3) | st.just(b"same"), max_size=6), min_size=1, max_size=6))
+def test_a_page_of_records_that_came_one_by_one_and_together_holds_them_all_in_order(groups: list[list[bytes]]) -> None:
+    page = batch()
+    for group in groups:
+        if len(group) == 1:
+            page.add(group[0], None, None, ())
+        else:
+            page.extend(SizedColumns.of(group, None), 0, len(group))
+    values = [value for group in groups for value in group]
+
+    assert page.content_bytes == sum(map(len, values))
+    if values:
+        assert page.encode().body == encode_columns(values).body
 
 
 def test_a_page_is_encoded_once_and_lets_go_of_its_records() -> None:

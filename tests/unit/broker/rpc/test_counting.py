@@ -91,6 +91,20 @@ def test_a_damaged_body_is_refused_or_counted_as_protobuf_would(seed: int, flips
     assert outcome(bytes(body)) == by_protobuf(bytes(body))
 
 
+@given(
+    size=st.integers(0, 9), count=st.integers(1, 1100), longer=st.integers(-2, 2), at=st.none() | st.integers(0, 1099)
+)
+def test_lengths_of_one_size_add_up_as_protobuf_would_find(size: int, count: int, longer: int, at: int | None) -> None:
+    lengths = [size] * count
+    if at is not None:
+        lengths[at % count] += 1
+    values = bytes(max(0, sum(lengths) + longer))
+    body = record_pb2.RecordPage(runs=[record_pb2.RecordRun(value_lengths=lengths, values=values)]).SerializeToString()
+
+    assert outcome(run([PADDING]) + body) == by_protobuf(run([PADDING]) + body)
+    assert (outcome(run([PADDING]) + body) is None) == (len(values) != sum(lengths))
+
+
 def outcome(body: bytes) -> int | None:
     try:
         return count_records(body)
