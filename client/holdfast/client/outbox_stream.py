@@ -8,6 +8,7 @@ publish.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.client import convert
@@ -24,6 +25,9 @@ DEFAULT_HOLD_S: Final = 0.25
 """Pause after a refusal for now that names none."""
 HELD_LOG_S: Final = 10.0
 """A publisher that is refused tells it once in so long."""
+
+Over = tuple[Batch, Receipt | HoldfastError]
+"""A page that will not be sent again, and how it ended."""
 
 log = logging.getLogger(__name__)
 
@@ -90,37 +94,42 @@ class OutboxStream:
             outbox.partitions = message.partitions
             outbox.wake_all()
 
-    def answered(self, answer: pb.PublishAnswer, sink: str) -> None:
-        """The broker has answered a page."""
+    def answered(self, answers: Iterable[pb.PublishAnswer], sink: str) -> None:
+        """The broker has answered pages, in this order."""
         outbox = self._outbox
-        window = outbox.window
+        over: list[Over] = []
+        try:
+            with outbox.lock:
+                for answer in answers:
+                    over += self._noted(answer, sink)
+                outbox.work.notify()
+        finally:
+            self._end(over)
+
+    def _noted(self, answer: pb.PublishAnswer, sink: str) -> Sequence[Over]:
+        """Take one answer in; returns what is over by it. Under the lock."""
+        window = self._outbox.window
         partition, sequence = answer.partition, answer.sequence
         if answer.WhichOneof("answer") == "receipt":
-            with outbox.lock:
-                page = window.stored(partition, sequence)
-                if page is not None:
-                    part = self.stored.get(partition, StagedPart(partition, 0, 0))
-                    self.stored[partition] = StagedPart(partition, part.pages + 1, part.records + page.content.count)
-                outbox.work.notify()
-            if page is not None:
-                self._end(page.content, convert.receipt(answer.receipt), None)
-            return
+            page = window.stored(partition, sequence)
+            if page is None:
+                return ()
+            part = self.stored.get(partition, StagedPart(partition, 0, 0))
+            self.stored[partition] = StagedPart(partition, part.pages + 1, part.records + page.content.count)
+            return [(page.content, convert.receipt(answer.receipt))]
         error = from_status(answer.refusal)
         failed: Failed[Batch] | None = None
-        with outbox.lock:
-            if isinstance(error, SequenceGap):
-                window.refused_as_gap(partition, sequence)
-            elif error.retryable:
-                hold_s = DEFAULT_HOLD_S if error.retry_after_s is None else error.retry_after_s
-                window.refused_for_now(partition, sequence, outbox.clock() + hold_s, error)
-                self._tell_held(sink, partition, error, hold_s)
-            else:
-                failed = window.refused_for_good(partition, sequence, error)
-            if window.must_renew:
-                self._lose(error)
-            outbox.work.notify()
-        if failed is not None:
-            self._end(failed.page.content, None, failed.error)
+        if isinstance(error, SequenceGap):
+            window.refused_as_gap(partition, sequence)
+        elif error.retryable:
+            hold_s = DEFAULT_HOLD_S if error.retry_after_s is None else error.retry_after_s
+            window.refused_for_now(partition, sequence, self._outbox.clock() + hold_s, error)
+            self._tell_held(sink, partition, error, hold_s)
+        else:
+            failed = window.refused_for_good(partition, sequence, error)
+        if window.must_renew:
+            self._lose(error)
+        return () if failed is None else [(failed.page.content, failed.error)]
 
     def broke(self, session: Session) -> None:
         """The stream has ended."""
@@ -167,8 +176,7 @@ class OutboxStream:
                 if not failed:
                     times = [at for at in (until, self._expires_at()) if at is not None]
                     outbox.change.wait(max(0.0, min(times) - now) if times else None)
-            for one in failed:
-                self._end(one.page.content, None, one.error)
+            self._end([(one.page.content, one.error) for one in failed])
             if failed:
                 with outbox.lock:
                     self._lose(failed[0].error)
@@ -183,8 +191,7 @@ class OutboxStream:
                 outbox.seal(batch.partition)
             left = [page.content for page in outbox.window.give_up_all()]
             outbox.wake_all()
-        for batch in left:
-            self._end(batch, None, error)
+        self._end([(batch, error) for batch in left])
 
     def _lose(self, error: HoldfastError) -> None:
         """End a writer that does not renew itself. Under the lock."""
@@ -235,20 +242,24 @@ class OutboxStream:
         first = outbox.window.expires_at()
         return min(times if first is None else [*times, first], default=None)
 
-    def _end(self, batch: Batch, receipt: Receipt | None, error: HoldfastError | None) -> None:
-        """Complete the futures of a page, then let go of its bytes."""
+    def _end(self, over: Sequence[Over]) -> None:
+        """Complete the futures of pages, then let go of their bytes."""
         outbox = self._outbox
-        if batch.span is not None:
-            outbox.telemetry.sent(batch.span, batch.count, "" if error is None else error.reason)
-        for claim in batch.claims:
-            if receipt is not None:
-                claim.settle(receipt)
-            elif error is not None:
-                claim.fail(error)
+        for batch, outcome in over:
+            if batch.span is not None:
+                outbox.telemetry.sent(batch.span, batch.count, "" if isinstance(outcome, Receipt) else outcome.reason)
+            for claim in batch.claims:
+                if isinstance(outcome, Receipt):
+                    claim.settle(outcome)
+                else:
+                    claim.fail(outcome)
+        if not over:
+            return
         with outbox.lock:
-            outbox.bytes -= outbox.unfinished.pop(batch.ticket)
-            if error is not None:
-                outbox.failures.add(error)
+            for batch, outcome in over:
+                outbox.bytes -= outbox.unfinished.pop(batch.ticket)
+                if not isinstance(outcome, Receipt):
+                    outbox.failures.add(outcome)
             outbox.room.notify_all()
             if outbox.closing and not outbox.unfinished:
                 outbox.wake_all()

@@ -140,7 +140,13 @@ class PublishStream:
 
     def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
         """Yield what is sent, serialised. Runs on grpc's thread."""
-        opening = pb.PublishOpen(sink=self._sink, writer_id=self._writer_id, writer_epoch=epoch, stage=self._stage)
+        opening = pb.PublishOpen(
+            sink=self._sink,
+            writer_id=self._writer_id,
+            writer_epoch=epoch,
+            stage=self._stage,
+            answers_together=True,
+        )
         yield pb.PublishRequest(open=opening).SerializeToString()
         telemetry = self._outbox.telemetry
         while (taken := self._stream.take(session)) is not None:
@@ -158,8 +164,11 @@ class PublishStream:
         error: HoldfastError | None = None
         try:
             for response in call:
-                if response.WhichOneof("response") == "answer":
-                    self._stream.answered(response.answer, self._sink)
+                kind = response.WhichOneof("response")
+                if kind == "answers":
+                    self._stream.answered(response.answers.answers, self._sink)
+                elif kind == "answer":
+                    self._stream.answered([response.answer], self._sink)
                 elif session.is_open:
                     raise ProtocolViolation("a second `opened` on one stream")
                 else:

@@ -28,16 +28,18 @@ SETTLE_OUTCOME_STALE: SettleOutcome
 SETTLE_OUTCOME_UNKNOWN: SettleOutcome
 
 class PublishOpen(_message.Message):
-    __slots__ = ("sink", "writer_id", "writer_epoch", "stage")
+    __slots__ = ("sink", "writer_id", "writer_epoch", "stage", "answers_together")
     SINK_FIELD_NUMBER: _ClassVar[int]
     WRITER_ID_FIELD_NUMBER: _ClassVar[int]
     WRITER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_TOGETHER_FIELD_NUMBER: _ClassVar[int]
     sink: str
     writer_id: str
     writer_epoch: int
     stage: PublishStage
-    def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ..., stage: _Optional[_Union[PublishStage, _Mapping]] = ...) -> None: ...
+    answers_together: bool
+    def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ..., stage: _Optional[_Union[PublishStage, _Mapping]] = ..., answers_together: bool = ...) -> None: ...
 
 class PublishStage(_message.Message):
     __slots__ = ("producer", "write_name", "epoch", "token", "run", "ticket", "takeover")
@@ -126,13 +128,21 @@ class PublishAnswer(_message.Message):
     refusal: _status_pb2.Status
     def __init__(self, partition: _Optional[int] = ..., sequence: _Optional[int] = ..., receipt: _Optional[_Union[_record_pb2.Receipt, _Mapping]] = ..., refusal: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
 
+class PublishAnswers(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[PublishAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[PublishAnswer, _Mapping]]] = ...) -> None: ...
+
 class PublishResponse(_message.Message):
-    __slots__ = ("opened", "answer")
+    __slots__ = ("opened", "answer", "answers")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     opened: PublishOpened
     answer: PublishAnswer
-    def __init__(self, opened: _Optional[_Union[PublishOpened, _Mapping]] = ..., answer: _Optional[_Union[PublishAnswer, _Mapping]] = ...) -> None: ...
+    answers: PublishAnswers
+    def __init__(self, opened: _Optional[_Union[PublishOpened, _Mapping]] = ..., answer: _Optional[_Union[PublishAnswer, _Mapping]] = ..., answers: _Optional[_Union[PublishAnswers, _Mapping]] = ...) -> None: ...
 
 class PublishBatchRequest(_message.Message):
     __slots__ = ("sink", "records", "partition")

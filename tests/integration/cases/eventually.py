@@ -18,6 +18,14 @@ def stats_when(client: Client, sink: str, holds: Callable[[SinkStats], bool], *,
     raise AssertionError("the broker ended the watch")
 
 
+def until(holds: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+    """Wait for what nobody tells; an assertion fails after ``timeout_s``."""
+    end = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < end, f"did not come within {timeout_s:g} s"
+        time.sleep(0.002)
+
+
 def values_of(client: Client, sink: str, partition: int = 0) -> list[bytes]:
     """Everything that is stored in a partition, in order; nothing may be missing."""
     return [record.value for record in client.replay(sink, partition=partition, start=0) if hasattr(record, "value")]

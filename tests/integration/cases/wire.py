@@ -68,9 +68,12 @@ class _Stream(Generic[Request, Response]):
 class PublishCall(_Stream[pb.PublishRequest, pb.PublishResponse]):
     """A publish stream of one writer."""
 
-    def __init__(self, endpoint: str, sink: str, writer_id: str, *, epoch: int | None = None) -> None:
+    def __init__(
+        self, endpoint: str, sink: str, writer_id: str, *, epoch: int | None = None, together: bool = False
+    ) -> None:
         super().__init__(endpoint, "Publish")
-        self.put(pb.PublishRequest(open=pb.PublishOpen(sink=sink, writer_id=writer_id, writer_epoch=epoch)))
+        opening = pb.PublishOpen(sink=sink, writer_id=writer_id, writer_epoch=epoch, answers_together=together)
+        self.put(pb.PublishRequest(open=opening))
         self.opened = self.take().opened
 
     def send(self, sequence: int, values: Sequence[bytes], *, partition: int = 0) -> None:

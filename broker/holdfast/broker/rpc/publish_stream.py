@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc.aio
@@ -27,7 +29,20 @@ from holdfast.v1 import buffer_service_pb2 as pb
 
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
 """Bytes of one connection that wait for their answers; beyond it nothing more is read from it."""
+ANSWERS_MAX: Final = 256
+"""In one message."""
 _ENDING: Final = (WriterFenced, Draining, StoreFenced)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unanswered:
+    """A page that was taken in, or refused, and whose publisher was not told."""
+
+    partition: int
+    sequence: int
+    size: int
+    """Bytes of its body."""
+    answer: asyncio.Future[Stored] | BrokerError
 
 
 class PublishStream:
@@ -36,7 +51,9 @@ class PublishStream:
     def __init__(self, broker: Broker, context: Any) -> None:
         self._broker = broker
         self._context = context
-        self._answers: deque[tuple[int, int, int, asyncio.Future[Stored] | BrokerError]] = deque()
+        self._answers: deque[_Unanswered] = deque()
+        self._together = False
+        """The publisher understands several answers in a message."""
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._in_flight = 0
@@ -87,6 +104,7 @@ class PublishStream:
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink)
         self._sink = opening.sink
+        self._together = opening.answers_together
         self._schemas = buffer.schemas
         epoch = opening.writer_epoch if opening.HasField("writer_epoch") else None
         session: Session | StageSession
@@ -143,7 +161,7 @@ class PublishStream:
         except BrokerError as refusal:
             answer = refusal
         self._in_flight += size
-        self._answers.append((page.partition, page.sequence, size, answer))
+        self._answers.append(_Unanswered(page.partition, page.sequence, size, answer))
         self._changed.set()
 
     def _count_rows(self, body: Bytes) -> int:
@@ -156,16 +174,39 @@ class PublishStream:
     async def _answer(self) -> None:
         while True:
             while self._answers:
-                partition, sequence, size, answer = self._answers.popleft()
-                message = pb.PublishAnswer(partition=partition, sequence=sequence)
-                if isinstance(answer, BrokerError):
-                    message.refusal.CopyFrom(status_of(answer))
-                else:
-                    message.receipt.CopyFrom(convert.receipt(self._sink, partition, await answer))
-                self._in_flight -= size
+                await self._first()
+                answers = list(self._ready(ANSWERS_MAX if self._together else 1))
                 self._room.set()
-                await self._context.write(pb.PublishResponse(answer=message))
+                if len(answers) == 1:
+                    response = pb.PublishResponse(answer=answers[0])
+                else:
+                    response = pb.PublishResponse(answers=pb.PublishAnswers(answers=answers))
+                await self._context.write(response)
             if self._done:
                 return
             self._changed.clear()
             await self._changed.wait()
+
+    async def _first(self) -> None:
+        """Wait for the oldest page that is not answered, or raise why it has no answer.
+
+        Those that became durable with it are ready then too.
+        """
+        answer = self._answers[0].answer
+        if not isinstance(answer, BrokerError):
+            await answer
+
+    def _ready(self, count: int) -> Iterator[pb.PublishAnswer]:
+        """Take up to ``count`` answers that wait for nothing, in the order of arrival."""
+        for _ in range(min(count, len(self._answers))):
+            page = self._answers[0]
+            message = pb.PublishAnswer(partition=page.partition, sequence=page.sequence)
+            if isinstance(page.answer, BrokerError):
+                message.refusal.CopyFrom(status_of(page.answer))
+            elif page.answer.done() and page.answer.exception() is None:
+                message.receipt.CopyFrom(convert.receipt(self._sink, page.partition, page.answer.result()))
+            else:
+                return
+            self._answers.popleft()
+            self._in_flight -= page.size
+            yield message

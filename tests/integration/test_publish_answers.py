@@ -1,0 +1,62 @@
+"""How pages are answered: one by one, or those that became durable together in one message."""
+
+from __future__ import annotations
+
+from holdfast.broker.server import BrokerServer
+from holdfast.client import Client
+from holdfast.client.pages import encode_columns
+from holdfast.v1 import buffer_service_pb2 as pb
+from tests.integration.cases.eventually import until
+from tests.integration.cases.wire import PublishCall
+from tests.unit.broker.runtime.held_store import HeldStore
+
+PAGES = 9
+WAITING_BYTES = len(encode_columns([b"first"]).body) + (PAGES - 1) * len(encode_columns([b"1"]).body)
+
+
+def answered(*, together: bool) -> list[pb.PublishResponse]:
+    """Return what the broker says to a page, and then to nine that wait for one sync, the fifth of them refused."""
+    store = HeldStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with PublishCall(server.endpoint, "orders", "writer", together=together) as call:
+            store.hold()
+            call.send(0, [b"first"])
+            store.wait_reached()
+            for number in range(1, PAGES + 1):
+                call.send(number if number < 5 else number - 1, [b"%d" % number], partition=7 if number == 5 else 0)
+            assert server.serving is not None
+            committer = server.serving.broker.committer
+            until(lambda: committer.waiting_bytes == WAITING_BYTES)
+            store.let_go()
+            responses: list[pb.PublishResponse] = []
+            while sum(map(count, responses)) < 1 + PAGES:
+                responses.append(call.take())
+    return responses
+
+
+def count(response: pb.PublishResponse) -> int:
+    return len(response.answers.answers) if response.HasField("answers") else 1
+
+
+def meaning(answer: pb.PublishAnswer) -> tuple[int, int, int | None]:
+    stored = answer.HasField("receipt")
+    return answer.partition, answer.sequence, answer.receipt.first_offset if stored else None
+
+
+EXPECTED = [(0, 0, 0), *((0, n, n) for n in range(1, 5)), (7, 4, None), *((0, n, n) for n in range(5, PAGES))]
+
+
+def test_a_publisher_that_understands_it_gets_the_answers_of_a_sync_in_one_message_in_the_order_of_its_pages() -> None:
+    first, *rest = answered(together=True)
+
+    assert first.WhichOneof("response") == "answer"
+    assert [response.WhichOneof("response") for response in rest] == ["answers"]
+    assert [meaning(first.answer), *map(meaning, rest[0].answers.answers)] == EXPECTED
+
+
+def test_any_other_publisher_gets_a_message_for_each() -> None:
+    responses = answered(together=False)
+
+    assert {response.WhichOneof("response") for response in responses} == {"answer"}
+    assert [meaning(response.answer) for response in responses] == EXPECTED
