@@ -154,6 +154,9 @@ class Mortal:
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         return self.store.get_many(family, keys)
 
+    def expect(self, keys: Sequence[bytes]) -> None:
+        self.store.expect(keys)
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

@@ -111,6 +111,13 @@ class Pages:
                 found[index] = body
         return found, not missing
 
+    async def expect(self, sink: int, partition: int, entries: Sequence[Entry]) -> None:
+        """Let the system begin to read the bulk among what will be asked for soon, where memory does not hold it."""
+        numbers = [entry.number for entry in entries if entry.bulk]
+        wanted = [number for number in numbers if number not in self.held and number not in self.tail]
+        if wanted:
+            await self.call(self.journal.expect, sink, partition, wanted)
+
     def close(self) -> None:
         """End the read threads."""
         self._threads.shutdown()

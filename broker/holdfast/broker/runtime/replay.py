@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
-from holdfast.broker.core.filling import Filling
+from holdfast.broker.core.filling import MESSAGE_BYTES, Filling
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry, Gap
 from holdfast.broker.runtime.pages import EntryReader, Pages
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer
+
+SOON_BYTES: Final = 8 << 20
+"""So far behind what is sent the system is told what will be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,9 @@ class Replay:
         self._buffer = buffer
         self._log: PartitionLog = buffer.logs[partition]
         self._pages = pages
+        self._expected_to = 0
+        """The system was told of the pages below."""
+        self._hint: asyncio.Task[None] | None = None
         self._reader = EntryReader(pages, buffer.record.id, self._log)
 
     async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
@@ -108,9 +114,10 @@ class Replay:
                 yield step
                 await asyncio.sleep(0)  # everything may have come from memory: let others run
         finally:
-            if begun is not None:
-                begun.cancel()
-                await asyncio.gather(begun, return_exceptions=True)
+            left = [task for task in (begun, self._hint) if task is not None]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def _next(self, position: int, stop: int | None, *, pages_max: int | None = None) -> Batch | Gap | None:
         log = self._log
@@ -137,11 +144,37 @@ class Replay:
                 break
             filling.add(entry, entry.count)
         realtime = self._buffer.settings.realtime
+        await self._expect(self._soon(entries, chosen[-1].end, stop))
         bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
         pages = [(entry, body) for entry, body in zip(chosen, bodies, strict=True) if body is not None]
         if len(pages) < len(chosen):
             return await self._around_damage(position, chosen[0], pages)
         return Batch(tuple(pages))
+
+    async def _expect(self, soon: Sequence[Entry]) -> None:
+        """Tell the system what is wanted soon, beside the reading: one hint at a time, whose failure is this one's."""
+        if soon:
+            if self._hint is not None:
+                await self._hint
+            self._hint = asyncio.create_task(self._pages.expect(self._buffer.record.id, self._log.number, soon))
+
+    def _soon(self, entries: Sequence[Entry], position: int, stop: int | None) -> Sequence[Entry]:
+        """What is wanted after the step behind ``position``, and was not named before.
+
+        That step itself is read while this one is sent: no hint comes before it.
+        """
+        found: list[Entry] = []
+        size = 0
+        for entry in entries:
+            if entry.base < position:
+                continue
+            size += entry.size
+            if size > SOON_BYTES or (stop is not None and entry.base >= stop):
+                break
+            if size > MESSAGE_BYTES and entry.base >= self._expected_to:
+                found.append(entry)
+                self._expected_to = entry.end
+        return found
 
     async def _around_damage(self, position: int, first: Entry, pages: list[tuple[Entry, Body]]) -> Batch | Gap | None:
         """A page is missing: it was trimmed or dropped meanwhile, or it is damaged."""

@@ -37,6 +37,10 @@ class Journal(Protocol):
         """Bodies in order; None where one is missing or damaged. A read thread."""
         ...
 
+    def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
+        """Let the system begin to read pages of bulk that will be asked for soon; waits for no disk. A read thread."""
+        ...
+
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
         """Up to ``limit`` entries with bases in ``[first, end)``, by offset. A read thread."""
         ...

@@ -33,6 +33,9 @@ class Tail:
         """The page, if it is still here."""
         return self._pages.get(number)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._pages
+
     def drop(self, number: int) -> None:
         """Forget a page that is gone from the log."""
         old = self._pages.pop(number, None)

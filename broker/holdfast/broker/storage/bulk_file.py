@@ -75,6 +75,12 @@ class BulkFile:
             found += more
         return found
 
+    def expect(self, key: bytes) -> None:
+        """Let the system begin to read the value of a key, if there is one. Raises ``OSError``."""
+        place = self.places.get(key)
+        if place is not None and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.handle, *place, os.POSIX_FADV_WILLNEED)
+
     def _look_ahead(self, first: int, end: int) -> None:
         """Let the system begin to read what is likely to be asked for next. Two readers at once may ask twice."""
         in_order, self._read_to = first == self._read_to, end

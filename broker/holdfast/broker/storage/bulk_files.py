@@ -101,10 +101,17 @@ class BulkFiles:
         """Values in the order of ``keys``, as they are found; None where there is none. Raises ``OSError``."""
         found: list[bytes | None] = []
         for key in keys:
-            named = self._listing.at(key) if key not in deleted else None
-            opened = self._opened(named) if named is not None else None
+            opened = self._file_of(key, deleted)
             found.append(opened.read(key) if opened is not None else None)
         return found
+
+    def expect(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
+        """Let the system begin to read values; what cannot be read is told to those who read it. Waits for no disk."""
+        with suppress(OSError):
+            for key in keys:
+                opened = self._file_of(key, deleted)
+                if opened is not None:
+                    opened.expect(key)
 
     def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:
         """The keys in ``[first, end)`` that are not deleted, in order, or in the opposite one."""
@@ -162,6 +169,11 @@ class BulkFiles:
             if not give_back(opened.handle, begin, behind - begin):
                 return  # the space comes back with the file
         done.update(wanted)
+
+    def _file_of(self, key: bytes, deleted: KeyRanges) -> BulkFile | None:
+        """The file of a key that is not deleted, ready to be read; None where there is none."""
+        named = self._listing.at(key) if key not in deleted else None
+        return self._opened(named) if named is not None else None
 
     def _opened(self, named: _Named) -> BulkFile | None:
         """The file, ready to be read; None where it is gone or cannot be read, which is logged."""

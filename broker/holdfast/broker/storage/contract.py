@@ -150,6 +150,13 @@ class Store(Protocol):
         """
         ...
 
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """Let the system begin to read these values of ``BULK``, which will be asked for soon.
+
+        A hint: it waits for no disk, and passes over what is not there or cannot be read.
+        """
+        ...
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

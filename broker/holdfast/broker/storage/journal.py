@@ -159,6 +159,17 @@ class Journal:
                 found[i] = None if value is None else self._body(value, sink, partition, entries[i])
         return found
 
+    def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
+        """Let the system begin to read pages of bulk that will be asked for soon.
+
+        Raises:
+            StoreFenced: the store could not look for them, for a reason that is not damage.
+        """
+        try:
+            self.store.expect([keys.bulk(number, sink, partition) for number in numbers])
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
     def get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
         """Values in order; None where there is none, or where it cannot be read, which is logged."""
         try:

@@ -205,6 +205,11 @@ class MemoryStore:
             self._refuse_closed()
             return [self._read(family, key) for key in keys]
 
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """All is in memory; see ``Store.expect``."""
+        with self._lock:
+            self._refuse_closed()
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

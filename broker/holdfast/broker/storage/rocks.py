@@ -251,6 +251,11 @@ class RocksStore:
                         table.get([key])
                 raise
 
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """Begin to read bulk; see ``Store.expect``."""
+        with self._calling("read", Family.BULK):
+            self._bulk.expect(keys, self._deleted)
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

@@ -196,6 +196,21 @@ class StoreConformance:
 
         assert store.get_many(Family.BULK, [b"a", b"b", b"c"]) == [b"1", None, b"3"]
 
+    def test_bulk_that_is_expected_is_read_as_it_is_and_what_is_not_there_is_passed_over(self, store: Store) -> None:
+        values = [(b"%03d" % number, bytes([number]) * 100_000) for number in range(9)]
+        store.ingest(values[:5])
+        store.ingest(values[5:])
+        store.write([Delete(Family.BULK, b"003")])
+
+        store.expect([b"none", *(key for key, _ in values), b"999"])
+
+        found = store.get_many(Family.BULK, [key for key, _ in values])
+        assert found == [None if key == b"003" else value for key, value in values]
+        store.expect([])
+        store.close()
+        with pytest.raises(StoreClosed):
+            store.expect([b"000"])
+
     def test_the_highest_key_of_each_file_is_known(self, host: Host) -> None:
         host.store.write([Put(Family.INDEX, page_key(9, 9), b"")])
         host.store.ingest([(page_key(1, number), b"x") for number in (3, 5, 8)])

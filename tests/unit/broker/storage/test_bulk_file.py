@@ -46,6 +46,17 @@ def test_values_read_in_order_are_the_same_as_in_any_order(tmp_path: Path) -> No
     assert [found.read(key) for key, _ in items[::-7]] == [value for _, value in items[::-7]]
 
 
+def test_the_system_is_told_where_an_expected_value_stands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, *what: told.append(what))
+    found = BulkFile(path)
+
+    found.expect(b"c")
+    found.expect(b"b")
+
+    assert told == [(*found.places[b"c"], os.POSIX_FADV_WILLNEED)]
+
+
 @pytest.mark.parametrize("at", [0, 4, 8, 20, 40])
 def test_a_damaged_table_is_made_good_by_the_other_one(path: Path, at: int) -> None:
     flip(path, at)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -40,6 +41,31 @@ def test_keys_come_in_both_directions_and_without_what_is_deleted(tmp_path: Path
     assert list(files.keys(key(1), key(9), deleted)) == [key(1), key(6), key(7), key(8)]
     assert list(files.keys(key(1), key(9), deleted, reverse=True)) == [key(8), key(7), key(6), key(1)]
     assert files.read([key(1), key(2), key(6)], deleted)[1] is None
+
+
+def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = filled(tmp_path)
+    sorted(tmp_path.iterdir())[1].unlink()
+    told: list[int] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda handle, first, size, advice: told.append(size))
+
+    files.expect([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
+
+    assert told == [10_000] * 2
+
+
+def test_a_system_that_cannot_take_a_hint_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: int) -> None:
+        raise OSError(errno.ESPIPE, "no such thing here")
+
+    files = filled(tmp_path)
+    monkeypatch.setattr(os, "posix_fadvise", refused)
+
+    files.expect([key(0)], NOTHING)
+
+    assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]
 
 
 def test_no_more_files_are_held_open_than_allowed(tmp_path: Path) -> None:
