@@ -1,8 +1,9 @@
 """A bare gRPC stream of the same pages, answered at once and stored nowhere: what the transport alone allows.
 
 The server, a process of its own (``python -m tests.bench.echo``), runs on ``grpc.aio`` and the same loop as the broker.
-The client frames its pages from records exactly as a publisher does, and keeps as many on the way. By itself it has
-the defaults of gRPC and of the C library, as what people write has; with ``--tuned`` it has the broker's settings, and
+The client frames its pages from records exactly as a publisher does, and keeps as many on the way. Each page is
+answered by itself, at once, where a broker answers those together that became durable together. The server has the
+defaults of gRPC and of the C library, as what people write has; with ``--tuned`` it has the broker's settings, and
 says how much of a difference these make.
 """
 

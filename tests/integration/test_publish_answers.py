@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from holdfast.broker.rpc import publish_stream
 from holdfast.broker.server import BrokerServer
-from holdfast.client import Client
+from holdfast.client import Client, HoldfastError
 from holdfast.client.pages import encode_columns
 from holdfast.v1 import buffer_service_pb2 as pb
 from tests.integration.cases.eventually import until
@@ -29,10 +32,7 @@ def answered(*, together: bool) -> list[pb.PublishResponse]:
             committer = server.serving.broker.committer
             until(lambda: committer.waiting_bytes == WAITING_BYTES)
             store.let_go()
-            responses: list[pb.PublishResponse] = []
-            while sum(map(count, responses)) < 1 + PAGES:
-                responses.append(call.take())
-    return responses
+            return taken(call, 1 + PAGES)
 
 
 def count(response: pb.PublishResponse) -> int:
@@ -42,6 +42,14 @@ def count(response: pb.PublishResponse) -> int:
 def meaning(answer: pb.PublishAnswer) -> tuple[int, int, int | None]:
     stored = answer.HasField("receipt")
     return answer.partition, answer.sequence, answer.receipt.first_offset if stored else None
+
+
+def taken(call: PublishCall, pages: int) -> list[pb.PublishResponse]:
+    """Return responses until they answer so many pages."""
+    responses: list[pb.PublishResponse] = []
+    while sum(map(count, responses)) < pages:
+        responses.append(call.take())
+    return responses
 
 
 EXPECTED = [(0, 0, 0), *((0, n, n) for n in range(1, 5)), (7, 4, None), *((0, n, n) for n in range(5, PAGES))]
@@ -60,3 +68,61 @@ def test_any_other_publisher_gets_a_message_for_each() -> None:
 
     assert {response.WhichOneof("response") for response in responses} == {"answer"}
     assert [meaning(response.answer) for response in responses] == EXPECTED
+
+
+def test_a_message_has_no_more_answers_than_the_contract_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert publish_stream.ANSWERS_MAX == 256
+    monkeypatch.setattr(publish_stream, "ANSWERS_MAX", 4)
+
+    _, *rest = answered(together=True)
+
+    assert list(map(count, rest)) == [4, 4, 1]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_stream_goes_on_when_more_came_than_may_wait_for_answers(
+    monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    monkeypatch.setattr(publish_stream, "IN_FLIGHT_BYTES_MAX", 3_000)
+    with BrokerServer.in_memory() as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with PublishCall(server.endpoint, "orders", "writer", together=together) as call:
+            for number in range(40):
+                call.send(number, [b"x" * 1_000])
+
+            assert sum(map(count, taken(call, 40))) == 40
+
+
+class FailingLater(HeldStore):
+    """Syncs once more, when it is told so, and never again."""
+
+    fails_after_next = False
+
+    def sync(self) -> None:
+        """Sync, or fail on purpose."""
+        super().sync()
+        if self.fails_after_next:
+            self.fails_after_next = False
+            self.fail_next("sync")
+
+
+def test_what_became_durable_before_the_store_failed_is_answered_before_the_stream_ends() -> None:
+    store = FailingLater()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with PublishCall(server.endpoint, "orders", "writer", together=True) as call:
+            store.hold()
+            call.send(0, [b"stored"])
+            store.wait_reached()
+            call.send(1, [b"lost"])
+            assert server.serving is not None
+            committer = server.serving.broker.committer
+            size = sum(len(encode_columns([value]).body) for value in (b"stored", b"lost"))
+            until(lambda: committer.waiting_bytes == size)
+            store.fails_after_next = True
+            store.let_go()
+
+            assert meaning(call.take().answer) == (0, 0, 0)
+            with pytest.raises(HoldfastError) as ended:
+                call.take()
+            assert ended.value.reason == "STORE_FENCED"

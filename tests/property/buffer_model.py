@@ -1,6 +1,6 @@
 """What a sink should be, in a few lines: a list of records per partition, and what became of each.
 
-The machine in ``buffer_driver`` tells it what was asked and what was answered; the model says what is wrong.
+The machine in ``test_buffer_model`` tells it what was asked and what was answered; the model says what is wrong.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from holdfast.client import convert
@@ -26,7 +27,7 @@ DEFAULT_HOLD_S: Final = 0.25
 HELD_LOG_S: Final = 10.0
 """A publisher that is refused tells it once in so long."""
 
-Over = tuple[Batch, Receipt | HoldfastError]
+Ended = tuple[Batch, Receipt | HoldfastError]
 """A page that will not be sent again, and how it ended."""
 
 log = logging.getLogger(__name__)
@@ -97,17 +98,17 @@ class OutboxStream:
     def answered(self, answers: Iterable[pb.PublishAnswer], sink: str) -> None:
         """The broker has answered pages, in this order."""
         outbox = self._outbox
-        over: list[Over] = []
+        ended: list[Ended] = []
         try:
             with outbox.lock:
                 for answer in answers:
-                    over += self._noted(answer, sink)
+                    ended += self._noted(answer, sink)
                 outbox.work.notify()
         finally:
-            self._end(over)
+            self._end(ended)
 
-    def _noted(self, answer: pb.PublishAnswer, sink: str) -> Sequence[Over]:
-        """Take one answer in; returns what is over by it. Under the lock."""
+    def _noted(self, answer: pb.PublishAnswer, sink: str) -> Sequence[Ended]:
+        """Take one answer in; returns what has ended by it. Under the lock."""
         window = self._outbox.window
         partition, sequence = answer.partition, answer.sequence
         if answer.WhichOneof("answer") == "receipt":
@@ -242,24 +243,35 @@ class OutboxStream:
         first = outbox.window.expires_at()
         return min(times if first is None else [*times, first], default=None)
 
-    def _end(self, over: Sequence[Over]) -> None:
-        """Complete the futures of pages, then let go of their bytes."""
+    def _end(self, ended: Sequence[Ended]) -> None:
+        """Tell of pages, complete their futures and let go of their bytes, one page after the other.
+
+        What goes wrong with one of these steps keeps none of the others from being done.
+        """
+        with ExitStack() as steps:  # the last one given is the first one done
+            for page in reversed(ended):
+                steps.callback(self._let_go, *page)
+                steps.callback(self._settle, *page)
+                steps.callback(self._tell, *page)
+
+    def _tell(self, batch: Batch, outcome: Receipt | HoldfastError) -> None:
+        if batch.span is not None:
+            reason = "" if isinstance(outcome, Receipt) else outcome.reason
+            self._outbox.telemetry.sent(batch.span, batch.count, reason)
+
+    def _settle(self, batch: Batch, outcome: Receipt | HoldfastError) -> None:
+        for claim in batch.claims:
+            if isinstance(outcome, Receipt):
+                claim.settle(outcome)
+            else:
+                claim.fail(outcome)
+
+    def _let_go(self, batch: Batch, outcome: Receipt | HoldfastError) -> None:
         outbox = self._outbox
-        for batch, outcome in over:
-            if batch.span is not None:
-                outbox.telemetry.sent(batch.span, batch.count, "" if isinstance(outcome, Receipt) else outcome.reason)
-            for claim in batch.claims:
-                if isinstance(outcome, Receipt):
-                    claim.settle(outcome)
-                else:
-                    claim.fail(outcome)
-        if not over:
-            return
         with outbox.lock:
-            for batch, outcome in over:
-                outbox.bytes -= outbox.unfinished.pop(batch.ticket)
-                if not isinstance(outcome, Receipt):
-                    outbox.failures.add(outcome)
+            outbox.bytes -= outbox.unfinished.pop(batch.ticket)
+            if not isinstance(outcome, Receipt):
+                outbox.failures.add(outcome)
             outbox.room.notify_all()
             if outbox.closing and not outbox.unfinished:
                 outbox.wake_all()

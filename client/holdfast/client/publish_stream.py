@@ -178,4 +178,5 @@ class PublishStream:
             error = self._channels.ended(failure, self._sink)
         except HoldfastError as failure:
             error = failure
-        self._stream.over(session, error)
+        finally:  # also when something that nobody expected ends this thread: the next stream goes on
+            self._stream.over(session, error)

@@ -155,18 +155,19 @@ class Publisher:
         if keys is not None and len(keys) != len(values):
             raise InvalidPage(f"keys has {len(keys)} entries for {len(values)} values")
         check_types(values, keys)
-        columns = SizedColumns.of(values, keys)
-        if columns.ends[-1] > self._outbox.record_bytes_max:
-            self._check_size(columns.largest())
+        if keys is None or partition is not None:
+            parts = [(partition, SizedColumns.of(values, keys))]
+        else:
+            parts = [(target, SizedColumns.of(*some)) for target, some in self._by_partition(values, keys).items()]
+        for _, columns in parts:
+            if columns.ends[-1] > self._outbox.record_bytes_max:
+                self._check_size(columns.largest())
         future = Promise()
         bulk = Bulk(future)
         error: HoldfastError | None = None
         try:
-            if keys is None or partition is not None:
-                self._put_many(partition, columns, bulk)
-            else:
-                for target, (some_values, some_keys) in self._by_partition(values, keys).items():
-                    self._put_many(target, SizedColumns.of(some_values, some_keys), bulk)
+            for target, columns in parts:
+                self._put_many(target, columns, bulk)
         except HoldfastError as failure:
             error = failure
             raise

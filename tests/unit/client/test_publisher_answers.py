@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import grpc
+import pytest
 
 from holdfast.client import Receipt
+from holdfast.client.pages import encode_columns
 from holdfast.v1 import buffer_service_pb2 as pb
 from tests.unit.client.wire_fake import Log, WireFake, status
 
@@ -92,3 +97,44 @@ def test_an_answer_that_cannot_be_does_not_take_the_answers_before_it_away() -> 
 
     assert offsets(receipts) == [(0, 0), (0, 1), (0, 2)]
     assert served.log.values(0) == [b"0", b"1", b"2"]
+
+
+def test_every_page_gives_its_bytes_back_before_the_next_one_of_the_message_is_told() -> None:
+    served = InOne(4)
+    with (
+        WireFake(Publish=served.publish) as fake,
+        fake.client() as client,
+        client.publisher("s", page_records=1, buffer_bytes_max=5_000) as publisher,
+    ):
+        held: list[int] = []
+        futures = [publisher.send(b"x" * 1_000, partition=0) for _ in range(3)]
+        for future in futures:
+            future.add_done_callback(lambda _: held.append(publisher._outbox.bytes))
+        publisher.send(b"x" * 1_000, partition=0)
+        publisher.flush(10)
+
+    assert held == [4_000, 3_000, 2_000]
+
+
+def test_what_goes_wrong_while_one_page_is_told_keeps_no_page_from_its_end_and_the_next_stream_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = InOne(4)
+    caught: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", caught.append)
+    with WireFake(Publish=served.publish) as fake, fake.client() as client, client.publisher("s") as publisher:
+        told, count = publisher._outbox.telemetry.sent, itertools.count()
+
+        def broken(*ended: Any) -> None:
+            if next(count) == 1:
+                raise ZeroDivisionError("an exporter of the user's")
+            told(*ended)
+
+        monkeypatch.setattr(publisher._outbox.telemetry, "sent", broken)
+        pages = [publisher.send_page(encode_columns([b"x"]), partition=0) for _ in range(4)]
+        receipts = [page.result(10) for page in pages]
+        receipts.append(publisher.send(b"y", partition=0).result(10))
+
+    assert [receipt.first_offset for receipt in receipts] == [0, 1, 2, 3, 4]
+    assert [one.exc_type for one in caught] == [ZeroDivisionError]
+    assert len(served.understood) == 2

@@ -111,10 +111,10 @@ class Pages:
                 found[index] = body
         return found, not missing
 
-    async def expect(self, sink: int, partition: int, entries: Sequence[Entry]) -> None:
+    async def expect(self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool) -> None:
         """Let the system begin to read the bulk among what will be asked for soon, where memory does not hold it."""
         numbers = [entry.number for entry in entries if entry.bulk]
-        wanted = [number for number in numbers if number not in self.held and number not in self.tail]
+        wanted = [number for number in numbers if number not in self.held and not (realtime and number in self.tail)]
         if wanted:
             await self.call(self.journal.expect, sink, partition, wanted)
 

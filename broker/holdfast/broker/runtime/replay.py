@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
-from holdfast.broker.core.filling import MESSAGE_BYTES, Filling
+from holdfast.broker.core.filling import Filling
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry, Gap
+from holdfast.broker.runtime.hints import Hints
 from holdfast.broker.runtime.pages import EntryReader, Pages
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer
-
-SOON_BYTES: Final = 8 << 20
-"""So far behind what is sent the system is told what will be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,7 @@ class Replay:
         self._buffer = buffer
         self._log: PartitionLog = buffer.logs[partition]
         self._pages = pages
-        self._expected_to = 0
-        """The system was told of the pages below."""
-        self._hint: asyncio.Task[None] | None = None
+        self._hints = Hints(pages, buffer.record.id, partition)
         self._reader = EntryReader(pages, buffer.record.id, self._log)
 
     async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
@@ -82,8 +78,8 @@ class Replay:
     ) -> AsyncIterator[Batch | Gap]:
         """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
 
-        ``ahead``: while one step is made use of, the next is read, so that a disk and a wire are busy at once. The
-        first step is one page then: nobody waits for what comes behind it.
+        ``ahead``: while one step is made use of, the next is read, so that a disk and a wire are busy at once, and the
+        system is told of those behind. The first step is one page then: nobody waits for what comes behind it.
 
         Raises:
             OffsetTrimmed: what it was about to read was settled and trimmed.
@@ -102,7 +98,7 @@ class Replay:
                 step = await begun if begun is not None else None
                 begun = None
                 if step is None:  # also where there was nothing when it was read ahead: ``moment`` is younger
-                    step = await self._next(position, stop, pages_max=1 if ahead and position == start else None)
+                    step = await self._next(position, stop, ahead=ahead, is_first=position == start)
                 if step is None:
                     if not follow:
                         return
@@ -110,16 +106,18 @@ class Replay:
                     continue
                 position = step.end if isinstance(step, Gap) else step.pages[-1][0].end
                 if ahead and (stop is None or position < stop):
-                    begun = asyncio.create_task(self._next(position, stop))
+                    begun = asyncio.create_task(self._next(position, stop, ahead=ahead))
                 yield step
                 await asyncio.sleep(0)  # everything may have come from memory: let others run
         finally:
-            left = [task for task in (begun, self._hint) if task is not None]
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            if begun is not None:
+                begun.cancel()
+                await asyncio.gather(begun, return_exceptions=True)
+            await self._hints.close()
 
-    async def _next(self, position: int, stop: int | None, *, pages_max: int | None = None) -> Batch | Gap | None:
+    async def _next(
+        self, position: int, stop: int | None, *, ahead: bool, is_first: bool = False
+    ) -> Batch | Gap | None:
         log = self._log
         entries = await self._reader.upcoming(position)
         if position >= log.head.earliest and log.hole_at(position, entries):
@@ -134,7 +132,7 @@ class Replay:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        filling = Filling(pages_max=pages_max)
+        filling = Filling(pages_max=1 if ahead and is_first else None)
         chosen = filling.entries
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
@@ -144,37 +142,13 @@ class Replay:
                 break
             filling.add(entry, entry.count)
         realtime = self._buffer.settings.realtime
-        await self._expect(self._soon(entries, chosen[-1].end, stop))
+        if ahead:
+            self._hints.tell(entries, chosen[-1].end, stop, realtime=realtime)
         bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
         pages = [(entry, body) for entry, body in zip(chosen, bodies, strict=True) if body is not None]
         if len(pages) < len(chosen):
             return await self._around_damage(position, chosen[0], pages)
         return Batch(tuple(pages))
-
-    async def _expect(self, soon: Sequence[Entry]) -> None:
-        """Tell the system what is wanted soon, beside the reading: one hint at a time, whose failure is this one's."""
-        if soon:
-            if self._hint is not None:
-                await self._hint
-            self._hint = asyncio.create_task(self._pages.expect(self._buffer.record.id, self._log.number, soon))
-
-    def _soon(self, entries: Sequence[Entry], position: int, stop: int | None) -> Sequence[Entry]:
-        """What is wanted after the step behind ``position``, and was not named before.
-
-        That step itself is read while this one is sent: no hint comes before it.
-        """
-        found: list[Entry] = []
-        size = 0
-        for entry in entries:
-            if entry.base < position:
-                continue
-            size += entry.size
-            if size > SOON_BYTES or (stop is not None and entry.base >= stop):
-                break
-            if size > MESSAGE_BYTES and entry.base >= self._expected_to:
-                found.append(entry)
-                self._expected_to = entry.end
-        return found
 
     async def _around_damage(self, position: int, first: Entry, pages: list[tuple[Entry, Body]]) -> Batch | Gap | None:
         """A page is missing: it was trimmed or dropped meanwhile, or it is damaged."""

@@ -38,7 +38,7 @@ class Journal(Protocol):
         ...
 
     def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
-        """Let the system begin to read pages of bulk that will be asked for soon; waits for no disk. A read thread."""
+        """Let the system begin to read pages of bulk that will be asked for soon, and wait for none. A read thread."""
         ...
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:

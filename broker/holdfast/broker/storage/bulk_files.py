@@ -106,10 +106,13 @@ class BulkFiles:
         return found
 
     def expect(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
-        """Let the system begin to read values; what cannot be read is told to those who read it. Waits for no disk."""
+        """Let the system begin to read values. Waits for none, but reads the table of a file that was not open.
+
+        What cannot be read is told to those who read it.
+        """
         with suppress(OSError):
             for key in keys:
-                opened = self._file_of(key, deleted)
+                opened = self._file_of(key, deleted, quietly=True)
                 if opened is not None:
                     opened.expect(key)
 
@@ -170,13 +173,13 @@ class BulkFiles:
                 return  # the space comes back with the file
         done.update(wanted)
 
-    def _file_of(self, key: bytes, deleted: KeyRanges) -> BulkFile | None:
+    def _file_of(self, key: bytes, deleted: KeyRanges, *, quietly: bool = False) -> BulkFile | None:
         """The file of a key that is not deleted, ready to be read; None where there is none."""
         named = self._listing.at(key) if key not in deleted else None
-        return self._opened(named) if named is not None else None
+        return self._opened(named, quietly=quietly) if named is not None else None
 
-    def _opened(self, named: _Named) -> BulkFile | None:
-        """The file, ready to be read; None where it is gone or cannot be read, which is logged."""
+    def _opened(self, named: _Named, *, quietly: bool = False) -> BulkFile | None:
+        """The file, ready to be read; None where it is gone or cannot be read, which is logged unless ``quietly``."""
         with self._lock:
             found = self._open.get(named.path)
             if found is not None:
@@ -185,11 +188,12 @@ class BulkFiles:
         try:
             found = BulkFile(named.path)
         except FileNotFoundError:
-            if named in self._listing.files:
+            if named in self._listing.files and not quietly:
                 _log.error("file of pages is missing path=%s", named.path)
             return None
         except Unreadable as damage:
-            _log.error("file of pages cannot be read cause=%s", damage)
+            if not quietly:
+                _log.error("file of pages cannot be read cause=%s", damage)
             return None
         with self._lock:
             self._open[named.path] = found

@@ -153,7 +153,7 @@ class Store(Protocol):
     def expect(self, keys: Sequence[bytes]) -> None:
         """Let the system begin to read these values of ``BULK``, which will be asked for soon.
 
-        A hint: it waits for no disk, and passes over what is not there or cannot be read.
+        A hint: it waits for no value, and passes over what is not there or cannot be read.
         """
         ...
 

@@ -44,7 +44,7 @@ def test_keys_come_in_both_directions_and_without_what_is_deleted(tmp_path: Path
 
 
 def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = filled(tmp_path)
     sorted(tmp_path.iterdir())[1].unlink()
@@ -54,6 +54,7 @@ def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_
     files.expect([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
 
     assert told == [10_000] * 2
+    assert not caplog.records  # who reads it is told
 
 
 def test_a_system_that_cannot_take_a_hint_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
