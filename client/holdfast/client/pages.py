@@ -94,7 +94,8 @@ def is_one_size(lengths: array[int]) -> bool:
     return bool(lengths) and lengths[1:] == lengths[:-1]
 
 
-def _total(lengths: array[int]) -> int:
+def total_of(lengths: array[int]) -> int:
+    """Return the sum of the lengths: a product where all are the same."""
     return len(lengths) * lengths[0] if is_one_size(lengths) else sum(lengths)
 
 
@@ -172,7 +173,7 @@ def encode_columns(
     run = _Run()
     lengths = lengths_of(values) if value_lengths is None else value_lengths
     run.add(b"\x0a", 4 * count, _u32(lengths))
-    values_size = _total(lengths)
+    values_size = total_of(lengths)
     if values_size:
         run.add(b"\x12", values_size, *values)
     if keys is not None and any(key is not None for key in keys):

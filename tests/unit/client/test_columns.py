@@ -70,6 +70,17 @@ def test_what_was_encoded_is_decoded_also_from_joined_pages(pages: list[Rows]) -
     assert rows_of(stored(body, len(rows))) == rows
 
 
+@given(
+    st.integers(0, 9), st.integers(1, 200), st.binary(min_size=1_800, max_size=1_800), st.none() | st.integers(0, 199)
+)
+def test_values_of_one_size_are_cut_as_any_others(size: int, count: int, noise: bytes, longer: int | None) -> None:
+    values = [noise[index * size : (index + 1) * size] for index in range(count)]
+    if longer is not None:
+        values[longer % count] += b"+"
+
+    assert decode_columns(stored(encode_columns(values).body, count)).values == values
+
+
 @given(RECORDS, st.data())
 def test_a_page_is_cut_to_what_is_wanted(rows: Rows, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(rows) - 1))
