@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from holdfast.broker.rpc import publish_stream
@@ -14,25 +17,35 @@ from tests.integration.cases.wire import PublishCall
 from tests.unit.broker.runtime.held_store import HeldStore
 
 PAGES = 9
-WAITING_BYTES = len(encode_columns([b"first"]).body) + (PAGES - 1) * len(encode_columns([b"1"]).body)
+
+
+@contextmanager
+def held(store: HeldStore, *, together: bool, first: bytes) -> Iterator[tuple[PublishCall, Callable[[int], None]]]:
+    """A stream whose first page waits in its sync; and what returns when so many bytes wait, that page's included."""
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with PublishCall(server.endpoint, "orders", "writer", together=together) as call:
+            store.hold()
+            call.send(0, [first])
+            store.wait_reached()
+            assert server.serving is not None
+            committer = server.serving.broker.committer
+            yield call, lambda size: until(lambda: committer.waiting_bytes == size)
 
 
 def answered(*, together: bool) -> list[pb.PublishResponse]:
     """Return what the broker says to a page, and then to nine that wait for one sync, the fifth of them refused."""
     store = HeldStore()
-    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
-        client.sinks.create("orders")
-        with PublishCall(server.endpoint, "orders", "writer", together=together) as call:
-            store.hold()
-            call.send(0, [b"first"])
-            store.wait_reached()
-            for number in range(1, PAGES + 1):
-                call.send(number if number < 5 else number - 1, [b"%d" % number], partition=7 if number == 5 else 0)
-            assert server.serving is not None
-            committer = server.serving.broker.committer
-            until(lambda: committer.waiting_bytes == WAITING_BYTES)
-            store.let_go()
-            return taken(call, 1 + PAGES)
+    with held(store, together=together, first=b"first") as (call, wait_for):
+        for number in range(1, PAGES + 1):
+            call.send(number if number < 5 else number - 1, [b"%d" % number], partition=7 if number == 5 else 0)
+        wait_for(size_of(b"first") + (PAGES - 1) * size_of(b"1"))
+        store.let_go()
+        return taken(call, 1 + PAGES)
+
+
+def size_of(value: bytes) -> int:
+    return len(encode_columns([value]).body)
 
 
 def count(response: pb.PublishResponse) -> int:
@@ -108,21 +121,13 @@ class FailingLater(HeldStore):
 
 def test_what_became_durable_before_the_store_failed_is_answered_before_the_stream_ends() -> None:
     store = FailingLater()
-    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
-        client.sinks.create("orders")
-        with PublishCall(server.endpoint, "orders", "writer", together=True) as call:
-            store.hold()
-            call.send(0, [b"stored"])
-            store.wait_reached()
-            call.send(1, [b"lost"])
-            assert server.serving is not None
-            committer = server.serving.broker.committer
-            size = sum(len(encode_columns([value]).body) for value in (b"stored", b"lost"))
-            until(lambda: committer.waiting_bytes == size)
-            store.fails_after_next = True
-            store.let_go()
+    with held(store, together=True, first=b"stored") as (call, wait_for):
+        call.send(1, [b"lost"])
+        wait_for(size_of(b"stored") + size_of(b"lost"))
+        store.fails_after_next = True
+        store.let_go()
 
-            assert meaning(call.take().answer) == (0, 0, 0)
-            with pytest.raises(HoldfastError) as ended:
-                call.take()
-            assert ended.value.reason == "STORE_FENCED"
+        assert meaning(call.take().answer) == (0, 0, 0)
+        with pytest.raises(HoldfastError) as ended:
+            call.take()
+        assert ended.value.reason == "STORE_FENCED"
