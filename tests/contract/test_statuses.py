@@ -21,6 +21,8 @@ BASES: Final = {BrokerError, errors.Invalid, errors.Exhausted}
 """Never raised themselves."""
 
 SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
+    errors.InvalidRequest: lambda: errors.InvalidRequest("wrong"),
+    errors.RequestTooLarge: lambda: errors.RequestTooLarge("or more records", 9, 8, field="records"),
     errors.InvalidName: lambda: errors.InvalidName("wrong", field="name"),
     errors.InvalidSetting: lambda: errors.InvalidSetting("partitions", 0, "1 to 1024"),
     errors.InvalidPage: lambda: errors.InvalidPage("wrong", field="body"),

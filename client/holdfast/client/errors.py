@@ -6,7 +6,7 @@
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
     │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease,
     │   ├── CredentialsUnusable
-    │   └── RecordTooLarge, PageCorrupt
+    │   └── RecordTooLarge, RequestTooLarge, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
@@ -195,6 +195,12 @@ class RecordTooLarge(InvalidArgument):
     """One record is over a bound that no waiting will change. Split it, or raise the bound."""
 
     default_reason = "RECORD_TOO_LARGE"
+
+
+class RequestTooLarge(InvalidArgument):
+    """A request has more bytes, or holds more of something, than its call takes. Divide it."""
+
+    default_reason = "REQUEST_TOO_LARGE"
 
 
 class PageCorrupt(InvalidArgument):

@@ -32,6 +32,8 @@ class BufferServiceStub(object):
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def __init__(self, channel):
@@ -94,6 +96,8 @@ class BufferServiceServicer(object):
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def Publish(self, request_iterator, context):
@@ -274,6 +278,8 @@ class BufferService(object):
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     @staticmethod

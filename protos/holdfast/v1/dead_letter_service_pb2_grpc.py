@@ -39,6 +39,8 @@ class DeadLetterServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def __init__(self, channel):
@@ -78,6 +80,8 @@ class DeadLetterServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def ListDeadLetters(self, request, context):
@@ -156,6 +160,8 @@ class DeadLetterService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     @staticmethod

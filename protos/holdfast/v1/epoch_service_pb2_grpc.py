@@ -36,6 +36,8 @@ class EpochServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def __init__(self, channel):
@@ -82,6 +84,8 @@ class EpochServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def TakeTicket(self, request, context):
@@ -183,6 +187,8 @@ class EpochService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     @staticmethod

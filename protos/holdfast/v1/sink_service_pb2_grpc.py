@@ -32,6 +32,8 @@ class SinkServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def __init__(self, channel):
@@ -133,6 +135,8 @@ class SinkServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     def CreateSink(self, request, context):
@@ -421,6 +425,8 @@ class SinkService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
+    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
     """
 
     @staticmethod

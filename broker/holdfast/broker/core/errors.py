@@ -4,7 +4,8 @@
     ├── Invalid            the request is wrong; the same request will never succeed
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
-    │   └── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease
+    │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease
+    │   └── InvalidRequest, RequestTooLarge
     ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
     │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict
@@ -52,6 +53,28 @@ class Invalid(BrokerError):
     def __init__(self, message: str, *, field: str = "", **facts: object) -> None:
         super().__init__(message, **({"field": field} if field else {}), **facts)
         self.field = field
+
+
+class InvalidRequest(Invalid):
+    """A request is not a message of its type. Encode it with the schema of this version."""
+
+    reason = "INVALID_REQUEST"
+
+
+class RequestTooLarge(Invalid):
+    """A request has more bytes, or holds more of something, than its call takes. Divide it."""
+
+    reason = "REQUEST_TOO_LARGE"
+
+    def __init__(self, what: str, found: int, bound: int, *, field: str = "") -> None:
+        """``what`` was counted, ``field`` is the dotted path of the field at which the bound was passed."""
+        super().__init__(
+            f"the request has {found} {what}{f', counted up to {field}' if field else ''};"
+            f" at most {bound} are allowed: divide it",
+            field=field,
+            found=found,
+            bound=bound,
+        )
 
 
 class InvalidName(Invalid):

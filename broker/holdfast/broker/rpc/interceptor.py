@@ -1,55 +1,81 @@
-"""Turns refusals into statuses, so that no servicer has a `try`."""
+"""Reads requests within their bounds, and turns refusals into statuses, so that no servicer has a `try`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from holdfast.broker.core.errors import BrokerError
-from holdfast.broker.rpc import page_requests
 from holdfast.broker.rpc.frames import serialized
+from holdfast.broker.rpc.requests.reading import Read, reader_of
 from holdfast.broker.rpc.status import code_of, status_of
 
 _log: Final = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Any], Any]
-
-_READ: Final[dict[str, Callable[[bytes], Any]]] = {"/holdfast.v1.BufferService/Publish": page_requests.read}
-"""Methods whose requests are not read by protobuf alone."""
+OURS: Final = "/holdfast."
+KINDS: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+LARGE_BYTES: Final = 64 << 10
+"""Larger requests of unary calls are read in a thread, so that the loop goes on with what is smaller."""
+LARGE_AT_ONCE: Final = 2
+"""Large requests that are read at the same time; others wait, and are bytes until then."""
 
 
 class StatusInterceptor(grpc.aio.ServerInterceptor):
-    """Ends a call that raised a ``BrokerError`` with its status and details."""
+    """Reads requests within their bounds, and ends a call that raised a ``BrokerError`` with its status and details."""
+
+    def __init__(self) -> None:
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._readers: dict[str, Read] = {}
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Wrap the handlers of our own services, which may answer in bytes; health and reflection stay as they are."""
+        """Wrap a handler: all requests are bounded, and the answers of our own services may be bytes."""
         handler: Any = await continuation(handler_call_details)
-        if handler is None or not handler_call_details.method.startswith("/holdfast."):
+        if handler is None:
             return handler
-        read = _READ.get(handler_call_details.method, handler.request_deserializer)
-        if handler.unary_unary is not None:
-            return _remade(_translated(handler.unary_unary), "unary_unary", read)
-        if handler.stream_stream is not None:
-            return _remade(_translated(handler.stream_stream), "stream_stream", read)
-        if handler.unary_stream is not None:
-            return _remade(_translated_steps(handler.unary_stream), "unary_stream", read)
+        method = handler_call_details.method
+        read = self._readers.get(method)
+        if read is None:
+            read = self._readers[method] = reader_of(method, handler.request_deserializer)
+        write = serialized if method.startswith(OURS) else handler.response_serializer
+        for kind in KINDS:
+            behaviour = getattr(handler, kind)
+            if behaviour is not None and kind.startswith("unary"):
+                return _handler(kind)(_refusing(self._reading(behaviour, read)), None, write)
+            if behaviour is not None:
+                return _handler(kind)(_refusing(behaviour), read, write)
         return handler
 
+    def _reading(self, behaviour: Handler, read: Read) -> Handler:
+        """Return a behaviour that takes a request in bytes, so that what is wrong with them can be answered."""
 
-def _remade(behaviour: Handler, kind: str, read: Callable[[bytes], Any]) -> Any:
-    make = getattr(grpc, f"{kind}_rpc_method_handler")
-    return make(behaviour, read, serialized)
+        async def call(message: bytes, context: Any) -> Any:
+            if len(message) <= LARGE_BYTES:
+                request = read(message)
+            else:
+                async with self._large:
+                    request = await asyncio.to_thread(read, message)
+            return await _results(behaviour(request, context), context)
+
+        return call
 
 
-def _translated(behaviour: Handler) -> Handler:
+def _handler(kind: str) -> Callable[..., Any]:
+    make: Callable[..., Any] = getattr(grpc, f"{kind}_rpc_method_handler")
+    return make
+
+
+def _refusing(behaviour: Handler) -> Handler:
+    """Return a behaviour whose refusals are statuses."""
+
     async def call(request: Any, context: Any) -> Any:
         try:
-            return await behaviour(request, context)
+            return await _results(behaviour(request, context), context)
         except BrokerError as error:
             await abort(context, error)
         except grpc.aio.InternalError as error:
@@ -58,17 +84,13 @@ def _translated(behaviour: Handler) -> Handler:
     return call
 
 
-def _translated_steps(behaviour: Handler) -> Handler:
-    async def call(request: Any, context: Any) -> None:
-        try:
-            async for step in behaviour(request, context):
-                await context.write(step)
-        except BrokerError as error:
-            await abort(context, error)
-        except grpc.aio.InternalError as error:
-            raise _gone(error) from error
-
-    return call
+async def _results(work: Any, context: Any) -> Any:
+    """Return what a call answers; where it answers step by step, each is written."""
+    if not isinstance(work, AsyncIterator):
+        return await work
+    async for step in work:
+        await context.write(step)
+    return None
 
 
 def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:

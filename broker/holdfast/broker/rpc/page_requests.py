@@ -35,12 +35,20 @@ class PageRequest:
     """A view of the message where that is large."""
 
 
-def read(message: bytes) -> PageRequest | pb.PublishRequest:
-    """A request of a publish stream. Raises ``DecodeError`` for what is none."""
-    if len(message) > SMALL_BYTES and (cut := _cut(message)) is not None:
-        return cut
+def cut(message: bytes) -> PageRequest | None:
+    """Return the page of a message in the usual form; None for a small one and for any other."""
+    return _cut(message) if len(message) > SMALL_BYTES else None
+
+
+def decode(message: bytes) -> PageRequest | pb.PublishRequest:
+    """Return any request of a publish stream. Raises ``DecodeError`` for what is none."""
     request = pb.PublishRequest.FromString(message)
     return PageRequest(request.page, request.page.body) if request.WhichOneof("request") == "page" else request
+
+
+def read(message: bytes) -> PageRequest | pb.PublishRequest:
+    """Return any request, its page cut out where that is possible. Raises ``DecodeError`` for what is none."""
+    return cut(message) or decode(message)
 
 
 def _cut(message: bytes) -> PageRequest | None:

@@ -18,6 +18,8 @@ from holdfast.broker.core.errors import BrokerError, Invalid
 DOMAIN: Final = "holdfast.v1"
 
 CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
+    errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.RequestTooLarge: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidSetting: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidPage: grpc.StatusCode.INVALID_ARGUMENT,

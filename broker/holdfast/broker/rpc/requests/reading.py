@@ -1,0 +1,64 @@
+"""Readers of requests: bytes in, a message out, or the refusal that a call ends with.
+
+Each call has one, made from its descriptor, so that a new call is bounded without a line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf import descriptor_pool
+from google.protobuf.message import DecodeError
+
+from holdfast.broker.core.errors import InvalidRequest
+from holdfast.broker.rpc import page_requests
+from holdfast.broker.rpc.requests.bounds import bounds_of
+from holdfast.broker.rpc.requests.scan import check
+from holdfast.broker.rpc.requests.shapes import Shape, shape_of
+
+Read = Callable[[bytes], Any]
+PUBLISH: Final = "/holdfast.v1.BufferService/Publish"
+
+
+class RequestReader:
+    """Reads the requests of one call."""
+
+    def __init__(self, method: str, decode: Read) -> None:
+        """``method`` is the full name, ``decode`` raises ``DecodeError`` for what is no such message."""
+        self._decode = decode
+        self._bounds = bounds_of(method)
+        self._shape = _shape(method)
+
+    def __call__(self, message: bytes) -> Any:
+        """Raises ``RequestTooLarge`` before anything is decoded, and ``InvalidRequest``."""
+        check(message, self._shape, self._bounds)
+        try:
+            return self._decode(message)
+        except DecodeError as error:
+            raise InvalidRequest("the request is not a message of its type: protobuf cannot decode it") from error
+
+
+class PublishReader(RequestReader):
+    """Reads the messages of a publish stream: of a page in the usual form only what is not its body is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(PUBLISH, page_requests.decode)
+
+    def __call__(self, message: bytes) -> Any:
+        """As for all; a page that is cut out holds nothing that could be counted."""
+        return page_requests.cut(message) or super().__call__(message)
+
+
+def reader_of(method: str, decode: Read) -> Read:
+    """Return the reader of a call's requests."""
+    return PublishReader() if method == PUBLISH else RequestReader(method, decode)
+
+
+def _shape(method: str) -> Shape:
+    """The counted fields of a call's requests; of a call that the pool does not know only the bytes are bounded."""
+    service, _, name = method.lstrip("/").partition("/")
+    try:
+        return shape_of(descriptor_pool.Default().FindMethodByName(f"{service}.{name}").input_type)
+    except KeyError:
+        return Shape()
