@@ -5,6 +5,7 @@ Needs pyarrow, so nobody imports it before there are rows. It knows bytes and ba
 
 from __future__ import annotations
 
+from holdfast.arrow.checks import RowInvalid, checked
 from holdfast.arrow.dictionaries import can_be_coded, coded
 from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, RowsUnreadable, expanded_bytes
 from holdfast.arrow.from_json import rows_from_json
@@ -14,8 +15,10 @@ from holdfast.arrow.one_by_one import json_objects
 
 __all__ = [
     "EXPANDED_BYTES_MAX",
+    "RowInvalid",
     "RowsUnreadable",
     "can_be_coded",
+    "checked",
     "coded",
     "decode_rows",
     "encode_batches",

@@ -31,6 +31,8 @@ import pyarrow.compute as pc
 
 NULL: Final = "null"
 _MICROSECONDS: Final = 1_000_000
+_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": _MICROSECONDS, "ns": 1_000_000_000}
+_INT32: Final = 4
 _LOWEST_PRINTABLE: Final = 0x20
 _NOT_ESCAPED: Final = bytes(code for code in range(_LOWEST_PRINTABLE, 256) if code not in b'"\\')
 _NOTHING: Final = pa.array([0], pa.int32())
@@ -165,17 +167,15 @@ def _timestamp(kind: pa.TimestampType, array: pa.Array) -> pa.Array:
 
 def _duration(array: pa.Array) -> pa.Array:
     """Return ISO 8601 seconds: the day is no fixed number of hours everywhere, the second is one."""
-    return pa.array(
-        [_iso_seconds(value) for value in array.cast(pa.duration("us")).cast(pa.int64()).to_pylist()],
-        pa.string(),
-    )
+    per_second = _PER_SECOND[array.type.unit]
+    return pa.array([_iso_seconds(value, per_second) for value in array.cast(pa.int64()).to_pylist()], pa.string())
 
 
-def _iso_seconds(microseconds: int | None) -> str | None:
-    if microseconds is None:
+def _iso_seconds(length: int | None, per_second: int) -> str | None:
+    if length is None:
         return None
-    seconds, rest = divmod(abs(microseconds), _MICROSECONDS)
-    sign = "-" if microseconds < 0 else ""
+    seconds, rest = divmod(abs(length) * _MICROSECONDS // per_second, _MICROSECONDS)
+    sign = "-" if length < 0 else ""
     return f"PT{sign}{seconds}.{rest:06d}S"
 
 
@@ -202,7 +202,8 @@ def _escapable_in(text: pa.Array) -> frozenset[int]:
     _, offsets, data = text.buffers()
     if data is None or len(text) == 0:
         return frozenset()
-    ends = memoryview(offsets).cast("i")
+    # A foreign writer's buffer may be longer than its offsets are, and not by whole ones.
+    ends = memoryview(offsets)[: offsets.size // _INT32 * _INT32].cast("i")
     first, end = ends[text.offset], ends[text.offset + len(text)]
     return frozenset(data.slice(first, end - first).to_pybytes().translate(None, _NOT_ESCAPED))
 

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from holdfast.arrow import (
     EXPANDED_BYTES_MAX,
+    RowInvalid,
     RowsUnreadable,
     can_be_coded,
+    checked,
     coded,
     decode_rows,
     encode_batches,
@@ -71,11 +73,16 @@ def page(
     """Return a batch as a page, to be sent with ``Publisher.send_page``; its schema is that of ``schema_version``.
 
     ``dictionary`` names columns of strings or binaries that have few different values: each stands in the page once.
-    Raises ``InvalidPage`` for a name that is no such column, and for rows that nobody would read (over 64 MiB).
+    Raises ``InvalidPage`` for a name that is no such column, and for rows that no reader would take: over 64 MiB
+    together, or one with a value that is not valid, such as a string that is not UTF-8.
     """
     for name in dictionary:
         if name not in batch.schema.names or not can_be_coded(batch.schema.field(name).type):
             raise InvalidPage(f"dictionary names {name!r}, which is no column of strings or binaries")
+    try:
+        batch = checked(batch)
+    except RowInvalid as wrong:
+        raise InvalidPage(f"no reader would take these rows: {wrong}") from wrong
     rows, columns = coded(batch, dictionary, auto=False)
     messages = encode_batches([rows], compression)
     size = max(expanded_bytes(messages), batch.nbytes)

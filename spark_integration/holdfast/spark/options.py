@@ -51,6 +51,16 @@ class Compression(StrEnum):
     ZSTD = "zstd"
 
 
+class InvalidUtf8(StrEnum):
+    """What becomes of a string that is not UTF-8, in rows and in the names of headers."""
+
+    FAIL = "fail"
+    """The task fails, and names the row and the column."""
+
+    REPLACE = "replace"
+    """U+FFFD stands in place of the bytes that are not UTF-8."""
+
+
 AUTO: Final = "auto"
 """Among the columns with a dictionary: every other one, in pages where its values repeat."""
 
@@ -131,6 +141,9 @@ class WriteOptions:
     arrow_dictionary: tuple[str, ...] = ()
     """Columns each value of which stands in a page of rows once; ``AUTO`` may be among them."""
 
+    invalid_utf8: InvalidUtf8 = InvalidUtf8.FAIL
+    """What becomes of a string that is not UTF-8."""
+
 
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s", *CREDENTIAL_OPTIONS)
 WRITE_OPTIONS: Final = (
@@ -140,6 +153,7 @@ WRITE_OPTIONS: Final = (
     "arrow_compression",
     "arrow_dictionary",
     "partition_by",
+    "invalid_utf8",
     "delivery_timeout_s",
     "page_bytes",
     "linger_ms",
@@ -203,6 +217,7 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         arrow_compression=values.choice("arrow_compression", Compression, default=Compression.AUTO),
         partition_by=_columns("partition_by", values),
         arrow_dictionary=_columns("arrow_dictionary", values),
+        invalid_utf8=values.choice("invalid_utf8", InvalidUtf8, default=InvalidUtf8.FAIL),
     )
 
 

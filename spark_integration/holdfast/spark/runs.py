@@ -92,10 +92,10 @@ def _holds_something(column: pa.Array | None) -> bool:
 
 def _header_lists(lists: pa.Array) -> list[list[tuple[str, bytes]]] | None:
     """Return the headers of each record, None when there are none."""
-    names, values = (field.to_pylist() for field in lists.flatten().flatten())
-    if not names:
+    names, values = lists.flatten().flatten()
+    if not len(names):
         return None
-    pairs = list(zip(names, (v.encode() if isinstance(v, str) else v for v in values), strict=True))
+    pairs = list(zip(names.to_pylist(), values.cast(pa.large_binary()).to_pylist(), strict=True))
     ends = np.cumsum(_header_counts(lists)).tolist()
     return [pairs[first:last] for first, last in zip([0, *ends[:-1]], ends, strict=True)]
 

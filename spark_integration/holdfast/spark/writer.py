@@ -32,6 +32,7 @@ from holdfast.spark.paging import Pager, Ready
 from holdfast.spark.registering import RowSchema
 from holdfast.spark.remedies import explained
 from holdfast.spark.schema import RowPlan
+from holdfast.spark.valid_rows import ValidRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,7 @@ def write_rows(
     """Publish or stage all rows and wait for their receipts. Raises `HoldfastError` for what the broker refuses."""
     options = job.options
     pager = _pager(job, task_partition)
+    valid = ValidRows(job.plan, options.invalid_utf8)
     with (
         connect(options.target, patience_s=options.delivery_timeout_s) as client,
         client.publisher(
@@ -175,7 +177,7 @@ def write_rows(
     ):
         receipts = _Receipts()
         for batch in batches:
-            for ready in pager.add(batch, now_s=clock()):
+            for ready in pager.add(valid.checked(batch), now_s=clock()):
                 receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
         for ready in pager.rest():
             receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
