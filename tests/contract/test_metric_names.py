@@ -36,6 +36,8 @@ LANE: Final = (*PLACE, "group")
 
 # name: (kind, unit, attributes beside messaging.system)
 BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "holdfast.connections": (GAUGE, "{connection}", ("use",)),
+    "holdfast.connections.closed": (COUNTER, "{connection}", ("reason",)),
     "holdfast.delivered.records": (COUNTER, "{record}", LANE),
     "holdfast.delivery.failures": (COUNTER, "{failure}", ("sink", "group", "reason")),
     "holdfast.dropped.records": (COUNTER, "{record}", (*PLACE, "reason")),
@@ -49,6 +51,7 @@ BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "holdfast.sink.depth": (GAUGE, "{record}", PLACE),
     "holdfast.sink.size": (GAUGE, "By", PLACE),
     "holdfast.storage.sync.duration": (HISTOGRAM, "s", ()),
+    "holdfast.streams": (GAUGE, "{stream}", ()),
     "holdfast.subscription.lag": (GAUGE, "{record}", LANE),
     "holdfast.subscription.lag.age": (GAUGE, "s", LANE),
     "holdfast.subscription.lag.size": (GAUGE, "By", LANE),
@@ -145,6 +148,7 @@ def everything_measured() -> Observed:
     broker.resided("orders", "default", [1.0])
     broker.failed("orders", "default", "nack")
     broker.dropped("orders", 0, DropReason.OVERFLOW, 1)
+    broker.connections_closed("per_peer", 1)
     publisher = Telemetry("orders", tracers=seen.tracers, meters=seen.meters)
     publisher.sent(publisher.send(0, 1, None), 1)
     client = Telemetry("orders", "default", tracers=seen.tracers, meters=seen.meters)

@@ -12,6 +12,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.connections import Connections
 from holdfast.broker.runtime.stats import LaneState
 from holdfast.broker.series import GROUP, PARTITION, SINK, attributes, folded
 
@@ -26,6 +27,7 @@ class Gauges:
         """``on_asked`` is called on an exporter's thread when it asks for a lag."""
         self._on_asked = on_asked
         self._broker: Broker | None = None
+        self._connections: Connections | None = None
         self._lags: dict[tuple[str, str], list[LaneState]] = {}
         self._of_logs(meter, "holdfast.sink.depth", "{record}", "Records stored", lambda log: log.records)
         self._of_logs(meter, "holdfast.sink.size", "By", "Bytes of pages stored", lambda log: log.size)
@@ -51,11 +53,17 @@ class Gauges:
             lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
             max,
         )
+        meter.create_observable_gauge("holdfast.connections", [self._open], "{connection}", "Open connections by use")
+        meter.create_observable_gauge("holdfast.streams", [self._streams], "{stream}", "Open streams")
         meter.create_observable_gauge("holdfast.tail.size", [self._tail], "By", "Newest pages kept in memory")
 
     def watch(self, broker: Broker) -> None:
         """Observe this broker."""
         self._broker = broker
+
+    def watch_connections(self, connections: Connections) -> None:
+        """Observe these connections."""
+        self._connections = connections
 
     def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
         """Take the lag of a subscription."""
@@ -100,6 +108,13 @@ class Gauges:
         for (sink, subscription), lanes in list(self._lags.items()):
             for lane in lanes:
                 yield {SINK: sink, PARTITION: str(lane.partition), GROUP: subscription}, lane
+
+    def _open(self, options: CallbackOptions) -> Iterable[Observation]:
+        counts = self._connections.counts if self._connections is not None else {}
+        return [Observation(count, attributes({"use": use.name.lower()})) for use, count in counts.items()]
+
+    def _streams(self, options: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(self._broker.streams, attributes({}))] if self._broker is not None else []
 
     def _tail(self, options: CallbackOptions) -> Iterable[Observation]:
         return [Observation(self._broker.tail.size, attributes({}))] if self._broker is not None else []

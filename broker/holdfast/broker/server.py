@@ -24,6 +24,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
+from holdfast.broker.core.connections import ConnectionLimits
 from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.dead_letter_service import DeadLetterServicer
@@ -37,7 +38,9 @@ from holdfast.broker.rpc.sink_service import SinkServicer
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.broker import Bounds, Broker, Found
 from holdfast.broker.runtime.clock import Clock, SystemClock
+from holdfast.broker.runtime.connections import Connections
 from holdfast.broker.runtime.memory import measure
+from holdfast.broker.runtime.sockets import Sockets
 from holdfast.broker.security import Security, read, tell_who_may_call
 from holdfast.broker.settings import BrokerSettings, SettingsError, address, load
 from holdfast.broker.storage.accepted import AcceptedFile, boot_id
@@ -45,7 +48,9 @@ from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
 from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.open_files import raise_open_files
 from holdfast.broker.storage.recovery import recover
+from holdfast.broker.storage.settings import RocksSettings
 from holdfast.process import give_memory_back, tune
 from holdfast.v1 import (
     admin_service_pb2,
@@ -67,8 +72,12 @@ from holdfast.v1 import (
 _log: Final = logging.getLogger(__name__)
 MESSAGE_BYTES_MAX: Final = 32 << 20
 READINESS: Final = "readiness"
+CONNECTIONS_LEAST: Final = 64
+"""Connections that are taken however few files the process may open."""
 # A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
 TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
+KEEPALIVE_TIMEOUT_S: Final = 20
+"""Time that a peer has to answer a probe, and to take anything that was sent to it."""
 OPTIONS: Final = [
     *TRANSPORT,
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -79,12 +88,32 @@ OPTIONS: Final = [
 ]
 
 
+def options(settings: BrokerSettings, connections_max: int) -> list[tuple[str, int]]:
+    """Return what gRPC is told of a server."""
+    return [
+        *OPTIONS,
+        ("grpc.max_allowed_incoming_connections", connections_max),
+        ("grpc.server_handshake_timeout_ms", int(settings.handshake_timeout_s * 1_000)),
+        ("grpc.max_connection_idle_ms", int(settings.connection_idle_s * 1_000)),
+        ("grpc.keepalive_time_ms", int(settings.keepalive_s * 1_000)),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
+    ]
+
+
 class Serving:
     """A broker that serves. Made and used on one loop."""
 
     def __init__(
-        self, settings: BrokerSettings, security: Security, store: Store, clock: Clock, *, data_dir: str
+        self,
+        settings: BrokerSettings,
+        security: Security,
+        store: Store,
+        clock: Clock,
+        *,
+        data_dir: str,
+        connections_max: int | None = None,
     ) -> None:
+        """``connections_max`` is what the limit of open files allows, where that is less than the setting."""
         recovered = recover(store)
         self.settings = settings
         self.fenced = asyncio.Event()
@@ -146,8 +175,16 @@ class Serving:
         self._health = health.aio.HealthServicer()
         self._security = security
         self._listening = Listening(security.certificates, security.tokens, time.monotonic)
+        total = min(settings.connections_max, connections_max or settings.connections_max)
+        self.connections = Connections(
+            ConnectionLimits(total, min(total, settings.connections_per_peer_max)),
+            time.monotonic,
+            on_closed=self.instruments.connections_closed,
+        )
+        self._connections_task: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
-            interceptors=[*self._listening.interceptors, StatusInterceptor()], options=OPTIONS
+            interceptors=[*self._listening.interceptors, StatusInterceptor(self.connections)],
+            options=options(settings, total),
         )
         self.port = 0
 
@@ -181,6 +218,10 @@ class Serving:
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
         broker.start()
         self.instruments.watch(broker)
+        self.instruments.watch_connections(self.connections)
+        self._connections_task = asyncio.get_running_loop().create_task(
+            self.connections.run(Sockets(self.port)), name="holdfast-connections"
+        )
         await server.start()
         tell_who_may_call(self.settings, self._security)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
@@ -212,6 +253,8 @@ class Serving:
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
         await self.broker.drain()
         await self._server.stop(self.settings.drain_s)
+        if self._connections_task is not None:
+            self._connections_task.cancel()
         await self.broker.close()
         await asyncio.to_thread(self.instruments.close)  # last: what the end itself did is told too
         _log.info("broker has stopped")
@@ -245,6 +288,22 @@ def open_store(settings: BrokerSettings) -> Store:
     return RocksStore(settings.data_dir)
 
 
+def allow_open_files(settings: BrokerSettings) -> int:
+    """Raise the process's limit of open files for the store and all connections; returns how many of these fit."""
+    store = RocksSettings()
+    files = store.open_tables_max + store.open_bulk_max + store.open_files_beside
+    allowed = raise_open_files(files + settings.connections_max) - files
+    if allowed < settings.connections_max:
+        _log.warning(
+            "limit of open files allows fewer connections than connections_max, raise the hard limit (ulimit -Hn) "
+            "connections=%d connections_max=%d needed=%d",
+            max(allowed, CONNECTIONS_LEAST),
+            settings.connections_max,
+            files + settings.connections_max,
+        )
+    return max(CONNECTIONS_LEAST, min(allowed, settings.connections_max))
+
+
 def serve(
     settings: BrokerSettings,
     on_ready: Callable[[str], None] = lambda _: None,
@@ -259,13 +318,21 @@ def serve(
     """
     tune()
     security = read(settings)
+    connections_max = allow_open_files(settings)
     store = open_store(settings)
 
     async def run() -> int:
         with ExitStack() as undo:
             undo.callback(store.close)
             check_listen(settings.listen)
-            serving = Serving(settings, security, store, SystemClock(), data_dir=str(settings.data_dir.resolve()))
+            serving = Serving(
+                settings,
+                security,
+                store,
+                SystemClock(),
+                data_dir=str(settings.data_dir.resolve()),
+                connections_max=connections_max,
+            )
             await serving.start()
             undo.pop_all()
         loop = asyncio.get_running_loop()

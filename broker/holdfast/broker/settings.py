@@ -114,6 +114,21 @@ class BrokerSettings(BaseSettings):
     streams_max: int = Field(default=4_096, ge=1, le=1_000_000)
     """Open publish, deliver, replay and watch streams."""
 
+    connections_max: int = Field(default=4_096, ge=16, le=1_000_000)
+    """Open connections, those of strangers included. Fewer where the limit of open files does not allow so many."""
+
+    connections_per_peer_max: int = Field(default=2_048, ge=1, le=1_000_000)
+    """Of these, from one address."""
+
+    handshake_timeout_s: float = Field(default=10.0, ge=1.0, le=300.0)
+    """Time that a new connection has for TLS and for the first frames of HTTP/2."""
+
+    connection_idle_s: float = Field(default=300.0, ge=10.0, le=86_400.0)
+    """Time without an open call after which a connection is closed in order; a client connects again by itself."""
+
+    keepalive_s: float = Field(default=30.0, ge=10.0, le=3_600.0)
+    """Silence of a peer after which it is probed; one that does not answer within 20 s is gone."""
+
     waiting_bytes_max: int = Field(default=256 << 20, ge=1 << 20, le=16 << 30)
     """Bytes that may wait for their sync."""
 

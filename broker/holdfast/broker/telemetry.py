@@ -21,6 +21,7 @@ from holdfast.broker.exporting import Exporting, wanted
 from holdfast.broker.gauges import Gauges
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.committer import Synced
+from holdfast.broker.runtime.connections import Connections
 from holdfast.broker.runtime.events import Delivered
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.stats import LaneState
@@ -80,6 +81,9 @@ class OpenTelemetryInstruments(Instruments):
             explicit_bucket_boundaries_advisory=RESIDENCE_S,
         )
         self._dropped = meter.create_counter("holdfast.dropped.records", "{record}", "Records dropped")
+        self._closed = meter.create_counter(
+            "holdfast.connections.closed", "{connection}", "Connections closed beyond a bound"
+        )
         self._places = Series(SINK, PARTITION)
         self._sinks = Series(SINK)
         self._lanes = Series(SINK, PARTITION, GROUP)
@@ -91,6 +95,10 @@ class OpenTelemetryInstruments(Instruments):
     def watch(self, broker: Broker) -> None:
         """Observe this broker's depth and lag."""
         self._gauges.watch(broker)
+
+    def watch_connections(self, connections: Connections) -> None:
+        """Observe the connections of this broker."""
+        self._gauges.watch_connections(connections)
 
     def close(self) -> None:
         """Send what is left and end the exporters. Not for the loop: it blocks, up to 5 s."""
@@ -151,6 +159,9 @@ class OpenTelemetryInstruments(Instruments):
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         self._dropped.add(records, self._drops.of(sink, str(partition), reason.name))
+
+    def connections_closed(self, reason: str, count: int) -> None:
+        self._closed.add(count, attributes({"reason": reason}))
 
     def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
         self._gauges.measured(sink, subscription, lanes)

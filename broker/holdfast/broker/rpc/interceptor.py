@@ -11,9 +11,11 @@ import grpc
 import grpc.aio
 
 from holdfast.broker.core.errors import BrokerError
+from holdfast.broker.rpc import peers
 from holdfast.broker.rpc.frames import serialized
 from holdfast.broker.rpc.requests.reading import Read, reader_of
 from holdfast.broker.rpc.status import code_of, status_of
+from holdfast.broker.runtime.connections import Connections
 
 _log: Final = logging.getLogger(__name__)
 
@@ -27,9 +29,13 @@ LARGE_AT_ONCE: Final = 2
 
 
 class StatusInterceptor(grpc.aio.ServerInterceptor):
-    """Reads requests within their bounds, and ends a call that raised a ``BrokerError`` with its status and details."""
+    """Reads requests within their bounds, and ends a call that raised a ``BrokerError`` with its status and details.
 
-    def __init__(self) -> None:
+    Meanwhile the call's connection is in use.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._readers: dict[str, Read] = {}
 
@@ -46,10 +52,27 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         for kind in KINDS:
             behaviour = getattr(handler, kind)
             if behaviour is not None and kind.startswith("unary"):
-                return _handler(kind)(_refusing(self._reading(behaviour, read)), None, write)
+                return _handler(kind)(self._counted(method, _refusing(self._reading(behaviour, read))), None, write)
             if behaviour is not None:
-                return _handler(kind)(_refusing(behaviour), read, write)
+                return _handler(kind)(self._counted(method, _refusing(behaviour)), read, write)
         return handler
+
+    def _counted(self, method: str, behaviour: Handler) -> Handler:
+        """Return a behaviour that keeps the connection in use; a call of health or reflection does not."""
+        if not method.startswith(OURS):
+            return behaviour
+
+        async def call(request: Any, context: Any) -> Any:
+            address = peers.address(context.peer())
+            if address is None:
+                return await behaviour(request, context)
+            self._connections.enter(address)
+            try:
+                return await behaviour(request, context)
+            finally:
+                self._connections.leave(address)
+
+        return call
 
     def _reading(self, behaviour: Handler, read: Read) -> Handler:
         """Return a behaviour that takes a request in bytes, so that what is wrong with them can be answered."""

@@ -46,5 +46,8 @@ class Instruments:
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         """Records were dropped."""
 
+    def connections_closed(self, reason: str, count: int) -> None:
+        """Connections were closed for a bound: ``per_peer`` or ``total``."""
+
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         """A sink was deleted, or one of its subscriptions."""

@@ -31,5 +31,21 @@ def ensure_open_files(needed: int) -> int:
     return raised
 
 
+def raise_open_files(wanted: int) -> int:
+    """Raise the soft limit of open files towards the hard one until ``wanted`` fit; returns what is allowed.
+
+    A system that refuses leaves the limit as it is. Never lowers it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _allows(soft, wanted):
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    except (OSError, ValueError):
+        return soft
+    return raised
+
+
 def _allows(limit: int, needed: int) -> bool:
     return limit == resource.RLIM_INFINITY or limit >= needed

@@ -27,8 +27,8 @@ class RocksSettings:
     open_bulk_max: int = 256
     """Files of bulk held open at once."""
 
-    open_files_beside: int = 512
-    """Files the process must be able to open on top: logs, sockets, what Python needs."""
+    open_files_beside: int = 256
+    """Files the process must be able to open on top: logs, files being written, what Python needs."""
 
     background_jobs: int = 2
     """Threads that write and compact tables."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 ASK = """
 import resource, sys
 from pathlib import Path
@@ -33,3 +35,27 @@ def test_a_low_soft_limit_is_raised_to_the_hard_one() -> None:
 
 def test_a_low_hard_limit_is_refused() -> None:
     assert ask(256, 512) == "refused 1024 512"
+
+
+RAISE = """
+import resource, sys
+from holdfast.broker.storage.open_files import raise_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
+print(raise_open_files(int(sys.argv[3])), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted", "outcome"),
+    [
+        (256, 4_096, 1_024, "1024 1024 4096"),
+        (256, 512, 1_024, "512 512 512"),
+        (2_048, 4_096, 1_024, "2048 2048 4096"),
+    ],
+)
+def test_the_soft_limit_is_raised_as_far_as_is_wanted_and_allowed(
+    soft: int, hard: int, wanted: int, outcome: str
+) -> None:
+    command = [sys.executable, "-c", RAISE, str(soft), str(hard), str(wanted)]
+
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == outcome

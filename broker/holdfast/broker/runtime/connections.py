@@ -1,0 +1,145 @@
+"""Keeper of a broker's connections: counts them, knows who made an accepted call, and closes those beyond the bounds.
+
+See ``core.connections`` for the choice. A connection that never makes a call is a stranger, whatever it sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from holdfast.broker.core.connections import Connection, ConnectionLimits, Use, excess
+from holdfast.broker.runtime.sockets import Accepted
+
+_log: Final = logging.getLogger(__name__)
+LOOK_S: Final = 1.0
+"""Pause between two looks."""
+
+BUSY_LOOK_S: Final = 0.1
+"""Pause after a look that found too many."""
+
+TOLD_S: Final = 10.0
+"""Closed connections are told once in so long, with their number."""
+
+Address = tuple[str, int]
+"""Host and port of a peer."""
+
+
+class FindsSockets(Protocol):
+    """Finds and closes accepted connections."""
+
+    def scan(self) -> Sequence[Accepted]:
+        """Return the connections that are open. Runs in a thread of its own."""
+        ...
+
+    def shut(self, accepted: Accepted) -> bool:
+        """Close a connection; false when it was gone."""
+        ...
+
+
+@dataclass(slots=True)
+class _Caller:
+    """Accepted calls of one connection."""
+
+    used_at: float
+    calls: int = 0
+
+
+class Connections:
+    """The connections of one broker. Used on one loop."""
+
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        clock: Callable[[], float],
+        *,
+        on_closed: Callable[[str, int], None] = lambda reason, count: None,
+    ) -> None:
+        """``clock`` is monotonic, in seconds. ``on_closed`` is told how many were closed, ``per_peer`` or ``total``."""
+        self.limits = limits
+        self.counts: dict[Use, int] = dict.fromkeys(Use, 0)
+        """Open connections by their use, as of the last look."""
+        self._clock = clock
+        self._on_closed = on_closed
+        self._callers: dict[Address, _Caller] = {}
+        self._opened: dict[int, float] = {}
+        self._closing: set[int] = set()
+        """Inodes of connections that were shut down and are not gone yet."""
+        self._told_at: float | None = None
+        self._untold = 0
+
+    def enter(self, address: Address) -> None:
+        """Count an accepted call in."""
+        caller = self._callers.get(address)
+        if caller is None:
+            caller = self._callers[address] = _Caller(self._clock())
+        caller.used_at = self._clock()
+        caller.calls += 1
+
+    def leave(self, address: Address) -> None:
+        """Count it out."""
+        caller = self._callers.get(address)
+        if caller is not None:
+            caller.used_at = self._clock()
+            caller.calls -= 1
+
+    async def run(self, sockets: FindsSockets) -> None:
+        """Look until it is cancelled."""
+        while True:
+            busy = await self.look(sockets)
+            await asyncio.sleep(BUSY_LOOK_S if busy else LOOK_S)
+
+    async def look(self, sockets: FindsSockets) -> bool:
+        """Look once; true when there were too many."""
+        before = set(self._callers)
+        found = await asyncio.to_thread(sockets.scan)
+        now = self._clock()
+        self._forget(before, found)
+        self._opened = {accepted.inode: self._opened.get(accepted.inode, now) for accepted in found}
+        self._closing &= self._opened.keys()
+        by_inode = {accepted.inode: accepted for accepted in found if accepted.inode not in self._closing}
+        connections = [self._connection(accepted) for accepted in by_inode.values()]
+        self.counts = {use: sum(connection.use is use for connection in connections) for use in Use}
+        chosen = excess(connections, self.limits, now)
+        for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all)):
+            if over:
+                self._close(sockets, reason, [by_inode[connection.id] for connection in over])
+        return bool(chosen) or len(connections) >= self.limits.total_max
+
+    def _forget(self, before: set[Address], found: Sequence[Accepted]) -> None:
+        """Forget callers that were known before the look and whose connection it did not find."""
+        if found:
+            gone = before - {(accepted.host, accepted.port) for accepted in found}
+            for address in gone:
+                if self._callers[address].calls <= 0:
+                    del self._callers[address]
+
+    def _connection(self, accepted: Accepted) -> Connection:
+        caller = self._callers.get((accepted.host, accepted.port))
+        opened_at = self._opened[accepted.inode]
+        if caller is None:
+            return Connection(accepted.inode, accepted.host, opened_at)
+        return Connection(accepted.inode, accepted.host, opened_at, caller.used_at, caller.calls)
+
+    def _close(self, sockets: FindsSockets, reason: str, over: Sequence[Accepted]) -> None:
+        for accepted in over:
+            sockets.shut(accepted)
+            self._closing.add(accepted.inode)
+        self._on_closed(reason, len(over))
+        self._tell(reason, over)
+
+    def _tell(self, reason: str, over: Sequence[Accepted]) -> None:
+        self._untold += len(over)
+        now = self._clock()
+        if self._told_at is None or now - self._told_at >= TOLD_S:
+            _log.warning(
+                "connections were closed count=%d bound=%s peer=%s open=%d",
+                self._untold,
+                reason,
+                over[0].host,
+                sum(self.counts.values()),
+            )
+            self._told_at, self._untold = now, 0

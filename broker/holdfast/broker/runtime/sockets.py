@@ -1,0 +1,108 @@
+"""Accepted sockets of a listening port of this process, found among its file descriptors.
+
+gRPC's listener tells nobody of its connections and closes none on request. Its sockets are descriptors of this process
+all the same: the system lists them, and a socket that is shut down here is closed by gRPC as if the peer had left.
+Where the system does not list descriptors, nothing is found.
+
+A descriptor may be closed, and its number used again, at any time by gRPC's threads. So a socket is known by its inode,
+which is looked at before and after.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+DESCRIPTORS: Final = "/dev/fd"
+_MAPPED: Final = "::ffff:"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """One accepted connection."""
+
+    inode: int
+    descriptor: int
+    host: str
+    port: int
+    """The peer's address."""
+
+
+class Sockets:
+    """The accepted connections of one port. Used by one thread at a time."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._known: dict[int, tuple[int, Accepted | None]] = {}
+        """What a descriptor is, by its number: the inode, and the connection if it is one of the port."""
+
+    def scan(self) -> list[Accepted]:
+        """Return the connections that are open."""
+        known: dict[int, tuple[int, Accepted | None]] = {}
+        for descriptor in self._descriptors():
+            inode = _inode(descriptor)
+            if inode is None:
+                continue
+            before = self._known.get(descriptor)
+            known[descriptor] = (
+                before if before is not None and before[0] == inode else (inode, self._asked(descriptor, inode))
+            )
+        self._known = known
+        return [found for _, found in known.values() if found is not None]
+
+    def shut(self, accepted: Accepted) -> bool:
+        """Shut a connection down; false when it is gone, or no descriptor is left to do it with."""
+        try:
+            own = os.dup(accepted.descriptor)
+        except OSError:
+            return False
+        if _inode(own) != accepted.inode:
+            os.close(own)
+            return False
+        with socket.socket(fileno=own) as held:
+            try:
+                held.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return False
+        return True
+
+    def _descriptors(self) -> list[int]:
+        """Return the numbers of the open descriptors; those of the last scan where none is left to ask with."""
+        try:
+            return [int(name) for name in os.listdir(DESCRIPTORS)]
+        except OSError:
+            return list(self._known)
+
+    def _asked(self, descriptor: int, inode: int) -> Accepted | None:
+        """Ask the system for the addresses of a socket."""
+        try:
+            asked = socket.socket(fileno=descriptor)
+        except OSError:
+            return None
+        try:
+            own, peer = asked.getsockname(), asked.getpeername()
+        except OSError:  # it listens, or is gone
+            return None
+        finally:
+            asked.detach()  # it stays gRPC's
+        if _inode(descriptor) != inode or not isinstance(own, tuple) or own[1] != self._port:
+            return None
+        return Accepted(inode, descriptor, plain_host(peer[0]), peer[1])
+
+
+def plain_host(host: str) -> str:
+    """Return an address without its scope, and an IPv4 address that is mapped into IPv6 as IPv4."""
+    host = host.partition("%")[0]
+    return host.removeprefix(_MAPPED) if "." in host else host
+
+
+def _inode(descriptor: int) -> int | None:
+    """Return the inode of a socket, None for anything else."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_ino if stat.S_ISSOCK(found.st_mode) else None
