@@ -26,11 +26,17 @@ class Producers:
     known: dict[str, ProducerRecord] = field(default_factory=dict)
     _holders: dict[str, str] = field(default_factory=dict)
     """Producer by write name."""
+    _used_us: dict[str, int] = field(default_factory=dict)
+    """Last commit of each producer, or the start that found it, on the broker's own clock."""
+    _committed_at_us: int = 0
+    """Highest commit time given out: commit times rise within a sink, so that they order the commits."""
 
-    def recall(self, records: Iterable[ProducerRecord]) -> None:
-        """Take in what was stored."""
+    def recall(self, records: Iterable[ProducerRecord], now_us: int) -> None:
+        """Take in what was stored; ``now_us`` is the time of the start on the broker's own clock."""
         for record in sorted(records, key=lambda each: each.committed_at_us):
             self._keep(record)
+            self._used_us[record.producer] = now_us
+            self._committed_at_us = max(self._committed_at_us, record.committed_at_us)
 
     def saw(self, stage: StageRecord) -> None:
         """Take in what a stored stage says: its run was there. Who has which name is not changed by that."""
@@ -51,7 +57,8 @@ class Producers:
 
         A producer that has committed nothing is remembered by its stages only; one without a name for a time; and no
         more than ``PRODUCERS_MAX`` of all, where those without a name go first. While a page of its epochs lives it
-        stays in any case: what is known of them names that page again after damage.
+        stays in any case: what is known of them names that page again after damage. ``oldest_us`` is on the broker's
+        own clock: no step of the wall clock makes a producer old.
         """
         free = [each for each in self.known.values() if each.producer not in staging]
         free = [each for each in free if each.epoch is None or each.producer in spent]
@@ -60,8 +67,11 @@ class Producers:
         return [
             each
             for index, each in enumerate(free)
-            if each.epoch is None or index < more or (not self.is_named(each) and each.committed_at_us < oldest_us)
+            if each.epoch is None or index < more or (not self.is_named(each) and self._unused_since(each, oldest_us))
         ]
+
+    def _unused_since(self, record: ProducerRecord, oldest_us: int) -> bool:
+        return self._used_us.get(record.producer, 0) < oldest_us
 
     def stage(self, claim: Claim) -> bool:
         """Let an attempt stage; True when its run is a newer one, so that what older runs staged is to go.
@@ -97,21 +107,21 @@ class Producers:
     def committed(self, claim: Claim, tokens: Sequence[str], at_us: int) -> ProducerRecord:
         """What is to be remembered once the epoch is committed; see ``keep``.
 
-        Whoever takes a name over has committed later than the one before, whatever the clock says: a start goes by it.
+        Commit times of a sink rise whatever the wall clock ``at_us`` says: a start orders the commits by them, and
+        the last one of a write name is its holder's.
         """
-        holder = self.known.get(self._holders.get(claim.write_name, ""))
-        if holder is not None and holder.producer != claim.producer:
-            at_us = max(at_us, holder.committed_at_us + 1)
+        self._committed_at_us = max(at_us, self._committed_at_us + 1)
         return replace(
             self._with_run(claim),
             epoch=claim.epoch,
             committed_by=claim.run,
-            committed_at_us=at_us,
+            committed_at_us=self._committed_at_us,
             tokens=digest(tokens),
         )
 
-    def keep(self, record: ProducerRecord) -> None:
-        """The commit is durable."""
+    def keep(self, record: ProducerRecord, now_us: int) -> None:
+        """The commit is durable; ``now_us`` is on the broker's own clock."""
+        self._used_us[record.producer] = now_us
         now = self.known.get(record.producer)
         if now is not None and now.ticket > record.ticket:  # a newer run has come meanwhile
             record = replace(record, run=now.run, ticket=now.ticket)
@@ -120,6 +130,7 @@ class Producers:
     def forget(self, producer: str) -> None:
         """The producer will not come back."""
         found = self.known.pop(producer, None)
+        self._used_us.pop(producer, None)
         if found is not None and self._holders.get(found.write_name) == producer:
             del self._holders[found.write_name]
 

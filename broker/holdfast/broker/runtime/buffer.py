@@ -44,6 +44,7 @@ from holdfast.broker.core.writes import (
 from holdfast.broker.runtime.clock import AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.drop_log import DropLog
+from holdfast.broker.runtime.durable import Durable
 from holdfast.broker.runtime.group import Append, Companion, Lineup
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard
@@ -109,7 +110,7 @@ class Buffer:
         self.deleted = False
         self.gone = asyncio.Event()
         """Set when the sink is deleted."""
-        self.created: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.created: asyncio.Future[None] = Durable()
         """Done when the sink's creation is durable."""
         self.created.set_result(None)
         self.changed = Pulse()
@@ -365,7 +366,7 @@ class Buffer:
             age_us=self._services.age.now_us(),
             slot=slot_at(first) if slot_at is not None else None,
             page_records=self.settings.buffer_page_size,
-            done=asyncio.get_running_loop().create_future(),
+            done=Durable(),
             companion=companion,
             fsync=self.settings.fsync or companion is not None,
         )

@@ -20,6 +20,7 @@ from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
 from holdfast.broker.runtime.clock import Clock
+from holdfast.broker.runtime.durable import Durable
 from holdfast.broker.runtime.group import BULK_BYTES, Append, Group, Queue, cut
 from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.store import Journal
@@ -149,12 +150,12 @@ class Committer:
         self._appended.set()
         self._wake()
 
-    def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = ()) -> asyncio.Future[None]:
+    def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = ()) -> Durable:
         """Queue writes, and pages that they name, for the next batch; the future is done when they are durable.
 
         The pages have their numbers already, so they cannot be bulk: the numbers of a file rise.
         """
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done = Durable()
         if self.fenced is not None:
             done.set_exception(self.fenced)
             done.exception()

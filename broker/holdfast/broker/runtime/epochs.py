@@ -241,7 +241,7 @@ class Epochs:
     def _confirm(self, placed: _Placed) -> None:
         """The batch is durable: the records are there. Nothing else runs before all of them are."""
         buffer, claim = placed.buffer, placed.wanted.claim
-        buffer.staging.producers.keep(placed.producer)
+        buffer.staging.producers.keep(placed.producer, self._services.age.now_us())
         for partition, entries in placed.entries.items():
             log = buffer.logs[partition]
             log.confirm(placed.tails[partition], entries, sum(entry.size for entry in entries))

@@ -26,6 +26,7 @@ from holdfast.broker.core.pages import Incoming
 from holdfast.broker.core.producers import Producers
 from holdfast.broker.core.settings import BufferMode
 from holdfast.broker.core.writes import DropProducer, DropStage, Due, PutDue, Write
+from holdfast.broker.runtime.durable import Durable
 from holdfast.broker.runtime.runs import due_runs
 from holdfast.broker.runtime.stage import Stage, StagedAppend, StageLineup, StageSession
 
@@ -53,7 +54,7 @@ class Staging:
         self._services = services
         self.draining = False
         self.producers = Producers(buffer.name)
-        self.producers.recall(producers)
+        self.producers.recall(producers, services.age.now_us())
         self._stages: dict[tuple[str, int, str], Stage] = {}
         """By producer, epoch and token."""
         self._lineups: dict[int, StageLineup] = {}
@@ -170,7 +171,7 @@ class Staging:
             age_us=0,
             slot=None,
             page_records=0,
-            done=asyncio.get_running_loop().create_future(),
+            done=Durable(),
             stage=stage,
         )
         stage.takes(partition, records, size)
@@ -262,7 +263,7 @@ class Staging:
             active[key] = max(active.get(key, latest), latest)
         late = {key for key, at in active.items() if at < self._now() - ttl_s}
         self.discard(s for s in self.stages if (s.record.producer, s.record.epoch) in late)
-        oldest_us = self._services.clock.wall_us() - self._buffer.settings.staging_ttl_us
+        oldest_us = self._services.age.now_us() - self._buffer.settings.staging_ttl_us
         for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
             self.producers.forget(record.producer)
             if record.epoch is not None:

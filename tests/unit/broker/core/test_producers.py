@@ -14,9 +14,10 @@ NEWER = replace(CLAIM, run="run-2", ticket=2)
 OTHER = Claim("orders", "other", "orders", 0, "run-9", 9)
 
 
-def commit(producers: Producers, claim: Claim, *tokens: str, at_us: int = 1) -> None:
+def commit(producers: Producers, claim: Claim, *tokens: str, at_us: int = 1, now_us: int = 1) -> None:
+    """``at_us`` is on the wall clock, ``now_us`` on the broker's own."""
     assert producers.commit(claim, tokens)
-    producers.keep(producers.committed(claim, tokens, at_us))
+    producers.keep(producers.committed(claim, tokens, at_us), now_us)
 
 
 def stage_of(claim: Claim, number: int = 7) -> StageRecord:
@@ -26,7 +27,7 @@ def stage_of(claim: Claim, number: int = 7) -> StageRecord:
 def restarted(producers: Producers, *stages: StageRecord) -> Producers:
     """As a start finds them: in any order."""
     again = Producers(producers.sink)
-    again.recall(sorted(producers.known.values(), key=lambda record: record.producer, reverse=True))
+    again.recall(sorted(producers.known.values(), key=lambda record: record.producer, reverse=True), 1)
     for stage in stages:
         again.saw(stage)
     return again
@@ -108,7 +109,7 @@ def test_a_newer_run_that_came_while_a_commit_was_on_its_way_stays_the_newer_one
     on_its_way = producers.committed(CLAIM, ["a"], 1)
     producers.stage(replace(NEWER, epoch=1))
 
-    producers.keep(on_its_way)
+    producers.keep(on_its_way, 1)
 
     found = producers.known["query"]
     assert (found.run, found.ticket, found.epoch, found.committed_by) == ("run-2", 2, 0, "run-1")
@@ -145,6 +146,38 @@ def test_a_name_that_was_taken_over_stays_with_who_took_it_after_a_restart(secon
         assert again.holder("orders") == second
         with pytest.raises(ProducerChanged):
             again.stage(replace(CLAIM, producer=first, epoch=1))
+
+
+def test_who_took_a_name_over_keeps_it_when_it_goes_on_writing_under_a_clock_that_went_back() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "t", at_us=1_700_000_000_000_000)
+    commit(producers, replace(OTHER, takeover=True), "u", at_us=1_000_000)
+    commit(producers, replace(OTHER, epoch=1), "v", at_us=2_000_000)
+
+    again = restarted(producers)
+
+    assert again.holder("orders") == "other"
+    assert again.commit(replace(OTHER, epoch=2), ["w"])
+    with pytest.raises(ProducerChanged):
+        again.stage(replace(CLAIM, epoch=1))
+
+
+def test_commit_times_rise_within_a_sink_over_a_restart_whatever_the_clock_says() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "t", at_us=3_600_000_000)
+
+    again = restarted(producers)
+    commit(again, replace(CLAIM, producer="batch", write_name=""), "u", at_us=5)
+
+    assert again.known["batch"].committed_at_us == 3_600_000_001
+
+
+def test_no_step_of_the_wall_clock_makes_a_producer_old() -> None:
+    producers = Producers("orders")
+    commit(producers, replace(CLAIM, producer="batch", write_name=""), "a", at_us=1, now_us=50)
+
+    assert producers.idle(set(), {"batch"}, oldest_us=50) == []
+    assert [each.producer for each in producers.idle(set(), {"batch"}, oldest_us=51)] == ["batch"]
 
 
 def test_what_a_newer_run_has_staged_fences_the_older_one_after_a_restart_and_leaves_the_name_where_it_is() -> None:
@@ -196,8 +229,8 @@ def test_who_has_committed_nothing_and_stages_nothing_is_forgotten_at_once() -> 
 
 def test_a_batch_is_forgotten_after_a_time_and_when_no_page_of_it_is_left() -> None:
     producers = Producers("orders")
-    commit(producers, replace(CLAIM, producer="batch", write_name=""), "a", at_us=5)
-    commit(producers, CLAIM, "b", at_us=5)
+    commit(producers, replace(CLAIM, producer="batch", write_name=""), "a", now_us=5)
+    commit(producers, CLAIM, "b", now_us=5)
     spent = {"batch", "query"}
 
     assert [each.producer for each in producers.idle(set(), spent, 5)] == []
@@ -209,7 +242,7 @@ def test_of_too_many_the_batches_go_first_and_of_these_the_longest_idle_one(monk
     monkeypatch.setattr(remembered, "PRODUCERS_MAX", 1)
     producers = Producers("orders")
     commit(producers, CLAIM, "a", at_us=1)
-    for name, at_us in (("late", 3), ("early", 2)):
+    for name, at_us in (("early", 3), ("late", 2)):  # the clock went back
         commit(producers, replace(CLAIM, producer=name, write_name=""), name, at_us=at_us)
 
     assert [each.producer for each in producers.idle(set(), set(producers.known), 0)] == ["early", "late"]

@@ -74,6 +74,27 @@ async def test_an_ack_is_counted_when_it_is_durable() -> None:
         await acking
 
 
+async def test_an_ack_whose_consumer_has_gone_is_counted_when_it_is_durable_too() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 1)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        store.hold()
+        acking = asyncio.ensure_future(taker.ack(0, 1))
+        await store.reached()
+        acking.cancel()
+        await asyncio.wait([acking])
+        asked = asyncio.ensure_future(SinkServicer(broker).GetSinkStats(STATS, None))
+        await turns()
+        early = asked.done()
+        store.let_go()
+
+        assert not early
+        assert (await asked).stats.subscriptions[0].partitions[0].acked == 1
+
+
 async def test_what_comes_after_the_question_is_not_waited_for() -> None:
     store = HeldStore()
     async with running(store) as broker:
