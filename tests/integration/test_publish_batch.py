@@ -75,6 +75,7 @@ def test_all_records_of_a_call_for_a_partition_are_refused_together(client: Clie
     [
         (pb.PublishBatchRequest(sink="orders"), InvalidPage),
         (pb.PublishBatchRequest(sink="orders", records=[record_pb2.Record()] * 65_537), InvalidPage),
+        (pb.PublishBatchRequest(sink="orders", records=[{"headers": [{"key": "k"}] * 65}]), InvalidPage),
         (pb.PublishBatchRequest(sink="orders", records=[record_pb2.Record()], partition=2), InvalidPartition),
         (pb.PublishBatchRequest(sink="orders", records=[{"value": b"x" * (8 * MIB)}]), RecordTooLarge),
         (

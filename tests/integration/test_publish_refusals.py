@@ -23,11 +23,13 @@ from holdfast.client import (
 from holdfast.client.errors import HoldfastError
 from holdfast.client.status import from_call
 from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import record_pb2
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.wire import PublishCall
 from tests.integration.hand_made import body, page
 
 MIB = 1 << 20
+HEADERS = record_pb2.Headers(entries=[record_pb2.Header(key="k")] * 65)
 
 
 @pytest.fixture
@@ -76,6 +78,8 @@ def refusal(responses: Any) -> HoldfastError:
         (page(body(b"a", event_times_us=[1, 2])), InvalidPage),
         (page(body(b"a", event_times_us=[1_700_000_000_000_000_000])), InvalidPage),
         (page(body(*[b""] * 65_537), records=65_537), InvalidPage),
+        (page(body(b"a", headers=[HEADERS])), InvalidPage),
+        (page(body(b"a") * 4_097, records=4_097), InvalidPage),
         (page(body(b"a"), encoding=7), InvalidPage),
         (page(body(b"a"), encoding=0), InvalidPage),
         (page(body(b"a"), traceparent="x" * 129), InvalidPage),

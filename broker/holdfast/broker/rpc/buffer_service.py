@@ -22,6 +22,7 @@ from holdfast.broker.rpc import convert, frames, records
 from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.deliver_stream import DeliverStream
+from holdfast.broker.rpc.header_counts import HEADERS_MAX
 from holdfast.broker.rpc.publish_stream import PublishStream
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
@@ -97,6 +98,11 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         for record in request.records:
             if record.ByteSize() > bound:
                 raise RecordTooLarge(record.ByteSize(), bound, "a record")
+            if len(record.headers) > HEADERS_MAX:
+                raise InvalidPage(
+                    f"a record has {len(record.headers)} headers: at most {HEADERS_MAX} are allowed",
+                    field="records.headers",
+                )
             if request.HasField("partition"):
                 partition = request.partition
             elif record.HasField("key"):

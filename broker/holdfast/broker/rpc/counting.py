@@ -13,7 +13,12 @@ from typing import Final, Literal
 
 from google.protobuf.message import DecodeError
 
-from holdfast.broker.core.pages import Bytes
+from holdfast.broker.core.errors import InvalidRequest, RequestTooLarge
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, Bytes
+from holdfast.broker.rpc.header_counts import check_header_counts
+from holdfast.broker.rpc.requests.bounds import Bounds
+from holdfast.broker.rpc.requests.scan import check
+from holdfast.broker.rpc.requests.shapes import shape_of
 from holdfast.v1 import record_pb2
 
 NO_KEY: Final = 0xFFFF_FFFF
@@ -21,6 +26,13 @@ NO_TIME: Final = -(1 << 63)
 TIMES_US: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Event times from the first to the last that a `Timestamp` holds: no reader could show another one."""
 SMALL_BYTES: Final = 4_096
+RUNS_MAX: Final = 4_096
+"""Runs of a page that is published; each costs time, however short it is."""
+_SHAPE: Final = shape_of(record_pb2.RecordPage.DESCRIPTOR)
+_PAGE: Final = Bounds(bytes_max=1 << 30, elements_max=1 << 30, counts={"runs": RUNS_MAX})
+"""Of a page with several records, whose headers take at most as much memory as a page of a megabyte may."""
+_RECORD: Final = Bounds(bytes_max=1 << 30, elements_max=1_024)
+"""Of a page with a single record, which may be larger."""
 _RUN: Final = 0x0A
 _COLUMNS: Final = (0x0A, 0x12, 0x1A, 0x22, 0x2A)
 """Value lengths, values, key lengths, keys, event times: the tags of a run without headers."""
@@ -34,7 +46,7 @@ def count_records(body: Bytes) -> int:
 
 def _usual(body: memoryview) -> int | None:
     """The records of a body in the usual form; None for any other, which may be a damaged one."""
-    total = at = 0
+    total = runs = at = 0
     while at < len(body):
         if body[at] != _RUN:
             return None
@@ -45,6 +57,9 @@ def _usual(body: memoryview) -> int | None:
         if columns is None:
             return None
         total += _count(columns)
+        runs += 1
+        if runs > RUNS_MAX:
+            raise ValueError(f"it has more than {RUNS_MAX} runs: join their columns")
         at = extent[1]
     return total
 
@@ -121,11 +136,26 @@ def _numbers(column: memoryview, kind: Literal["I", "q"] = "I") -> array[int]:
     return numbers
 
 
-def _any(body: Bytes) -> int:
+def _check_parts(data: bytes) -> None:
+    """Raise for what would take much more memory than it has bytes, before it does."""
     try:
-        page = record_pb2.RecordPage.FromString(bytes(body))
+        check(data, _SHAPE, _PAGE if len(data) <= PAGE_BYTES_MAX + PAGE_FRAMING_BYTES else _RECORD)
+    except RequestTooLarge as error:
+        found, bound = error.facts["found"], error.facts["bound"]
+        raise ValueError(f"it has {found} or more {error.field}: at most {bound} are allowed") from error
+    except InvalidRequest as error:
+        raise ValueError("it cannot be parsed") from error
+
+
+def _any(body: Bytes) -> int:
+    data = bytes(body)
+    if len(data) > SMALL_BYTES:
+        _check_parts(data)
+    try:
+        page = record_pb2.RecordPage.FromString(data)
     except DecodeError as error:
         raise ValueError("it cannot be parsed") from error
+    check_header_counts(data, page)
     total = 0
     for run in page.runs:
         count = len(run.value_lengths)

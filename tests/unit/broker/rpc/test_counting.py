@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, SMALL_BYTES, TIMES_US, count_records
+from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US, count_records
 from holdfast.v1 import record_pb2
 
 PADDING = b"x" * SMALL_BYTES
@@ -115,3 +115,20 @@ def outcome(body: bytes) -> int | None:
 def by_protobuf(body: bytes) -> int | None:
     """What is counted when no column is found by its tag: an unknown field, which changes nothing, sees to that."""
     return outcome(body + b"\x78\x01")
+
+
+@pytest.mark.parametrize("end", [b"", b"\x78\x01"], ids=["usual", "unusual"])
+def test_a_page_of_more_runs_than_anybody_needs_is_refused(end: bytes) -> None:
+    count_records(run([b"x"]) * RUNS_MAX + end)
+
+    with pytest.raises(ValueError, match="runs"):
+        count_records(run([b"x"]) * (RUNS_MAX + 1) + end)
+
+
+@pytest.mark.parametrize("size", [1_000, 2_000_000])
+def test_a_record_of_nothing_but_headers_is_refused_before_they_are_decoded(size: int) -> None:
+    headers = record_pb2.Headers(entries=[record_pb2.Header()] * size)
+    columns = record_pb2.RecordRun(value_lengths=[len(PADDING)], values=PADDING, headers=[headers])
+
+    with pytest.raises(ValueError, match=r"at most (64|1024)"):
+        count_records(record_pb2.RecordPage(runs=[columns]).SerializeToString())
