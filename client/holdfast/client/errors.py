@@ -275,9 +275,22 @@ class SinkNotEmpty(FailedPrecondition):
 
 
 class SinkReplaced(FailedPrecondition):
-    """The sink was deleted and made again while it was being read. Start over: offsets mean other records now."""
+    """The sink was deleted and made anew since. Ask for it and start over: what was remembered of it means nothing now.
+
+    Offsets mean other records, tokens and sets are gone, versions of a schema are other ones. Nothing was done.
+    """
 
     default_reason = "SINK_REPLACED"
+
+    @property
+    def named(self) -> str:
+        """The incarnation that the request was about."""
+        return self.facts.get("named", "")
+
+    @property
+    def current(self) -> str:
+        """The incarnation of the sink that has the name now."""
+        return self.facts.get("current", "")
 
 
 class DefaultSubscription(FailedPrecondition):

@@ -28,18 +28,20 @@ SETTLE_OUTCOME_STALE: SettleOutcome
 SETTLE_OUTCOME_UNKNOWN: SettleOutcome
 
 class PublishOpen(_message.Message):
-    __slots__ = ("sink", "writer_id", "writer_epoch", "stage", "answers_together")
+    __slots__ = ("sink", "writer_id", "writer_epoch", "stage", "answers_together", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     WRITER_ID_FIELD_NUMBER: _ClassVar[int]
     WRITER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_TOGETHER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     writer_id: str
     writer_epoch: int
     stage: PublishStage
     answers_together: bool
-    def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ..., stage: _Optional[_Union[PublishStage, _Mapping]] = ..., answers_together: bool = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ..., stage: _Optional[_Union[PublishStage, _Mapping]] = ..., answers_together: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class PublishStage(_message.Message):
     __slots__ = ("producer", "write_name", "epoch", "token", "run", "ticket", "takeover")
@@ -145,14 +147,16 @@ class PublishResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[PublishOpened, _Mapping]] = ..., answer: _Optional[_Union[PublishAnswer, _Mapping]] = ..., answers: _Optional[_Union[PublishAnswers, _Mapping]] = ...) -> None: ...
 
 class PublishBatchRequest(_message.Message):
-    __slots__ = ("sink", "records", "partition")
+    __slots__ = ("sink", "records", "partition", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     records: _containers.RepeatedCompositeFieldContainer[_record_pb2.Record]
     partition: int
-    def __init__(self, sink: _Optional[str] = ..., records: _Optional[_Iterable[_Union[_record_pb2.Record, _Mapping]]] = ..., partition: _Optional[int] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., records: _Optional[_Iterable[_Union[_record_pb2.Record, _Mapping]]] = ..., partition: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class PublishBatchResponse(_message.Message):
     __slots__ = ("receipts",)
@@ -161,16 +165,18 @@ class PublishBatchResponse(_message.Message):
     def __init__(self, receipts: _Optional[_Iterable[_Union[_record_pb2.Receipt, _Mapping]]] = ...) -> None: ...
 
 class DeliverOpen(_message.Message):
-    __slots__ = ("sink", "subscription", "consumer_id", "credit")
+    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     consumer_id: str
     credit: Credit
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("records", "bytes")
@@ -357,18 +363,20 @@ class DeliverResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[DeliverOpened, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., results: _Optional[_Union[Results, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "consumer_id", "max_records", "wait")
+    __slots__ = ("sink", "subscription", "consumer_id", "max_records", "wait", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     consumer_id: str
     max_records: int
     wait: _duration_pb2.Duration
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., max_records: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., max_records: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class DeliveredRecord(_message.Message):
     __slots__ = ("partition", "offset", "record", "accepted_at", "attempt", "resend", "owner_epoch", "revision")
@@ -391,22 +399,26 @@ class DeliveredRecord(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., resend: bool = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class PullResponse(_message.Message):
-    __slots__ = ("records", "gaps")
+    __slots__ = ("records", "gaps", "incarnation")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     GAPS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[DeliveredRecord]
     gaps: _containers.RepeatedCompositeFieldContainer[_record_pb2.Gap]
-    def __init__(self, records: _Optional[_Iterable[_Union[DeliveredRecord, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[_record_pb2.Gap, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, records: _Optional[_Iterable[_Union[DeliveredRecord, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[_record_pb2.Gap, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class AckRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "acks")
+    __slots__ = ("sink", "subscription", "acks", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     acks: _containers.RepeatedCompositeFieldContainer[AckRanges]
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., acks: _Optional[_Iterable[_Union[AckRanges, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., acks: _Optional[_Iterable[_Union[AckRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class AckResponse(_message.Message):
     __slots__ = ("results",)
@@ -415,14 +427,16 @@ class AckResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
 
 class NackRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "nacks")
+    __slots__ = ("sink", "subscription", "nacks", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     NACKS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     nacks: _containers.RepeatedCompositeFieldContainer[NackRanges]
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., nacks: _Optional[_Iterable[_Union[NackRanges, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., nacks: _Optional[_Iterable[_Union[NackRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class NackResponse(_message.Message):
     __slots__ = ("results",)
@@ -431,14 +445,16 @@ class NackResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
 
 class ExtendDeadlineRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "extends")
+    __slots__ = ("sink", "subscription", "extends", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     EXTENDS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     extends: _containers.RepeatedCompositeFieldContainer[Extend]
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., extends: _Optional[_Iterable[_Union[Extend, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., extends: _Optional[_Iterable[_Union[Extend, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class ExtendDeadlineResponse(_message.Message):
     __slots__ = ("partitions",)
@@ -447,20 +463,22 @@ class ExtendDeadlineResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
-    __slots__ = ("sink", "partition", "start_offset", "start_time", "end_offset", "follow")
+    __slots__ = ("sink", "partition", "start_offset", "start_time", "end_offset", "follow", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     partition: int
     start_offset: int
     start_time: _timestamp_pb2.Timestamp
     end_offset: int
     follow: bool
-    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_offset: _Optional[int] = ..., follow: bool = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_offset: _Optional[int] = ..., follow: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class ReplayResponse(_message.Message):
     __slots__ = ("opened", "pages", "gap")
@@ -489,16 +507,18 @@ class ReplayPages(_message.Message):
     def __init__(self, pages: _Optional[_Iterable[_Union[_record_pb2.StoredPage, _Mapping]]] = ...) -> None: ...
 
 class PeekRequest(_message.Message):
-    __slots__ = ("sink", "partition", "offset", "max_records")
+    __slots__ = ("sink", "partition", "offset", "max_records", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     partition: int
     offset: int
     max_records: int
-    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_records: _Optional[int] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_records: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class PeekedRecord(_message.Message):
     __slots__ = ("offset", "accepted_at", "key", "value", "format", "value_bytes", "headers", "event_time")

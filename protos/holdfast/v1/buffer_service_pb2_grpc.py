@@ -34,6 +34,11 @@ class BufferServiceStub(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
+
+    Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
+    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
+    Nothing was done then: ask for the sink again, and begin anew.
     """
 
     def __init__(self, channel):
@@ -98,6 +103,11 @@ class BufferServiceServicer(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
+
+    Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
+    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
+    Nothing was done then: ask for the sink again, and begin anew.
     """
 
     def Publish(self, request_iterator, context):
@@ -280,6 +290,11 @@ class BufferService(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
+
+    Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
+    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
+    Nothing was done then: ask for the sink again, and begin anew.
     """
 
     @staticmethod

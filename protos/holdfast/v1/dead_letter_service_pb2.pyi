@@ -87,16 +87,27 @@ class ListDeadLettersResponse(_message.Message):
     def __init__(self, dead_letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveDeadLettersRequest(_message.Message):
-    __slots__ = ("sink", "filter", "max_records", "page_token")
+    __slots__ = ("sink", "filter", "max_records", "page_token", "incarnation", "end_offsets")
+    class EndOffsetsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     SINK_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     sink: str
     filter: DeadLetterFilter
     max_records: int
     page_token: str
-    def __init__(self, sink: _Optional[str] = ..., filter: _Optional[_Union[DeadLetterFilter, _Mapping]] = ..., max_records: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    end_offsets: _containers.ScalarMap[int, int]
+    def __init__(self, sink: _Optional[str] = ..., filter: _Optional[_Union[DeadLetterFilter, _Mapping]] = ..., max_records: _Optional[int] = ..., page_token: _Optional[str] = ..., incarnation: _Optional[str] = ..., end_offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class RedriveDeadLettersResponse(_message.Message):
     __slots__ = ("redriven", "next_page_token")
@@ -107,16 +118,27 @@ class RedriveDeadLettersResponse(_message.Message):
     def __init__(self, redriven: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PurgeDeadLettersRequest(_message.Message):
-    __slots__ = ("sink", "filter", "max_records", "page_token")
+    __slots__ = ("sink", "filter", "max_records", "page_token", "incarnation", "end_offsets")
+    class EndOffsetsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     SINK_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     sink: str
     filter: DeadLetterFilter
     max_records: int
     page_token: str
-    def __init__(self, sink: _Optional[str] = ..., filter: _Optional[_Union[DeadLetterFilter, _Mapping]] = ..., max_records: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    end_offsets: _containers.ScalarMap[int, int]
+    def __init__(self, sink: _Optional[str] = ..., filter: _Optional[_Union[DeadLetterFilter, _Mapping]] = ..., max_records: _Optional[int] = ..., page_token: _Optional[str] = ..., incarnation: _Optional[str] = ..., end_offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class PurgeDeadLettersResponse(_message.Message):
     __slots__ = ("purged", "next_page_token")

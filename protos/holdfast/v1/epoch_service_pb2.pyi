@@ -10,8 +10,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TakeTicketRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("sink", "incarnation")
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    sink: str
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class TakeTicketResponse(_message.Message):
     __slots__ = ("ticket",)
@@ -38,7 +42,7 @@ class StagedToken(_message.Message):
     def __init__(self, token: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[StagedPart, _Mapping]]] = ...) -> None: ...
 
 class EpochCommit(_message.Message):
-    __slots__ = ("sink", "producer", "write_name", "epoch", "run", "ticket", "takeover", "tokens")
+    __slots__ = ("sink", "producer", "write_name", "epoch", "run", "ticket", "takeover", "tokens", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     WRITE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +51,7 @@ class EpochCommit(_message.Message):
     TICKET_FIELD_NUMBER: _ClassVar[int]
     TAKEOVER_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     producer: str
     write_name: str
@@ -55,7 +60,8 @@ class EpochCommit(_message.Message):
     ticket: int
     takeover: bool
     tokens: _containers.RepeatedCompositeFieldContainer[StagedToken]
-    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ..., tokens: _Optional[_Iterable[_Union[StagedToken, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ..., tokens: _Optional[_Iterable[_Union[StagedToken, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class CommitEpochRequest(_message.Message):
     __slots__ = ("commits",)
@@ -102,16 +108,18 @@ class CommitEpochResponse(_message.Message):
     def __init__(self, epochs: _Optional[_Iterable[_Union[Epoch, _Mapping]]] = ..., already_committed: bool = ...) -> None: ...
 
 class AbortEpochRequest(_message.Message):
-    __slots__ = ("sink", "producer", "epoch", "tokens")
+    __slots__ = ("sink", "producer", "epoch", "tokens", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     producer: str
     epoch: int
     tokens: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., epoch: _Optional[int] = ..., tokens: _Optional[_Iterable[str]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., epoch: _Optional[int] = ..., tokens: _Optional[_Iterable[str]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class AbortEpochResponse(_message.Message):
     __slots__ = ("aborted",)
@@ -120,14 +128,16 @@ class AbortEpochResponse(_message.Message):
     def __init__(self, aborted: _Optional[int] = ...) -> None: ...
 
 class GetEpochRequest(_message.Message):
-    __slots__ = ("sink", "producer", "epoch")
+    __slots__ = ("sink", "producer", "epoch", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     producer: str
     epoch: int
-    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., epoch: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class GetEpochResponse(_message.Message):
     __slots__ = ("epoch",)

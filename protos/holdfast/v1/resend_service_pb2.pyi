@@ -24,7 +24,7 @@ class ResendRanges(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., account: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., attempts: _Optional[_Iterable[_Union[_buffer_service_pb2.Attempt, _Mapping]]] = ...) -> None: ...
 
 class LeaseResendsRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "holder", "duration", "max_records", "max_bytes", "before_due", "ranges")
+    __slots__ = ("sink", "subscription", "holder", "duration", "max_records", "max_bytes", "before_due", "ranges", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class LeaseResendsRequest(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     BEFORE_DUE_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     holder: str
@@ -41,7 +42,8 @@ class LeaseResendsRequest(_message.Message):
     max_bytes: int
     before_due: bool
     ranges: _containers.RepeatedCompositeFieldContainer[ResendRanges]
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., before_due: bool = ..., ranges: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., before_due: bool = ..., ranges: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class LeaseResendsResponse(_message.Message):
     __slots__ = ("partitions", "incarnation", "duration")
@@ -54,16 +56,18 @@ class LeaseResendsResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SettleResendsRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "holder", "partitions")
+    __slots__ = ("sink", "subscription", "holder", "partitions", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     holder: str
     partitions: _containers.RepeatedCompositeFieldContainer[ResendRanges]
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class SettleResendsResponse(_message.Message):
     __slots__ = ("results",)
@@ -72,14 +76,16 @@ class SettleResendsResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[_buffer_service_pb2.SettleResult, _Mapping]]] = ...) -> None: ...
 
 class ReleaseResendsRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "holder")
+    __slots__ = ("sink", "subscription", "holder", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     holder: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class ReleaseResendsResponse(_message.Message):
     __slots__ = ("records",)

@@ -36,6 +36,11 @@ class ResendServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with
     `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+
+    Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
+    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
+    Nothing was done then: ask for the sink again, and begin anew.
     """
 
     def __init__(self, channel):
@@ -72,6 +77,11 @@ class ResendServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with
     `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+
+    Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
+    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
+    Nothing was done then: ask for the sink again, and begin anew.
     """
 
     def LeaseResends(self, request, context):
@@ -150,6 +160,11 @@ class ResendService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with
     `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
+
+    Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
+    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
+    Nothing was done then: ask for the sink again, and begin anew.
     """
 
     @staticmethod

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n holdfast/v1/schema_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"x\n\x06Schema\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x31\n\rregistered_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x14\n\x0cspark_schema\x18\x04 \x01(\t\"k\n\x15RegisterSchemaRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x18\n\x10previous_version\x18\x02 \x01(\r\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x14\n\x0cspark_schema\x18\x04 \x01(\t\")\n\x16RegisterSchemaResponse\x12\x0f\n\x07version\x18\x01 \x01(\r\"1\n\x10GetSchemaRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\r\"8\n\x11GetSchemaResponse\x12#\n\x06schema\x18\x01 \x01(\x0b\x32\x13.holdfast.v1.Schema\"I\n\x12ListSchemasRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"T\n\x13ListSchemasResponse\x12$\n\x07schemas\x18\x01 \x03(\x0b\x32\x13.holdfast.v1.Schema\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x88\x02\n\rSchemaService\x12Y\n\x0eRegisterSchema\x12\".holdfast.v1.RegisterSchemaRequest\x1a#.holdfast.v1.RegisterSchemaResponse\x12J\n\tGetSchema\x12\x1d.holdfast.v1.GetSchemaRequest\x1a\x1e.holdfast.v1.GetSchemaResponse\x12P\n\x0bListSchemas\x12\x1f.holdfast.v1.ListSchemasRequest\x1a .holdfast.v1.ListSchemasResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n holdfast/v1/schema_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"x\n\x06Schema\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x31\n\rregistered_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x14\n\x0cspark_schema\x18\x04 \x01(\t\"\x80\x01\n\x15RegisterSchemaRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x18\n\x10previous_version\x18\x02 \x01(\r\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x14\n\x0cspark_schema\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\">\n\x16RegisterSchemaResponse\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\"F\n\x10GetSchemaRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\r\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"M\n\x11GetSchemaResponse\x12#\n\x06schema\x18\x01 \x01(\x0b\x32\x13.holdfast.v1.Schema\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\"I\n\x12ListSchemasRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"T\n\x13ListSchemasResponse\x12$\n\x07schemas\x18\x01 \x03(\x0b\x32\x13.holdfast.v1.Schema\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x88\x02\n\rSchemaService\x12Y\n\x0eRegisterSchema\x12\".holdfast.v1.RegisterSchemaRequest\x1a#.holdfast.v1.RegisterSchemaResponse\x12J\n\tGetSchema\x12\x1d.holdfast.v1.GetSchemaRequest\x1a\x1e.holdfast.v1.GetSchemaResponse\x12P\n\x0bListSchemas\x12\x1f.holdfast.v1.ListSchemasRequest\x1a .holdfast.v1.ListSchemasResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,18 +34,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SCHEMA']._serialized_start=82
   _globals['_SCHEMA']._serialized_end=202
-  _globals['_REGISTERSCHEMAREQUEST']._serialized_start=204
-  _globals['_REGISTERSCHEMAREQUEST']._serialized_end=311
-  _globals['_REGISTERSCHEMARESPONSE']._serialized_start=313
-  _globals['_REGISTERSCHEMARESPONSE']._serialized_end=354
-  _globals['_GETSCHEMAREQUEST']._serialized_start=356
-  _globals['_GETSCHEMAREQUEST']._serialized_end=405
-  _globals['_GETSCHEMARESPONSE']._serialized_start=407
-  _globals['_GETSCHEMARESPONSE']._serialized_end=463
-  _globals['_LISTSCHEMASREQUEST']._serialized_start=465
-  _globals['_LISTSCHEMASREQUEST']._serialized_end=538
-  _globals['_LISTSCHEMASRESPONSE']._serialized_start=540
-  _globals['_LISTSCHEMASRESPONSE']._serialized_end=624
-  _globals['_SCHEMASERVICE']._serialized_start=627
-  _globals['_SCHEMASERVICE']._serialized_end=891
+  _globals['_REGISTERSCHEMAREQUEST']._serialized_start=205
+  _globals['_REGISTERSCHEMAREQUEST']._serialized_end=333
+  _globals['_REGISTERSCHEMARESPONSE']._serialized_start=335
+  _globals['_REGISTERSCHEMARESPONSE']._serialized_end=397
+  _globals['_GETSCHEMAREQUEST']._serialized_start=399
+  _globals['_GETSCHEMAREQUEST']._serialized_end=469
+  _globals['_GETSCHEMARESPONSE']._serialized_start=471
+  _globals['_GETSCHEMARESPONSE']._serialized_end=548
+  _globals['_LISTSCHEMASREQUEST']._serialized_start=550
+  _globals['_LISTSCHEMASREQUEST']._serialized_end=623
+  _globals['_LISTSCHEMASRESPONSE']._serialized_start=625
+  _globals['_LISTSCHEMASRESPONSE']._serialized_end=709
+  _globals['_SCHEMASERVICE']._serialized_start=712
+  _globals['_SCHEMASERVICE']._serialized_end=976
 # @@protoc_insertion_point(module_scope)

@@ -22,36 +22,44 @@ class Schema(_message.Message):
     def __init__(self, version: _Optional[int] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., arrow_schema: _Optional[bytes] = ..., spark_schema: _Optional[str] = ...) -> None: ...
 
 class RegisterSchemaRequest(_message.Message):
-    __slots__ = ("sink", "previous_version", "arrow_schema", "spark_schema")
+    __slots__ = ("sink", "previous_version", "arrow_schema", "spark_schema", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_VERSION_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     SPARK_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     previous_version: int
     arrow_schema: bytes
     spark_schema: str
-    def __init__(self, sink: _Optional[str] = ..., previous_version: _Optional[int] = ..., arrow_schema: _Optional[bytes] = ..., spark_schema: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., previous_version: _Optional[int] = ..., arrow_schema: _Optional[bytes] = ..., spark_schema: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class RegisterSchemaResponse(_message.Message):
-    __slots__ = ("version",)
+    __slots__ = ("version", "incarnation")
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     version: int
-    def __init__(self, version: _Optional[int] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class GetSchemaRequest(_message.Message):
-    __slots__ = ("sink", "version")
+    __slots__ = ("sink", "version", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     version: int
-    def __init__(self, sink: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class GetSchemaResponse(_message.Message):
-    __slots__ = ("schema",)
+    __slots__ = ("schema", "incarnation")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     schema: Schema
-    def __init__(self, schema: _Optional[_Union[Schema, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, schema: _Optional[_Union[Schema, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class ListSchemasRequest(_message.Message):
     __slots__ = ("sink", "page_size", "page_token")

@@ -173,14 +173,16 @@ class ListSinksResponse(_message.Message):
     def __init__(self, sinks: _Optional[_Iterable[_Union[_sink_pb2.Sink, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateSinkRequest(_message.Message):
-    __slots__ = ("name", "settings", "update_mask")
+    __slots__ = ("name", "settings", "update_mask", "incarnation")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     settings: _sink_pb2.SinkSettings
     update_mask: _field_mask_pb2.FieldMask
-    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[_sink_pb2.SinkSettings, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[_sink_pb2.SinkSettings, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class UpdateSinkResponse(_message.Message):
     __slots__ = ("sink",)
@@ -189,52 +191,69 @@ class UpdateSinkResponse(_message.Message):
     def __init__(self, sink: _Optional[_Union[_sink_pb2.Sink, _Mapping]] = ...) -> None: ...
 
 class DeleteSinkRequest(_message.Message):
-    __slots__ = ("name", "force", "dead_letters")
+    __slots__ = ("name", "force", "dead_letters", "incarnation")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     force: bool
     dead_letters: bool
-    def __init__(self, name: _Optional[str] = ..., force: bool = ..., dead_letters: bool = ...) -> None: ...
+    incarnation: str
+    def __init__(self, name: _Optional[str] = ..., force: bool = ..., dead_letters: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class DeleteSinkResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class PauseSinkRequest(_message.Message):
-    __slots__ = ("name", "reason")
+    __slots__ = ("name", "reason", "incarnation")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class PauseSinkResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ResumeSinkRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "incarnation")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class ResumeSinkResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class PurgeSinkRequest(_message.Message):
-    __slots__ = ("name", "partition", "until_offset", "until_time")
+    __slots__ = ("name", "partition", "until_offset", "until_time", "incarnation", "end_offsets")
+    class EndOffsetsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     UNTIL_OFFSET_FIELD_NUMBER: _ClassVar[int]
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     name: str
     partition: int
     until_offset: int
     until_time: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., partition: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    end_offsets: _containers.ScalarMap[int, int]
+    def __init__(self, name: _Optional[str] = ..., partition: _Optional[int] = ..., until_offset: _Optional[int] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., incarnation: _Optional[str] = ..., end_offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class PurgedPartition(_message.Message):
     __slots__ = ("partition", "records", "bytes", "pages", "earliest_offset")
@@ -277,16 +296,18 @@ class ListGapsResponse(_message.Message):
     def __init__(self, gaps: _Optional[_Iterable[_Union[_record_pb2.Gap, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ExplainRecordRequest(_message.Message):
-    __slots__ = ("sink", "partition", "offset", "subscription")
+    __slots__ = ("sink", "partition", "offset", "subscription", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     partition: int
     offset: int
     subscription: str
-    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., subscription: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., subscription: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class RecordFlight(_message.Message):
     __slots__ = ("consumer_id", "owner_epoch", "revision", "sent_at")

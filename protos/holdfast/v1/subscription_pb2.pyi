@@ -60,16 +60,18 @@ class SubscriptionPlace(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., trimmed: _Optional[_Union[_record_pb2.OffsetRange, _Mapping]] = ...) -> None: ...
 
 class CreateSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "start", "or_earliest")
+    __slots__ = ("sink", "name", "start", "or_earliest", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     OR_EARLIEST_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     start: Position
     or_earliest: bool
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., start: _Optional[_Union[Position, _Mapping]] = ..., or_earliest: bool = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., start: _Optional[_Union[Position, _Mapping]] = ..., or_earliest: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class CreateSubscriptionResponse(_message.Message):
     __slots__ = ("subscription", "created", "places")
@@ -94,30 +96,36 @@ class ListSubscriptionsResponse(_message.Message):
     def __init__(self, subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ...) -> None: ...
 
 class DeleteSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name")
+    __slots__ = ("sink", "name", "incarnation", "created_at")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    created_at: _timestamp_pb2.Timestamp
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., incarnation: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DeleteSubscriptionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class SeekSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "to", "partition", "or_earliest")
+    __slots__ = ("sink", "name", "to", "partition", "or_earliest", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OR_EARLIEST_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     to: Position
     partition: int
     or_earliest: bool
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., to: _Optional[_Union[Position, _Mapping]] = ..., partition: _Optional[int] = ..., or_earliest: bool = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., to: _Optional[_Union[Position, _Mapping]] = ..., partition: _Optional[int] = ..., or_earliest: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class SeekSubscriptionResponse(_message.Message):
     __slots__ = ("places",)
@@ -126,7 +134,7 @@ class SeekSubscriptionResponse(_message.Message):
     def __init__(self, places: _Optional[_Iterable[_Union[SubscriptionPlace, _Mapping]]] = ...) -> None: ...
 
 class SettleSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "offsets")
+    __slots__ = ("sink", "name", "offsets", "incarnation")
     class OffsetsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -137,10 +145,12 @@ class SettleSubscriptionRequest(_message.Message):
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     offsets: _containers.ScalarMap[int, int]
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class SettledPartition(_message.Message):
     __slots__ = ("partition", "acked", "watermark")

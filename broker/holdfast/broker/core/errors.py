@@ -8,7 +8,7 @@
     │   └── InvalidRequest, RequestTooLarge
     ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
-    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict
+    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict, SinkReplaced
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions
@@ -213,14 +213,34 @@ class SinkNotFound(BrokerError):
         super().__init__(f"there is no sink {_shown(sink)!r}", sink=_shown(sink))
 
 
+class SinkReplaced(BrokerError):
+    """The sink was deleted and made anew since the caller learnt what the request names. Ask for it, and begin anew."""
+
+    reason = "SINK_REPLACED"
+
+    def __init__(self, sink: str, named: str, current: str) -> None:
+        shown = _shown(named)
+        super().__init__(
+            f"sink {sink!r} was deleted and made anew: the request is about incarnation {shown!r}, and this is "
+            f"{current!r}. Nothing was done. Offsets, positions, tokens and schema versions of the former sink mean "
+            "nothing here: ask for the sink again, and begin anew",
+            sink=sink,
+            named=shown,
+            current=current,
+        )
+
+
 class SubscriptionNotFound(BrokerError):
     """There is no such subscription."""
 
     reason = "SUBSCRIPTION_NOT_FOUND"
 
-    def __init__(self, sink: str, subscription: str) -> None:
+    def __init__(self, sink: str, subscription: str, but: str = "") -> None:
+        """``but`` says what is there in its place."""
         shown = _shown(subscription)
-        super().__init__(f"sink {sink!r} has no subscription {shown!r}", sink=sink, subscription=shown)
+        super().__init__(
+            f"sink {sink!r} has no subscription {shown!r}{f' {but}' if but else ''}", sink=sink, subscription=shown
+        )
 
 
 class SchemaNotFound(BrokerError):

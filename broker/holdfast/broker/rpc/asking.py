@@ -9,6 +9,7 @@ from holdfast.broker.core.errors import InvalidPageToken, InvalidPartition, Inva
 from holdfast.broker.core.pages import Durability, Gap
 from holdfast.broker.rpc import convert
 from holdfast.broker.rpc.explain_text import text
+from holdfast.broker.rpc.page_tokens import page_token, place_of
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.explaining import Explained
 from holdfast.broker.runtime.purging import Purged, Until
@@ -23,12 +24,16 @@ def purge_request(buffer: Buffer, request: pb.PurgeSinkRequest) -> tuple[list[in
     partitions = [log.number for log in buffer.logs]
     if request.HasField("partition"):
         partitions = [_partition(buffer, request.partition)]
+    ends = {_partition(buffer, partition): end for partition, end in request.end_offsets.items()}
+    if ends:
+        partitions = [partition for partition in partitions if partition in ends]
     kind = request.WhichOneof("until")
     if kind == "until_offset":
         if len(partitions) > 1:
             raise InvalidRange("until_offset is an offset of one partition: name it", field="partition")
-        return partitions, Until(offset=request.until_offset)
-    return partitions, Until(time_us=convert.timestamp_us(request.until_time) if kind == "until_time" else None)
+        return partitions, Until(offset=request.until_offset, ends=ends)
+    until_us = convert.timestamp_us(request.until_time) if kind == "until_time" else None
+    return partitions, Until(time_us=until_us, ends=ends)
 
 
 def purge_response(purged: Sequence[Purged]) -> pb.PurgeSinkResponse:
@@ -53,7 +58,7 @@ def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListGapsRes
     if request.HasField("partition"):
         first = _partition(buffer, request.partition)
         end = first + 1
-    after = _place(request.page_token)
+    after = _place(place_of(buffer.record, request.page_token))
     size = min(request.page_size or PAGE_SIZE, PAGE_SIZE_MAX)
     chosen: list[tuple[int, Gap]] = []
     for log in buffer.logs[max(first, after[0]) : end]:
@@ -65,7 +70,7 @@ def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListGapsRes
     chosen = chosen[:size]
     return pb.ListGapsResponse(
         gaps=[convert.gap(partition, gap) for partition, gap in chosen],
-        next_page_token=":".join(map(str, _place_of(*chosen[-1]))) if more else "",
+        next_page_token=page_token(buffer.record, ":".join(map(str, _place_of(*chosen[-1]))) if more else ""),
     )
 
 
@@ -73,10 +78,10 @@ def _place_of(partition: int, gap: Gap) -> tuple[int, int, str]:
     return partition, gap.first, gap.subscription
 
 
-def _place(token: str) -> tuple[int, int, str]:
-    if not token:
+def _place(spelled: str) -> tuple[int, int, str]:
+    if not spelled:
         return -1, -1, ""
-    partition, _, rest = token.partition(":")
+    partition, _, rest = spelled.partition(":")
     first, _, subscription = rest.partition(":")
     try:
         return int(partition), int(first), subscription

@@ -68,7 +68,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
 
     async def PublishBatch(self, request: pb.PublishBatchRequest, context: Any) -> pb.PublishBatchResponse:
         self._broker.check_serving()
-        buffer = self._broker.sink(request.sink)
+        buffer = self._broker.sink(request.sink, request.incarnation)
         if not 1 <= len(request.records) <= BATCH_RECORDS_MAX:
             raise InvalidPage(
                 f"a call takes 1 to {BATCH_RECORDS_MAX} records, not {len(request.records)}", field="records"
@@ -114,7 +114,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
 
     async def Pull(self, request: pb.PullRequest, context: Any) -> pb.PullResponse:
         self._broker.check_serving()
-        buffer = self._broker.sink(request.sink)
+        buffer = self._broker.sink(request.sink, request.incarnation)
         subscription = buffer.subscription(request.subscription)
         default, most = PULL_RECORDS
         wait_us = convert.duration_us(request.wait)
@@ -148,26 +148,26 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
 
     async def Ack(self, request: pb.AckRequest, context: Any) -> pb.AckResponse:
         self._broker.check_serving()
-        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.acks))
         found = await _all([acked(subscription, ack) for ack in request.acks])
         return pb.AckResponse(results=convert.results(found))
 
     async def Nack(self, request: pb.NackRequest, context: Any) -> pb.NackResponse:
         self._broker.check_serving()
-        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.nacks))
         found = await _all([nacked(subscription, nack) for nack in request.nacks])
         return pb.NackResponse(results=convert.results(found))
 
     async def ExtendDeadline(self, request: pb.ExtendDeadlineRequest, context: Any) -> pb.ExtendDeadlineResponse:
-        subscription = self._broker.sink(request.sink).subscription(request.subscription)
+        subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.extends))
         moved = [extend.partition for extend in request.extends if extended(subscription, extend)]
         return pb.ExtendDeadlineResponse(partitions=moved)
 
     async def Replay(self, request: pb.ReplayRequest, context: Any) -> AsyncIterator[pb.ReplayResponse | bytes]:
-        buffer = self._broker.sink(request.sink)
+        buffer = self._broker.sink(request.sink, request.incarnation)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))
         self._broker.enter_stream()
@@ -214,7 +214,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             await _cancelled(waiting)  # the reader may be gone, and the next step may never come
 
     async def Peek(self, request: pb.PeekRequest, context: Any) -> pb.PeekResponse:
-        buffer = self._broker.sink(request.sink)
+        buffer = self._broker.sink(request.sink, request.incarnation)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))
         default, most = PEEK_RECORDS

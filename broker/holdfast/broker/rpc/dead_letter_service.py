@@ -8,6 +8,7 @@ from holdfast.broker.core.dead_letters import DeadLetter, Filter, Reason
 from holdfast.broker.core.errors import InvalidFilter
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
+from holdfast.broker.rpc.page_tokens import page_token, place_of
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.dead_letter_box import DeadLetterBox, Position
 from holdfast.v1 import dead_letter_service_pb2 as pb
@@ -29,37 +30,37 @@ class DeadLetterServicer(pb_grpc.DeadLetterServiceServicer):
     async def ListDeadLetters(self, request: pb.ListDeadLettersRequest, context: Any) -> pb.ListDeadLettersResponse:
         box = DeadLetterBox(self._broker, request.sink)
         size = _bounded(request.page_size, *LIST)
-        found, after = await box.list(filter_of(request.filter), size, _position(request.page_token))
+        found, after = await box.list(filter_of(request.filter), size, _position(box, request.page_token))
         letters = [dead_letter(partition, letter) for partition, letter in found]
-        return pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=_token(after))
+        return pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=_token(box, after))
 
     async def RedriveDeadLetters(
         self, request: pb.RedriveDeadLettersRequest, context: Any
     ) -> pb.RedriveDeadLettersResponse:
         self._broker.check_serving()
-        box = DeadLetterBox(self._broker, request.sink)
+        box = DeadLetterBox(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
         size = _bounded(request.max_records, *REDRIVE)
-        done = await box.redrive(filter_of(request.filter), size, _position(request.page_token))
-        return pb.RedriveDeadLettersResponse(redriven=done.records, next_page_token=_token(done.next))
+        done = await box.redrive(filter_of(request.filter), size, _position(box, request.page_token))
+        return pb.RedriveDeadLettersResponse(redriven=done.records, next_page_token=_token(box, done.next))
 
     async def PurgeDeadLetters(self, request: pb.PurgeDeadLettersRequest, context: Any) -> pb.PurgeDeadLettersResponse:
         self._broker.check_serving()
-        box = DeadLetterBox(self._broker, request.sink)
+        box = DeadLetterBox(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
         size = _bounded(request.max_records, *PURGE)
-        done = await box.purge(filter_of(request.filter), size, _position(request.page_token))
-        return pb.PurgeDeadLettersResponse(purged=done.records, next_page_token=_token(done.next))
+        done = await box.purge(filter_of(request.filter), size, _position(box, request.page_token))
+        return pb.PurgeDeadLettersResponse(purged=done.records, next_page_token=_token(box, done.next))
 
 
 def _bounded(asked: int, default: int, most: int) -> int:
     return min(asked or default, most)
 
 
-def _position(token: str) -> Position | None:
-    return Position.parse(token) if token else None
+def _position(box: DeadLetterBox, token: str) -> Position | None:
+    return Position.parse(place_of(box.record, token)) if token and box.record is not None else None
 
 
-def _token(position: Position | None) -> str:
-    return position.text() if position is not None else ""
+def _token(box: DeadLetterBox, position: Position | None) -> str:
+    return page_token(box.record, position.text()) if position is not None and box.record is not None else ""
 
 
 def filter_of(message: pb.DeadLetterFilter) -> Filter:

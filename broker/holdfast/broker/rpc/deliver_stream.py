@@ -44,7 +44,7 @@ class DeliverStream:
         if not is_id(opening.consumer_id):
             raise InvalidOpen("consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id")
         self._broker.check_serving()
-        buffer = self._broker.sink(opening.sink)
+        buffer = self._broker.sink(opening.sink, opening.incarnation)
         subscription = buffer.subscription(opening.subscription)
         credit = _credit(opening.credit)
         opened = pb.DeliverOpened(
@@ -69,7 +69,7 @@ class DeliverStream:
             for task in done:
                 await task
             self._broker.check_serving()
-            self._broker.sink(opening.sink)
+            self._broker.sink(opening.sink, buffer.record.incarnation)
         finally:
             subscription.leave(consumer)
             for task in tasks:

@@ -102,7 +102,7 @@ class PublishStream:
         if not staged and not is_id(opening.writer_id):
             raise InvalidOpen("writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id")
         self._broker.check_serving()
-        buffer = self._broker.sink(opening.sink)
+        buffer = self._broker.sink(opening.sink, opening.incarnation)
         self._sink = opening.sink
         self._together = opening.answers_together
         self._schemas = buffer.schemas

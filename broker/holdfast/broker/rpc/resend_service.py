@@ -15,6 +15,8 @@ from holdfast.v1 import buffer_service_pb2, record_pb2
 from holdfast.v1 import resend_service_pb2 as pb
 from holdfast.v1 import resend_service_pb2_grpc as pb_grpc
 
+_Request = pb.LeaseResendsRequest | pb.SettleResendsRequest | pb.ReleaseResendsRequest
+
 
 class ResendServicer(pb_grpc.ResendServiceServicer):
     """Sets over gRPC."""
@@ -23,7 +25,7 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
         self._broker = broker
 
     async def LeaseResends(self, request: pb.LeaseResendsRequest, context: Any) -> pb.LeaseResendsResponse:
-        subscription = self._subscription(request.sink, request.subscription)
+        subscription = self._subscription(request)
         holder, duration_us = checked_holder(request.holder), _duration_us(request, subscription)
         if request.ranges:
             named = _parts(request.ranges)
@@ -39,17 +41,17 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
         return message
 
     async def SettleResends(self, request: pb.SettleResendsRequest, context: Any) -> pb.SettleResendsResponse:
-        subscription = self._subscription(request.sink, request.subscription)
+        subscription = self._subscription(request)
         found = await subscription.leasing.settle(checked_holder(request.holder), _parts(request.partitions))
         return pb.SettleResendsResponse(results=convert.results(found))
 
     async def ReleaseResends(self, request: pb.ReleaseResendsRequest, context: Any) -> pb.ReleaseResendsResponse:
-        subscription = self._subscription(request.sink, request.subscription)
+        subscription = self._subscription(request)
         return pb.ReleaseResendsResponse(records=subscription.leasing.release(checked_holder(request.holder)))
 
-    def _subscription(self, sink: str, name: str) -> Subscription:
+    def _subscription(self, request: _Request) -> Subscription:
         self._broker.check_serving()
-        return self._broker.sink(sink).subscription(name)
+        return self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
 
 
 def _duration_us(request: pb.LeaseResendsRequest, subscription: Subscription) -> int:

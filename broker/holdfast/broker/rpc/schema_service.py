@@ -7,6 +7,7 @@ from typing import Any, Final
 from holdfast.broker.core.errors import InvalidPageToken
 from holdfast.broker.core.writes import SchemaRecord
 from holdfast.broker.rpc.convert import timestamp
+from holdfast.broker.rpc.page_tokens import page_token, place_of
 from holdfast.broker.runtime.broker import Broker
 from holdfast.v1 import schema_service_pb2 as pb
 from holdfast.v1 import schema_service_pb2_grpc as pb_grpc
@@ -23,27 +24,28 @@ class SchemaServicer(pb_grpc.SchemaServiceServicer):
 
     async def RegisterSchema(self, request: pb.RegisterSchemaRequest, context: Any) -> pb.RegisterSchemaResponse:
         self._broker.check_serving()
-        schemas = self._broker.sink(request.sink).schemas
+        buffer = self._broker.sink(request.sink, request.incarnation)
         previous = request.previous_version
-        version = await schemas.register(request.arrow_schema, request.spark_schema, previous=previous)
-        return pb.RegisterSchemaResponse(version=version)
+        version = await buffer.schemas.register(request.arrow_schema, request.spark_schema, previous=previous)
+        return pb.RegisterSchemaResponse(version=version, incarnation=buffer.record.incarnation)
 
     async def GetSchema(self, request: pb.GetSchemaRequest, context: Any) -> pb.GetSchemaResponse:
-        found = await self._broker.sink(request.sink).schemas.get(request.version)
+        buffer = self._broker.sink(request.sink, request.incarnation)
+        found = await buffer.schemas.get(request.version)
         message = _schema(found)
         message.arrow_schema = found.arrow_schema
         message.spark_schema = found.spark_schema
-        return pb.GetSchemaResponse(schema=message)
+        return pb.GetSchemaResponse(schema=message, incarnation=buffer.record.incarnation)
 
     async def ListSchemas(self, request: pb.ListSchemasRequest, context: Any) -> pb.ListSchemasResponse:
-        schemas = self._broker.sink(request.sink).schemas
-        after = _after(request.page_token)
+        buffer = self._broker.sink(request.sink)
+        after = _after(place_of(buffer.record, request.page_token))
         default, most = LIST
         size = min(request.page_size or default, most)
-        found = await schemas.list(after, size + 1)
+        found = await buffer.schemas.list(after, size + 1)
         return pb.ListSchemasResponse(
             schemas=[_schema(one) for one in found[:size]],
-            next_page_token=str(found[size - 1].version) if len(found) > size else "",
+            next_page_token=page_token(buffer.record, str(found[size - 1].version) if len(found) > size else ""),
         )
 
 
@@ -55,7 +57,7 @@ def _schema(record: SchemaRecord) -> pb.Schema:
     return message
 
 
-def _after(token: str) -> int:
-    if token and not (token.isascii() and token.isdigit() and len(token) <= TOKEN_DIGITS_MAX):
+def _after(place: str) -> int:
+    if place and not (place.isdigit() and len(place) <= TOKEN_DIGITS_MAX):
         raise InvalidPageToken("page_token is not one that was given", field="page_token")
-    return int(token or "0")
+    return int(place or "0")

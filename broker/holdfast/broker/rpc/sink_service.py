@@ -52,27 +52,33 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
 
     async def UpdateSink(self, request: pb.UpdateSinkRequest, context: Any) -> pb.UpdateSinkResponse:
         values = convert.masked(request.settings, request.update_mask, self._broker.sink_defaults)
-        buffer = await self._broker.update(request.name, values)
+        buffer = await self._broker.update(request.name, values, incarnation=request.incarnation)
         return pb.UpdateSinkResponse(sink=convert.sink(buffer.record))
 
     async def DeleteSink(self, request: pb.DeleteSinkRequest, context: Any) -> pb.DeleteSinkResponse:
         self._broker.check_serving()
-        await self._broker.delete(request.name, force=request.force, dead_letters=request.dead_letters)
+        await self._broker.delete(
+            request.name,
+            force=request.force,
+            dead_letters=request.dead_letters,
+            incarnation=request.incarnation,
+        )
         return pb.DeleteSinkResponse()
 
     async def PauseSink(self, request: pb.PauseSinkRequest, context: Any) -> pb.PauseSinkResponse:
         self._broker.check_serving()
-        await self._broker.sink(request.name).stop(request.reason[:REASON_MAX] or "paused by request")
+        buffer = self._broker.sink(request.name, request.incarnation)
+        await buffer.stop(request.reason[:REASON_MAX] or "paused by request")
         return pb.PauseSinkResponse()
 
     async def ResumeSink(self, request: pb.ResumeSinkRequest, context: Any) -> pb.ResumeSinkResponse:
         self._broker.check_serving()
-        await self._broker.sink(request.name).resume()
+        await self._broker.sink(request.name, request.incarnation).resume()
         return pb.ResumeSinkResponse()
 
     async def PurgeSink(self, request: pb.PurgeSinkRequest, context: Any) -> pb.PurgeSinkResponse:
         self._broker.check_serving()
-        buffer = self._broker.sink(request.name)
+        buffer = self._broker.sink(request.name, request.incarnation)
         partitions, until = asking.purge_request(buffer, request)
         return asking.purge_response(await purge(buffer, self._broker.services, partitions, until))
 
@@ -83,7 +89,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         return response
 
     async def ExplainRecord(self, request: pb.ExplainRecordRequest, context: Any) -> pb.ExplainRecordResponse:
-        buffer = self._broker.sink(request.sink)
+        buffer = self._broker.sink(request.sink, request.incarnation)
         subscription = buffer.subscription(request.subscription)
         found = await explained(buffer, self._broker.services, subscription, request.partition, request.offset)
         return asking.explain_response(request.partition, subscription.name, found)

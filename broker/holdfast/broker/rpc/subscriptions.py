@@ -23,7 +23,7 @@ class SubscriptionCalls:
     ) -> pb.CreateSubscriptionResponse:
         self._broker.check_serving()
         start = position(request.start, "start") if request.HasField("start") else EARLIEST
-        subscribing = self._broker.sink(request.sink).subscribing
+        subscribing = self._broker.sink(request.sink, request.incarnation).subscribing
         made, found, created = await subscribing.create(request.name, start, or_earliest=request.or_earliest)
         return pb.CreateSubscriptionResponse(
             subscription=subscription(request.sink, made), created=created, places=places(found)
@@ -39,12 +39,14 @@ class SubscriptionCalls:
         self, request: pb.DeleteSubscriptionRequest, context: Any
     ) -> pb.DeleteSubscriptionResponse:
         self._broker.check_serving()
-        await self._broker.sink(request.sink).subscribing.delete(request.name)
+        made_at_us = timestamp_us(request.created_at) if request.HasField("created_at") else None
+        subscribing = self._broker.sink(request.sink, request.incarnation).subscribing
+        await subscribing.delete(request.name, made_at_us=made_at_us)
         return pb.DeleteSubscriptionResponse()
 
     async def SeekSubscription(self, request: pb.SeekSubscriptionRequest, context: Any) -> pb.SeekSubscriptionResponse:
         self._broker.check_serving()
-        moved = await self._broker.sink(request.sink).subscribing.seek(
+        moved = await self._broker.sink(request.sink, request.incarnation).subscribing.seek(
             request.name,
             position(request.to, "to"),
             partition=request.partition if request.HasField("partition") else None,
@@ -56,7 +58,8 @@ class SubscriptionCalls:
         self, request: pb.SettleSubscriptionRequest, context: Any
     ) -> pb.SettleSubscriptionResponse:
         self._broker.check_serving()
-        settled = await self._broker.sink(request.sink).subscribing.settle(request.name, dict(request.offsets))
+        subscribing = self._broker.sink(request.sink, request.incarnation).subscribing
+        settled = await subscribing.settle(request.name, dict(request.offsets))
         return pb.SettleSubscriptionResponse(
             partitions=[
                 pb.SettledPartition(partition=one.partition, acked=one.acked, watermark=one.watermark)

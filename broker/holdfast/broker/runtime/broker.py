@@ -22,6 +22,7 @@ from holdfast.broker.core.errors import (
     SinkExists,
     SinkNotEmpty,
     SinkNotFound,
+    SinkReplaced,
     StoreFenced,
     TooManySinks,
     TooManyStreams,
@@ -52,6 +53,7 @@ from holdfast.broker.runtime.epochs import Epochs
 from holdfast.broker.runtime.expiry import Expirer
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard, Reading
+from holdfast.broker.runtime.ownership import owner_epochs
 from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.publishing import Writers
 from holdfast.broker.runtime.quarantine import Quarantine
@@ -205,6 +207,7 @@ class Broker:
             self.dead_letter_sink,
             self.quarantine,
             Slots(self._accepted, {slot for slot in used if slot is not None}),
+            owner_epochs(found.start_count),
         )
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
@@ -315,11 +318,17 @@ class Broker:
 
     # -- sinks
 
-    def sink(self, name: str) -> Buffer:
-        """The sink of that name; raises ``SinkNotFound``."""
+    def sink(self, name: str, incarnation: str = "") -> Buffer:
+        """The sink of that name, and of that incarnation if one is named.
+
+        Every request that is about a sink finds it by this, so nothing of a former sink reaches its successor.
+        Raises ``SinkNotFound``, ``SinkReplaced``.
+        """
         found = self.sinks.get(name)
         if found is None:
             raise SinkNotFound(name)
+        if incarnation and incarnation != found.record.incarnation:
+            raise SinkReplaced(name, incarnation, found.record.incarnation)
         return found
 
     async def create(self, name: str, settings: SinkSettings) -> tuple[Buffer, bool]:
@@ -353,10 +362,10 @@ class Broker:
         if sum(len(buffer.logs) for buffer in self.sinks.values()) + more > self.bounds.partitions:
             raise TooManySinks("partitions", self.bounds.partitions)
 
-    async def update(self, name: str, values: Mapping[str, Any]) -> Buffer:
+    async def update(self, name: str, values: Mapping[str, Any], *, incarnation: str = "") -> Buffer:
         """Change settings of a sink, durably: those that are named, by the core's names."""
         self.check_serving()
-        buffer = self.sink(name)
+        buffer = self.sink(name, incarnation)
         settings = buffer.settings.changed(values)
         more = settings.partitions - len(buffer.logs)
         if more > 0:
@@ -374,9 +383,9 @@ class Broker:
             found = self._make(name, dead_letter_settings(origin.settings, self.sink_defaults))
         return found
 
-    async def delete(self, name: str, *, force: bool, dead_letters: bool = False) -> None:
+    async def delete(self, name: str, *, force: bool, dead_letters: bool = False, incarnation: str = "") -> None:
         """Delete a sink with all that it holds. Its dead-letter sink stays, unless it is to go too."""
-        buffers = [self.sink(name)]
+        buffers = [self.sink(name, incarnation)]
         if dead_letters and (found := self.sinks.get(dead_letter_sink_name(name))) is not None:
             buffers.append(found)
         for buffer in buffers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -84,6 +84,8 @@ class Services:
     """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
     quarantine: Quarantine
     slots: Slots
+    owner_epochs: Iterator[int]
+    """Of consumers, over all sinks: none is given twice, not even by a sink or subscription that was made anew."""
 
 
 class Buffer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,10 +22,17 @@ from holdfast.broker.core.dead_letters import (
     ranges_of,
     unburied,
 )
-from holdfast.broker.core.errors import InvalidPageToken, SinkNotFound, SubscriptionNotFound
+from holdfast.broker.core.errors import (
+    InvalidPageToken,
+    InvalidPartition,
+    OffsetAhead,
+    SinkNotFound,
+    SubscriptionNotFound,
+)
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import RESERVED_SUFFIX
+from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.burial import Withdrawn, append_when_room, page_of
 from holdfast.broker.runtime.group import Append
@@ -52,7 +59,7 @@ class Position:
     end: int
 
     def text(self) -> str:
-        """As a page token."""
+        """As it stands in a page token."""
         return f"{self.partition}-{self.offset}-{self.end}"
 
     @classmethod
@@ -88,14 +95,24 @@ class Done:
 class DeadLetterBox:
     """The dead letters of one sink. Made for one call."""
 
-    def __init__(self, broker: Broker, sink: str) -> None:
-        """``sink`` names the origin, or the dead-letter sink. Raises ``SinkNotFound`` when there is neither."""
+    def __init__(
+        self, broker: Broker, sink: str, incarnation: str = "", *, ends: Mapping[int, int] | None = None
+    ) -> None:
+        """``sink`` names the origin, or the dead-letter sink; ``incarnation`` is the dead-letter sink's.
+
+        With ``ends`` nothing is looked at from these offsets on, by partition, nor any other partition.
+        Raises ``SinkNotFound`` when there is neither sink, ``SinkReplaced``, ``InvalidPartition``, ``OffsetAhead``.
+        """
         self._broker = broker
         self._services = broker.services
         self._name = sink.removesuffix(RESERVED_SUFFIX)
-        self._dead = broker.sinks.get(dead_letter_sink_name(self._name))
-        if self._dead is None and self._name not in broker.sinks:
-            raise SinkNotFound(self._name)
+        dead = dead_letter_sink_name(self._name)
+        self._dead = broker.sink(dead, incarnation) if dead in broker.sinks else None
+        if self._dead is None and (incarnation or self._name not in broker.sinks):
+            raise SinkNotFound(dead if incarnation else self._name)
+        self._ends = dict(ends or {})
+        for partition, end in self._ends.items():
+            self._check_end(partition, end)
 
     # -- what a call asks
 
@@ -164,6 +181,11 @@ class DeadLetterBox:
     # -- looking
 
     @property
+    def record(self) -> SinkRecord | None:
+        """Which dead-letter sink it is; None when there is none, and so nothing to look after."""
+        return None if self._dead is None else self._dead.record
+
+    @property
     def _box(self) -> Buffer:
         if self._dead is None or self._dead.deleted:
             raise SinkNotFound(dead_letter_sink_name(self._name))
@@ -190,8 +212,16 @@ class DeadLetterBox:
         return position
 
     def _first(self, partition: int) -> Position:
-        cursor = self._keeper.lanes[partition].cursor
-        return Position(partition, cursor.watermark, self._box.logs[partition].tail.next_offset)
+        begin = self._keeper.lanes[partition].cursor.watermark
+        end = self._box.logs[partition].tail.next_offset
+        return Position(partition, begin, min(end, self._ends.get(partition, begin)) if self._ends else end)
+
+    def _check_end(self, partition: int, end: int) -> None:
+        logs = self._box.logs
+        if partition >= len(logs):
+            raise InvalidPartition(partition, len(logs))
+        if end > logs[partition].tail.next_offset:
+            raise OffsetAhead(end, logs[partition].earliest, logs[partition].tail.next_offset)
 
     async def _look(self, at: Position, which: Callable[[int, Range], Sequence[Range]]) -> Step:
         """The records at a place that are ``which``, taken apart, and where it goes on."""

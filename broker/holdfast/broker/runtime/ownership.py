@@ -6,7 +6,8 @@ the loop only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.assignment import assign
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
 
 EPOCH_BITS: Final = 40
+"""The start count stands above them: an owner epoch is never given twice."""
+
+
+def owner_epochs(start_count: int) -> Iterator[int]:
+    """The owner epochs of one run of the broker."""
+    return count((start_count << EPOCH_BITS) + 1)
 
 
 class Ownership:
@@ -33,7 +40,6 @@ class Ownership:
         self._services = services
         self._moving: dict[int, float] = {}
         """Partitions to be handed over when nothing is in flight, and until when they may keep their owner."""
-        self._epoch = services.start_count << EPOCH_BITS
 
     def of(self, partition: int) -> Consumer | None:
         """The consumer that owns a partition."""
@@ -143,11 +149,10 @@ class Ownership:
                 self._moving.pop(partition, None)
 
     def _give(self, partition: int, owner: str) -> None:
-        self._epoch += 1
         lane = self._lanes[partition]
         if lane.owner is not None:
             lane.release(failed=False)
-        lane.take(owner, self._epoch, self.consumers[owner].usage)
+        lane.take(owner, next(self._services.owner_epochs), self.consumers[owner].usage)
         self._moving.pop(partition, None)
         self.consumers[owner].wakeup.set()
 

@@ -9,8 +9,8 @@ slices: what has gone is gone, and asking again goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from holdfast.broker.core.errors import OffsetAhead, SinkNotFound
 from holdfast.broker.core.log import PartitionLog
@@ -27,6 +27,13 @@ class Until:
 
     time_us: int | None = None
     """Pages of which every record was accepted before this wall time go."""
+
+    ends: Mapping[int, int] = field(default_factory=dict)
+    """By partition, pages that end at or below this offset go: whoever asks again for the same drops nothing new."""
+
+    def bounds(self, partition: int) -> list[int]:
+        """The offsets that bound the purge in a partition."""
+        return [bound for bound in (self.offset, self.ends.get(partition)) if bound is not None]
 
     def covers(self, entry: Entry) -> bool:
         """Whether a page goes."""
@@ -53,16 +60,17 @@ async def purge(buffer: Buffer, services: Services, partitions: Sequence[int], u
     """Drop pages of partitions, durably.
 
     Raises:
-        OffsetAhead: ``until.offset`` has not been given to a record.
+        OffsetAhead: an offset of ``until`` has not been given to a record.
         SinkNotFound: the sink was deleted meanwhile.
         StoreFenced: the store failed.
     """
     ends: dict[int, int] = {}
     for partition in partitions:
         log = buffer.logs[partition]
-        if until.offset is not None and until.offset > log.next_offset:
-            raise OffsetAhead(until.offset, log.earliest, log.next_offset)
-        ends[partition] = log.next_offset if until.offset is None else until.offset
+        bounds = until.bounds(partition)
+        if bounds and max(bounds) > log.next_offset:
+            raise OffsetAhead(max(bounds), log.earliest, log.next_offset)
+        ends[partition] = min(bounds, default=log.next_offset)
     async with buffer.purges:
         return [
             await _purge(buffer, services, buffer.logs[partition], Until(end, until.time_us))

@@ -119,9 +119,10 @@ class Subscribing:
         cursors = [subscription.cursor_write(where.partition) for where in places]
         return [PutSubscription(buffer.record.id, record), *cursors]
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, made_at_us: int | None = None) -> None:
         """Delete a subscription and its accounts; what only it still needed may be trimmed from now on.
 
+        With ``made_at_us`` only the one that was made then: not another one that has had its name since.
         Raises ``SubscriptionNotFound``, ``DefaultSubscription``.
         """
         self._check_alive()
@@ -129,6 +130,8 @@ class Subscribing:
             raise DefaultSubscription(self._buffer.name)
         buffer = self._buffer
         subscription = buffer.subscription(name)
+        if made_at_us is not None and self._records[name].created_at_us != made_at_us:
+            raise SubscriptionNotFound(buffer.name, name, "that was made at that time; it was made anew since")
         del buffer.subscriptions[name]
         del self._records[name]
         subscription.end(SubscriptionNotFound(buffer.name, name))

@@ -67,6 +67,17 @@ async def test_a_purge_has_one_partition_and_one_bound() -> None:
         assert asking.purge_request(buffer, time) == ([0], Until(time_us=5_000_000))
 
 
+async def test_ends_by_partition_bound_a_purge_to_these_partitions() -> None:
+    async with orders(partitions=3) as (_, buffer):
+        ends = pb.PurgeSinkRequest(name="orders", end_offsets={0: 0, 2: 0})
+        of_one = pb.PurgeSinkRequest(name="orders", partition=2, until_offset=0, end_offsets={0: 0, 2: 0})
+
+        assert asking.purge_request(buffer, ends) == ([0, 2], Until(ends={0: 0, 2: 0}))
+        assert asking.purge_request(buffer, of_one) == ([2], Until(offset=0, ends={0: 0, 2: 0}))
+        with pytest.raises(InvalidPartition):
+            asking.purge_request(buffer, pb.PurgeSinkRequest(name="orders", end_offsets={3: 0}))
+
+
 async def test_an_offset_needs_its_partition_unless_there_is_only_one() -> None:
     request = pb.PurgeSinkRequest(name="orders", until_offset=3)
     async with orders(partitions=2) as (_, buffer):

@@ -10,6 +10,7 @@ from holdfast.broker.core.errors import (
     SinkExists,
     SinkNotEmpty,
     SinkNotFound,
+    SinkReplaced,
     TooManySinks,
 )
 from holdfast.broker.core.settings import SinkSettings
@@ -145,6 +146,25 @@ async def test_a_sink_made_again_is_another_one() -> None:
     async with running(store.reopen()) as broker:
         assert broker.sink("orders").record.incarnation == second.record.incarnation
         assert broker.sink("orders").pending == 0
+
+
+async def test_a_sink_is_found_by_its_incarnation_and_another_one_of_its_name_is_refused() -> None:
+    async with running() as broker:
+        first, _ = await broker.create("orders", SinkSettings())
+        assert broker.sink("orders", first.record.incarnation) is first
+        await broker.delete("orders", force=True)
+        second, _ = await broker.create("orders", SinkSettings())
+
+        with pytest.raises(SinkReplaced) as refused:
+            broker.sink("orders", first.record.incarnation)
+        with pytest.raises(SinkReplaced):
+            await broker.delete("orders", force=True, incarnation=first.record.incarnation)
+        with pytest.raises(SinkReplaced):
+            await broker.update("orders", {"partitions": 2}, incarnation=first.record.incarnation)
+
+        facts = {"sink": "orders", "named": first.record.incarnation, "current": second.record.incarnation}
+        assert refused.value.facts == facts
+        assert broker.sink("orders") is second
 
 
 async def test_a_deletion_that_nobody_waits_for_any_more_is_done_all_the_same() -> None:

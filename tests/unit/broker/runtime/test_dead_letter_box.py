@@ -10,7 +10,15 @@ import pytest
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.dead_letters import Filter, Reason
-from holdfast.broker.core.errors import InvalidPageToken, SinkFull, SinkNotFound, SubscriptionNotFound
+from holdfast.broker.core.errors import (
+    InvalidPageToken,
+    InvalidPartition,
+    OffsetAhead,
+    SinkFull,
+    SinkNotFound,
+    SinkReplaced,
+    SubscriptionNotFound,
+)
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
@@ -258,6 +266,42 @@ async def test_purged_dead_letters_are_gone_and_counted_as_skipped() -> None:
         assert (dead.skipped, dead.acked) == (5, 0)
         [account] = accounts(buffer)
         assert account.dead_lettered == 10
+
+
+async def test_a_purge_up_to_an_end_leaves_what_became_a_dead_letter_since() -> None:
+    async with dead_orders() as (broker, _):
+        done = await DeadLetterBox(broker, "orders", ends={0: 6}).purge(ALL, 100, None)
+
+        assert (done.records, done.next) == (6, None)
+        assert await listed(broker) == numbers(6, 7, 8, 9)
+        assert (await DeadLetterBox(broker, "orders", ends={0: 6}).purge(ALL, 100, None)).records == 0
+
+
+async def test_a_redrive_up_to_an_end_leaves_what_came_back_since() -> None:
+    async with dead_orders() as (broker, _):
+        done = await DeadLetterBox(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)
+
+        assert (done.records, done.next) == (6, None)
+        assert (await DeadLetterBox(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)).records == 0
+        assert await listed(broker) == numbers(6, 7, 8, 9)
+
+
+async def test_an_end_that_is_no_place_of_the_dead_letter_sink_is_refused() -> None:
+    async with dead_orders() as (broker, _):
+        with pytest.raises(InvalidPartition):
+            DeadLetterBox(broker, "orders", ends={7: 0})
+        with pytest.raises(OffsetAhead):
+            DeadLetterBox(broker, "orders", ends={0: 11})
+
+
+async def test_a_dead_letter_sink_of_another_incarnation_is_refused() -> None:
+    async with dead_orders() as (broker, _):
+        with pytest.raises(SinkReplaced):
+            DeadLetterBox(broker, "orders", "0123456789abcdef")
+        await broker.delete("orders.dlq", force=True)
+
+        with pytest.raises(SinkNotFound):
+            DeadLetterBox(broker, "orders", "0123456789abcdef")
 
 
 async def test_a_sink_without_dead_letters_has_none_and_no_sink_is_an_error() -> None:

@@ -4,7 +4,9 @@ import pytest
 
 from holdfast.broker.core.errors import ConsumerReplaced
 from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.storage.memory import MemoryStore
@@ -134,3 +136,18 @@ async def test_owner_epochs_of_two_starts_never_meet() -> None:
         late = await taker.subscription.ack(0, old, [Range(0, 1)])
 
         assert [outcome for _, _, outcome in late] == [STALE]
+
+
+async def test_an_owner_epoch_is_never_given_again_not_even_by_a_sink_or_subscription_made_anew() -> None:
+    async with running() as broker:
+        epochs: list[int] = []
+        for _ in range(2):
+            buffer, _ = await broker.create("orders", SinkSettings(partitions=2))
+            for _ in range(2):
+                await buffer.subscribing.create("audit", EARLIEST, or_earliest=False)
+                Taker(buffer.subscription("audit"), "a")
+                epochs += [lane.owner_epoch for lane in buffer.subscription("audit").lanes]
+                await buffer.subscribing.delete("audit")
+            await broker.delete("orders", force=True)
+
+        assert len(set(epochs)) == len(epochs) == 8

@@ -92,6 +92,48 @@ async def test_up_to_an_offset_whole_pages_go_and_the_one_that_reaches_over_it_s
         assert (bases(buffer), gaps(buffer)) == ([6, 9], [(0, 6, "PURGED")])
 
 
+async def test_up_to_ends_by_partition_nothing_behind_them_goes_and_no_other_partition() -> None:
+    async with running() as broker:
+        buffer = await orders(broker, 4, records=2, partitions=3)
+
+        found = await purged(broker, Until(ends={0: 8, 2: 4}), 0, 2)
+
+        assert [(one.partition, one.records) for one in found] == [(0, 8), (2, 4)]
+        assert [bases(buffer, number) for number in (0, 1, 2)] == [[], [0, 2, 4, 6], [4, 6]]
+
+
+async def test_a_purge_up_to_ends_that_comes_twice_leaves_what_was_published_in_between() -> None:
+    async with running() as broker:
+        buffer = await orders(broker, 3)
+        until = Until(time_us=broker.clock.wall_us() + 3_600_000_000, ends={0: 3})
+        await purged(broker, until)
+        await fill(buffer, 2)
+
+        [found] = await purged(broker, until)
+
+        assert (found.records, bases(buffer)) == (0, [3, 4])
+        assert balances(buffer)
+
+
+async def test_the_lower_of_an_offset_and_an_end_bounds_a_purge() -> None:
+    async with running() as broker:
+        buffer = await orders(broker, 4)
+
+        await purged(broker, Until(offset=3, ends={0: 2}))
+
+        assert bases(buffer) == [2, 3]
+
+
+async def test_an_end_that_no_record_has_is_refused() -> None:
+    async with running() as broker:
+        await orders(broker, 2)
+
+        with pytest.raises(OffsetAhead) as refused:
+            await purged(broker, Until(ends={0: 3}))
+
+        assert (refused.value.facts["requested"], refused.value.facts["next"]) == ("3", "2")
+
+
 async def test_an_offset_that_no_record_has_is_refused() -> None:
     async with running() as broker:
         buffer = await orders(broker, 2)

@@ -89,6 +89,21 @@ async def test_a_subscription_without_any_move_survives_a_restart_and_a_loss_of_
             assert buffer.subscribing.all()[0].start == at(0)
 
 
+async def test_a_deletion_names_which_one_it_is_about_and_leaves_another_one_of_that_name_alone() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        first, *_ = await buffer.subscribing.create("audit", EARLIEST, or_earliest=False)
+        await buffer.subscribing.delete("audit", made_at_us=first.created_at_us)
+        clock.advance(1)
+        await buffer.subscribing.create("audit", EARLIEST, or_earliest=False)
+
+        with pytest.raises(SubscriptionNotFound, match="made anew since"):
+            await buffer.subscribing.delete("audit", made_at_us=first.created_at_us)
+
+        assert "audit" in buffer.subscriptions
+
+
 async def test_a_deleted_subscription_does_not_come_back_whatever_it_was_doing() -> None:
     store = MemoryStore()
     async with filled_sink(store, records=3) as buffer:
