@@ -62,6 +62,8 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.OffsetTrimmed: lambda: errors.OffsetTrimmed(1, 5, 9),
     errors.OffsetAhead: lambda: errors.OffsetAhead(10, 5, 9),
     errors.TokenRefused: lambda: errors.TokenRefused("missing"),
+    errors.PermissionDenied: lambda: errors.PermissionDenied("spark", "publish", "orders"),
+    errors.RateLimited: lambda: errors.RateLimited("spark", "calls_per_s", 10, 2.5),
     errors.WriterFenced: lambda: errors.WriterFenced("w", 1, 2),
     errors.SequenceGap: lambda: errors.SequenceGap(0, 5, 4),
     errors.SequenceConflict: lambda: errors.SequenceConflict(0, 5),
@@ -146,6 +148,7 @@ def test_what_may_be_tried_again_says_when() -> None:
         errors.MemoryOverloaded,
         errors.TooManyWaiting,
         errors.TooManyStreams,
+        errors.RateLimited,
         errors.Draining,
         errors.StoreFenced,
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.core.tokens import hash_of
+from holdfast.broker.core.access.credentials import token_credential
 from holdfast.broker.server import BrokerServer
 from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
@@ -36,7 +36,7 @@ def server(authority: Authority) -> Pair:
 @pytest.fixture
 def hashes(tmp_path: Path) -> Path:
     path = tmp_path / "hashes"
-    path.write_text(hash_of("tests", TOKEN).line + "\n")
+    path.write_text(token_credential("tests", TOKEN, ["admin=*"]).line + "\n")
     return path
 
 
@@ -111,7 +111,7 @@ def test_serve_takes_it_all_and_sighup_renews_the_tokens(
         tls = TlsSettings(ca_file=str(authority.cert))
         with Client(found[1], settings=ClientSettings(tls=tls, token=TOKEN)) as client:
             assert client.info().version
-            hashes.write_text(hash_of("tests", "another").line)
+            hashes.write_text(token_credential("tests", "another", ["admin=*"]).line)
             process.send_signal(signal.SIGHUP)
             for line in process.stderr:
                 if "certificates and tokens were renewed" in line:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.broker.core.tokens import hash_of
+from holdfast.broker.core.access.credentials import token_credential
 from holdfast.client import Client, ClientSettings, ReplayedRecord, TlsSettings, testing
 from holdfast.spark import HoldfastSparkError
 from holdfast.spark.foreach import Publishing
@@ -37,7 +37,7 @@ def secured(authority: Authority, tmp_path: Path) -> Iterator[testing.TestBroker
     """Run a broker that wants a client's certificate and a token, with the sink ``orders`` of two partitions."""
     server = authority.signed("broker")
     hashes = tmp_path / "hashes"
-    hashes.write_text(hash_of("tests", TOKEN).line)
+    hashes.write_text(token_credential("tests", TOKEN, ["admin=*"]).line)
     with testing.broker(
         tls_server_cert_file=str(server.cert),
         tls_server_key_file=str(server.key),

@@ -7,15 +7,18 @@ told with its setting, and never half taken.
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import stat
 from dataclasses import dataclass
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Final
 
+from holdfast.broker.core.access.credentials import Credentials, CredentialsInvalid, parse
 from holdfast.broker.core.certificates import Certificates
-from holdfast.broker.core.tokens import TokenHashes, TokenHashesInvalid, parse
-from holdfast.broker.settings import BrokerSettings, SettingsError, is_loopback
+from holdfast.broker.rpc.access.audit import AUDIT_LOGGER
+from holdfast.broker.settings import BrokerSettings, SettingsError
 
 _log: Final = logging.getLogger(__name__)
 
@@ -27,24 +30,70 @@ class Security:
     certificates: Certificates | None
     """None for connections without TLS."""
 
-    tokens: TokenHashes | None
-    """None takes calls from everybody who can connect."""
+    credentials: Credentials | None
+    """None lets everybody who can connect do everything."""
 
 
 def read(settings: BrokerSettings) -> Security:
     """Read and check all files that the settings name. Raises ``SettingsError``."""
-    return Security(_certificates(settings), _tokens(settings))
+    return Security(_certificates(settings), _credentials(settings))
 
 
-def tell_who_may_call(settings: BrokerSettings, security: Security) -> None:
-    """Warn of a broker that serves everybody who can reach it from another machine."""
-    if security.tokens is None and not is_loopback(settings.listen):
+def fingerprint(settings: BrokerSettings) -> tuple[tuple[int, ...], ...]:
+    """Return a value that changes when one of the files changes or is replaced."""
+    return tuple(_state(path) for path in _files(settings) if path)
+
+
+def open_audit_log(settings: BrokerSettings) -> logging.Handler | None:
+    """Write the audit log to the file that the settings name, too. Raises ``SettingsError``."""
+    path = settings.audit_log_file
+    if not path:
+        return None
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        handler = WatchedFileHandler(path)
+    except OSError as error:
+        raise SettingsError(f"audit_log_file = {path}: cannot be written: {error.strerror}") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger(AUDIT_LOGGER)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    return handler
+
+
+def close_audit_log(handler: logging.Handler | None) -> None:
+    """Undo ``open_audit_log``."""
+    if handler is not None:
+        logging.getLogger(AUDIT_LOGGER).removeHandler(handler)
+        handler.close()
+
+
+def warn_of_open_access(settings: BrokerSettings, security: Security) -> None:
+    """Warn of a broker that lets every caller of another machine do everything."""
+    if settings.listens_openly:
         _log.warning(
-            "broker takes calls without a token listen=%s tls=%s client_certificates=%s",
+            "ACCESS IS NOT CONTROLLED: every caller that reaches listen=%s may read, change and delete every sink, "
+            "because allow_anonymous = true (tls=%s)",
             settings.listen,
             security.certificates is not None,
-            security.certificates is not None and security.certificates.client_ca is not None,
         )
+
+
+def _files(settings: BrokerSettings) -> tuple[str, ...]:
+    return (
+        settings.tls_server_cert_file,
+        settings.tls_server_key_file,
+        settings.tls_client_ca_file,
+        settings.token_hashes_file,
+    )
+
+
+def _state(path: str) -> tuple[int, ...]:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _certificates(settings: BrokerSettings) -> Certificates | None:
@@ -72,14 +121,14 @@ def _certificates(settings: BrokerSettings) -> Certificates | None:
     return Certificates(chain, private, authorities)
 
 
-def _tokens(settings: BrokerSettings) -> TokenHashes | None:
+def _credentials(settings: BrokerSettings) -> Credentials | None:
     path = settings.token_hashes_file
     if not path:
         return None
     try:
         return parse(_content("token_hashes_file", path).decode())
-    except (TokenHashesInvalid, UnicodeDecodeError) as error:
-        said = str(error) if isinstance(error, TokenHashesInvalid) else "it is no text"
+    except (CredentialsInvalid, UnicodeDecodeError) as error:
+        said = str(error) if isinstance(error, CredentialsInvalid) else "it is no text"
         raise SettingsError(f"token_hashes_file = {path}: {said}") from error
 
 

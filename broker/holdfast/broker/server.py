@@ -41,7 +41,14 @@ from holdfast.broker.runtime.clock import Clock, SystemClock
 from holdfast.broker.runtime.connections import Connections
 from holdfast.broker.runtime.memory import measure
 from holdfast.broker.runtime.sockets import Sockets
-from holdfast.broker.security import Security, read, tell_who_may_call
+from holdfast.broker.security import (
+    Security,
+    close_audit_log,
+    fingerprint,
+    open_audit_log,
+    read,
+    warn_of_open_access,
+)
 from holdfast.broker.settings import BrokerSettings, SettingsError, address, load
 from holdfast.broker.storage.accepted import AcceptedFile, boot_id
 from holdfast.broker.storage.ballast import Ballast
@@ -74,6 +81,8 @@ MESSAGE_BYTES_MAX: Final = 32 << 20
 READINESS: Final = "readiness"
 CONNECTIONS_LEAST: Final = 64
 """Connections that are taken however few files the process may open."""
+FILES_WATCHED_S: Final = 1.0
+"""Interval at which certificates and credentials are looked at for changes."""
 # A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
 TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
 KEEPALIVE_TIMEOUT_S: Final = 20
@@ -171,10 +180,11 @@ class Serving:
             started_at_us=clock.wall_us(),
             data_dir=data_dir,
         )
-        self._watcher: asyncio.Task[None] | None = None
+        self._watchers: list[asyncio.Task[None]] = []
+        self._audit_log: logging.Handler | None = None
         self._health = health.aio.HealthServicer()
         self._security = security
-        self._listening = Listening(security.certificates, security.tokens, time.monotonic)
+        self._listening = Listening(security.certificates, security.credentials, time.monotonic)
         total = min(settings.connections_max, connections_max or settings.connections_max)
         self.connections = Connections(
             ConnectionLimits(total, min(total, settings.connections_per_peer_max)),
@@ -183,7 +193,7 @@ class Serving:
         )
         self._connections_task: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
-            interceptors=[*self._listening.interceptors, StatusInterceptor(self.connections)],
+            interceptors=self._listening.interceptors(StatusInterceptor(self.connections)),
             options=options(settings, total),
         )
         self.port = 0
@@ -216,6 +226,7 @@ class Serving:
         except RuntimeError as error:
             await asyncio.to_thread(self.instruments.close)
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
+        self._audit_log = open_audit_log(self.settings)
         broker.start()
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)
@@ -223,9 +234,12 @@ class Serving:
             self.connections.run(Sockets(self.port)), name="holdfast-connections"
         )
         await server.start()
-        tell_who_may_call(self.settings, self._security)
+        warn_of_open_access(self.settings, self._security)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
-        self._watcher = asyncio.get_running_loop().create_task(self._until_fenced(), name="holdfast-health")
+        loop = asyncio.get_running_loop()
+        self._watchers.append(loop.create_task(self._until_fenced(), name="holdfast-health"))
+        if self._security != Security(None, None):
+            self._watchers.append(loop.create_task(self._watch_files(), name="holdfast-credentials"))
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
 
     def renew(self) -> None:
@@ -238,7 +252,7 @@ class Serving:
         except SettingsError as error:
             _log.error("certificates and tokens were not renewed: %s", error)
             return
-        self._listening.renew(found.certificates, found.tokens)
+        self._listening.renew(found.certificates, found.credentials)
         _log.info("certificates and tokens were renewed")
 
     @property
@@ -248,8 +262,8 @@ class Serving:
 
     async def stop(self) -> None:
         """Drain, end the streams, sync and close."""
-        if self._watcher is not None:
-            self._watcher.cancel()
+        for watcher in self._watchers:
+            watcher.cancel()
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
         await self.broker.drain()
         await self._server.stop(self.settings.drain_s)
@@ -257,11 +271,22 @@ class Serving:
             self._connections_task.cancel()
         await self.broker.close()
         await asyncio.to_thread(self.instruments.close)  # last: what the end itself did is told too
+        close_audit_log(self._audit_log)
         _log.info("broker has stopped")
 
     async def _until_fenced(self) -> None:
         await self.fenced.wait()
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def _watch_files(self) -> None:
+        """Renew certificates and credentials when one of their files changes."""
+        seen = await asyncio.to_thread(fingerprint, self.settings)
+        while True:
+            await asyncio.sleep(FILES_WATCHED_S)
+            found = await asyncio.to_thread(fingerprint, self.settings)
+            if found != seen:
+                seen = found
+                self.renew()
 
     async def _say(self, status: Any) -> None:
         await self._health.set("", status)

@@ -102,7 +102,13 @@ class BrokerSettings(BaseSettings):
     """PEM file of the authorities of which every client has to show a certificate; empty demands none."""
 
     token_hashes_file: str = ""
-    """File of the hashes of tokens, one of which every call has to bring; empty takes calls without."""
+    """File of principals with their tokens' hashes and their rights; empty lets every caller do everything."""
+
+    allow_anonymous: bool = False
+    """A broker without access control may listen beyond loopback: every caller may do everything."""
+
+    audit_log_file: str = ""
+    """File that the audit log is written to besides the log; empty for none."""
 
     tokens_without_tls: bool = False
     """Tokens may go unencrypted over a network: for a network that encrypts by itself."""
@@ -156,6 +162,11 @@ class BrokerSettings(BaseSettings):
 
     sink_defaults: SinkDefaults = SinkDefaults()
 
+    @property
+    def listens_openly(self) -> bool:
+        """Tell whether callers of other machines need neither a token nor a certificate."""
+        return not (self.token_hashes_file or self.tls_client_ca_file or is_loopback(self.listen))
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -204,6 +215,12 @@ def _check_security(settings: BrokerSettings) -> None:
     ):
         if given and not missing:
             raise SettingsError(f"{name} = {given}: is of no use without {other}")
+    if settings.listens_openly and not settings.allow_anonymous:
+        raise SettingsError(
+            f"listen = {settings.listen!r}: every caller of that network could read, change and delete every sink; set "
+            "token_hashes_file (with tls_server_cert_file and tls_server_key_file), or tls_client_ca_file, or "
+            "allow_anonymous = true where the network itself keeps strangers out"
+        )
     unencrypted = bool(settings.token_hashes_file) and not cert
     if unencrypted and not settings.tokens_without_tls and not is_loopback(settings.listen):
         raise SettingsError(

@@ -24,7 +24,7 @@ from holdfast.cli.serve import serve
 from holdfast.cli.sinks import sink_app
 from holdfast.cli.subscriptions import seek_sink, subscription_app
 from holdfast.cli.tail import tail
-from holdfast.cli.token import token
+from holdfast.cli.token import token_app
 
 app = typer.Typer(
     name="holdfast",
@@ -77,7 +77,7 @@ app.command(rich_help_panel=RUN)(serve)
 app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
-app.command(rich_help_panel=RUN)(token)
+app.add_typer(token_app, name="token", rich_help_panel=RUN)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
 app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
 sink_app.command("seek")(seek_sink)

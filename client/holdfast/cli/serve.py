@@ -63,18 +63,24 @@ def serve(
     ] = None,
     token_hashes_file: Annotated[
         str | None,
-        typer.Option("--token-hashes-file", help="Demand a token of calls; `holdfast token` adds one to the file."),
+        typer.Option(
+            "--token-hashes-file", help="Demand credentials of calls, and apply their rights; see `holdfast token`."
+        ),
     ] = None,
     tokens_without_tls: Annotated[
         bool | None,
         typer.Option("--tokens-without-tls", help="Take tokens over a network that encrypts by itself."),
+    ] = None,
+    allow_anonymous: Annotated[
+        bool | None,
+        typer.Option("--allow-anonymous", help="Listen beyond loopback although every caller may do everything."),
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="How much is logged, on standard error.")] = LogLevel.INFO,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Without any option it keeps its data in ./holdfast-data.
 
-    SIGHUP reads certificates and token hashes again.
+    Changed certificates and credentials are read within seconds, and at once on SIGHUP.
     """
     with needed_for("a broker", "broker"):
         from holdfast.broker.exporting import ExportingError
@@ -95,6 +101,7 @@ def serve(
             tls_client_ca_file=tls_client_ca_file,
             token_hashes_file=token_hashes_file,
             tokens_without_tls=tokens_without_tls,
+            allow_anonymous=allow_anonymous,
         )
     except SettingsError as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error

@@ -12,7 +12,7 @@
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
     │                         StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
-    │                         TooManySinks, TooManyStreams, TooManySubscriptions
+    │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
     │                         EpochFenced, EpochConflict, ProducerChanged, SchemaChanged
@@ -377,6 +377,12 @@ class TooManySubscriptions(ResourceExhausted):
 
     default_reason = "TOO_MANY_SUBSCRIPTIONS"
     retryable = False
+
+
+class RateLimited(ResourceExhausted):
+    """The caller's principal is over its rate limit. Try again after ``retry_after_s``."""
+
+    default_reason = "RATE_LIMITED"
 
 
 class OutOfRange(HoldfastError):

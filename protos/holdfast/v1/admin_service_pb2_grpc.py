@@ -30,7 +30,13 @@ class AdminServiceStub(object):
 
     A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
     gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
-    looked at; `token` in the metadata of the error is `missing` or `unknown`.
+    looked at; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
+    the token.
+
+    A broker that knows principals may deny any call with `PERMISSION_DENIED` / `PERMISSION_DENIED`: the principal does not
+    have the `right` in the error's metadata to the `sink` there. It may delay calls of a principal that is over its rate
+    limit, or end them with `RESOURCE_EXHAUSTED` / `RATE_LIMITED` and `RetryInfo`. A stream whose credential is revoked ends
+    with one of the first two.
     """
 
     def __init__(self, channel):
@@ -51,7 +57,13 @@ class AdminServiceServicer(object):
 
     A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
     gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
-    looked at; `token` in the metadata of the error is `missing` or `unknown`.
+    looked at; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
+    the token.
+
+    A broker that knows principals may deny any call with `PERMISSION_DENIED` / `PERMISSION_DENIED`: the principal does not
+    have the `right` in the error's metadata to the `sink` there. It may delay calls of a principal that is over its rate
+    limit, or end them with `RESOURCE_EXHAUSTED` / `RATE_LIMITED` and `RetryInfo`. A stream whose credential is revoked ends
+    with one of the first two.
     """
 
     def GetBrokerInfo(self, request, context):
@@ -82,7 +94,13 @@ class AdminService(object):
 
     A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
     gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
-    looked at; `token` in the metadata of the error is `missing` or `unknown`.
+    looked at; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
+    the token.
+
+    A broker that knows principals may deny any call with `PERMISSION_DENIED` / `PERMISSION_DENIED`: the principal does not
+    have the `right` in the error's metadata to the `sink` there. It may delay calls of a principal that is over its rate
+    limit, or end them with `RESOURCE_EXHAUSTED` / `RATE_LIMITED` and `RetryInfo`. A stream whose credential is revoked ends
+    with one of the first two.
     """
 
     @staticmethod

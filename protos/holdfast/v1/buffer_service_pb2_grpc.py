@@ -31,7 +31,8 @@ class BufferServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -100,7 +101,8 @@ class BufferServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -287,7 +289,8 @@ class BufferService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 

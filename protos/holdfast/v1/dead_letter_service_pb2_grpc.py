@@ -38,7 +38,8 @@ class DeadLetterServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -84,7 +85,8 @@ class DeadLetterServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -169,7 +171,8 @@ class DeadLetterService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 

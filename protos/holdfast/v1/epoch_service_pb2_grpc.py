@@ -35,7 +35,8 @@ class EpochServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -88,7 +89,8 @@ class EpochServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -196,7 +198,8 @@ class EpochService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 

@@ -31,7 +31,8 @@ class SinkServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -139,7 +140,8 @@ class SinkServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 
@@ -170,7 +172,7 @@ class SinkServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSinks(self, request, context):
-        """Answers all sinks by name, in pages.
+        """Answers all sinks by name, in pages; with access control those that the caller may view, and a page may be shorter.
 
         - `INVALID_ARGUMENT` / `INVALID_PAGE_TOKEN`.
         """
@@ -434,7 +436,8 @@ class SinkService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
-    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`.
+    A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
+    right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
 

@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.tokens import hash_of
-from holdfast.broker.security import Security, read, tell_who_may_call
+from holdfast.broker.core.access.credentials import token_credential
+from holdfast.broker.rpc.access.audit import AUDIT_LOGGER
+from holdfast.broker.security import (
+    Security,
+    close_audit_log,
+    fingerprint,
+    open_audit_log,
+    read,
+    warn_of_open_access,
+)
 from holdfast.broker.server import BrokerServer, serve
 from holdfast.broker.settings import BrokerSettings, SettingsError, load
 from tests.certificates import Authority, Pair
@@ -36,15 +44,15 @@ def test_without_any_of_it_there_is_none() -> None:
 
 def test_what_is_read_is_what_stands_in_the_files(authority: Authority, pair: Pair, tmp_path: Path) -> None:
     hashes = tmp_path / "tokens"
-    hashes.write_text(hash_of("tests", "one").line)
+    hashes.write_text(token_credential("tests", "one", ["admin=*"]).line)
 
     found = read(encrypted(pair, tls_client_ca_file=str(authority.cert), token_hashes_file=str(hashes)))
 
     assert found.certificates is not None
-    assert found.tokens is not None
+    assert found.credentials is not None
     assert found.certificates.chain == pair.cert.read_bytes()
     assert found.certificates.client_ca == authority.cert.read_bytes()
-    assert found.tokens.name_of("one") == "tests"
+    assert [one.principal.name for one in found.credentials.every] == ["tests"]
     assert "PRIVATE KEY" not in repr(found)
 
 
@@ -117,11 +125,46 @@ def test_a_key_that_others_can_read_is_told(authority: Authority, caplog: pytest
     assert "private key can be used by others" in caplog.text
 
 
-def test_a_broker_that_everybody_may_call_over_a_network_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_every_caller_of_a_network_may_use_says_so_loudly(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        tell_who_may_call(load(), read(load()))
+        warn_of_open_access(load(), read(load()))
         assert caplog.text == ""
-        everywhere = load(listen="0.0.0.0:7461")
-        tell_who_may_call(everywhere, read(everywhere))
+        everywhere = load(listen="0.0.0.0:7461", allow_anonymous=True)
+        warn_of_open_access(everywhere, read(everywhere))
 
-    assert "broker takes calls without a token listen=0.0.0.0:7461 tls=False" in caplog.text
+    assert "ACCESS IS NOT CONTROLLED: every caller that reaches listen=0.0.0.0:7461" in caplog.text
+
+
+def test_a_change_of_a_file_changes_the_fingerprint_and_a_look_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("one")
+    settings = load(token_hashes_file=str(path))
+    before = fingerprint(settings)
+
+    assert fingerprint(settings) == before
+    replacement = tmp_path / "new"
+    replacement.write_text("two")
+    replacement.replace(path)
+    assert fingerprint(settings) != before
+    path.unlink()
+    assert fingerprint(settings) != before
+
+
+def test_the_audit_log_has_a_file_of_its_own_that_only_its_owner_reads(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+
+    handler = open_audit_log(load(audit_log_file=str(path)))
+    try:
+        logging.getLogger(AUDIT_LOGGER).info("a call")
+    finally:
+        close_audit_log(handler)
+    logging.getLogger(AUDIT_LOGGER).info("after its end")
+
+    assert path.read_text().endswith(" INFO a call\n")
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_an_audit_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    assert open_audit_log(load()) is None
+    with pytest.raises(SettingsError, match=r"audit_log_file = .*cannot be written"):
+        open_audit_log(load(audit_log_file=str(tmp_path / "absent" / "audit.log")))

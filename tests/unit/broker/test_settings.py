@@ -103,6 +103,8 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
         ({"tls_server_key_file": "c.key"}, "is of no use without tls_server_cert_file"),
         ({"tls_client_ca_file": "ca.pem"}, "is of no use without tls_server_cert_file"),
         ({"token_hashes_file": "t", "listen": "0.0.0.0:7461"}, "tokens_without_tls = true"),
+        ({"listen": "0.0.0.0:7461"}, "allow_anonymous = true"),
+        ({"listen": "10.0.0.5:1", "tls_server_cert_file": "c", "tls_server_key_file": "k"}, "allow_anonymous = true"),
         ({"token_hashes_file": "t", "listen": "broker:7461"}, "tokens would go unencrypted"),
     ],
 )
@@ -152,6 +154,24 @@ def test_an_address_is_a_host_and_a_port(text: str, found: tuple[str, int]) -> N
 )
 def test_tokens_need_tls_wherever_others_could_listen_unless_they_are_told_not_to(given: dict[str, Any]) -> None:
     assert load(token_hashes_file="tokens", **given).token_hashes_file == "tokens"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"listen": "127.0.0.1:7461"},
+        {"listen": "0.0.0.0:7461", "allow_anonymous": True},
+        {"listen": "0.0.0.0:7461", "token_hashes_file": "t", "tokens_without_tls": True},
+        {
+            "listen": "0.0.0.0:7461",
+            "tls_server_cert_file": "c",
+            "tls_server_key_file": "k",
+            "tls_client_ca_file": "a",
+        },
+    ],
+)
+def test_a_network_is_listened_to_with_access_control_or_by_an_explicit_setting(given: dict[str, Any]) -> None:
+    assert load(**given).listen == given["listen"]
 
 
 def test_variables_of_clients_are_not_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:

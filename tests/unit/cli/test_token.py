@@ -1,34 +1,114 @@
-"""A token is shown once; the file of hashes knows it, belongs to its owner alone, and keeps what was there."""
+"""A token is shown once; the file knows its hash and rights, belongs to its owner, and keeps what was there."""
 
 from __future__ import annotations
 
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.broker.core.tokens import parse
+from holdfast.broker.core.access.credentials import parse, proof_of
 from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
 
+ALLOW = ["--allow", "publish=orders,events-*", "--allow", "view=*"]
 
-def made(name: str, path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(["token", name, "--token-hashes-file", str(path), "-o", "json"]) == ExitCode.OK
+
+def made(name: str, path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    command = ["token", "create", name, "--token-hashes-file", str(path), "-o", "json", *(words or ALLOW)]
+    assert run(command) == ExitCode.OK
     shown = json.loads(capsys.readouterr().out)
     assert shown["name"] == name
-    return str(shown["token"])
+    return str(shown.get("token"))
 
 
-def test_the_broker_knows_what_was_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def listed(path: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    assert run(["token", "list", "--token-hashes-file", str(path), "-o", "json"]) == ExitCode.OK
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, list)
+    return found
+
+
+def principal(path: Path, token: str) -> str | None:
+    found = parse(path.read_text()).principal_of(proof_of(token))
+    return None if found is None else found.name
+
+
+def test_the_broker_accepts_what_was_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tokens"
 
     one, other = made("spark", path, capsys), made("deliverer", path, capsys)
 
-    known = parse(path.read_text())
-    assert (known.name_of(one), known.name_of(other)) == ("spark", "deliverer")
+    assert (principal(path, one), principal(path, other)) == ("spark", "deliverer")
     assert one not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_list_shows_rights_and_limits_and_no_more_than_the_begin_of_a_hash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+    made("spark", path, capsys, *ALLOW, "--calls-per-s", "9")
+    made("edge", path, capsys, "--allow", "publish=plant", "--certificate", "edge-1")
+
+    spark, edge = listed(path, capsys)
+
+    assert spark["rights"] == "publish=orders,events-* view=*"
+    assert spark["limits"] == "calls_per_s=9"
+    assert len(spark["credential"]) == 8
+    assert (edge["kind"], edge["credential"], edge["rights"]) == ("certificate", "edge-1", "publish=plant")
+    assert run(["token", "list", "--token-hashes-file", str(path)]) == ExitCode.OK
+    assert "events-*" in capsys.readouterr().out
+
+
+def test_a_revoked_principal_is_gone_and_everything_else_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("# who may call\n")
+    path.chmod(0o640)
+    old, kept = made("spark", path, capsys), made("deliverer", path, capsys)
+
+    assert run(["token", "revoke", "spark", "--token-hashes-file", str(path)]) == ExitCode.OK
+
+    assert (principal(path, old), principal(path, kept)) == (None, "deliverer")
+    assert path.read_text().startswith("# who may call\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_one_of_two_credentials_can_be_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tokens"
+    old, new = made("spark", path, capsys), made("spark", path, capsys)
+    path.write_text(path.read_text().replace("sha256:a", "sha256:A"))  # written by hand in capitals
+    first = listed(path, capsys)[0]["credential"]
+
+    words = ["token", "revoke", "spark", "--token-hashes-file", str(path), "--credential", first, "-o", "json"]
+    assert run(words) == ExitCode.OK
+
+    assert (principal(path, old), principal(path, new)) == (None, "spark")
+
+
+def test_the_last_credential_is_not_revoked_since_no_broker_would_take_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+    token = made("spark", path, capsys)
+
+    assert run(["token", "revoke", "spark", "--token-hashes-file", str(path)]) == ExitCode.FAILED
+
+    assert "create another one first" in capsys.readouterr().err
+    assert principal(path, token) == "spark"
+
+
+def test_a_principal_that_is_not_there_is_not_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tokens"
+    made("spark", path, capsys)
+
+    assert run(["token", "revoke", "stranger", "--token-hashes-file", str(path)]) == ExitCode.NOT_FOUND
+    assert run(["token", "list", "--token-hashes-file", str(tmp_path / "absent")]) == ExitCode.NOT_FOUND
 
 
 def test_a_file_whose_last_line_has_no_end_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,22 +118,38 @@ def test_a_file_whose_last_line_has_no_end_keeps_it(tmp_path: Path, capsys: pyte
 
     second = made("spark", path, capsys)
 
-    known = parse(path.read_text())
-    assert (known.name_of(first), known.name_of(second)) == ("spark", "spark")
+    assert (principal(path, first), principal(path, second)) == ("spark", "spark")
 
 
 def test_people_see_the_token_alone_on_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tokens"
 
-    assert run(["token", "spark", "--token-hashes-file", str(path)]) == ExitCode.OK
+    assert run(["token", "create", "spark", "--token-hashes-file", str(path), *ALLOW]) == ExitCode.OK
 
     shown = capsys.readouterr()
-    assert parse(path.read_text()).name_of(shown.out.removesuffix("\n")) == "spark"
+    assert principal(path, shown.out.removesuffix("\n")) == "spark"
     assert "shown once" in shown.err
 
 
-def test_a_name_or_a_file_that_cannot_be_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["token", "two words", "--token-hashes-file", str(tmp_path / "tokens")]) == ExitCode.USAGE
-    assert not (tmp_path / "tokens").exists()
-    assert run(["token", "spark", "--token-hashes-file", str(tmp_path)]) == ExitCode.FAILED
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["two words", *ALLOW], "the name 'two words'"),
+        (["spark", "--allow", "write=orders"], "'write' is not a right"),
+        (["spark", "--allow", "publish=Orders"], "'Orders' is not a pattern"),
+    ],
+)
+def test_what_cannot_be_a_credential_is_refused_and_writes_nothing(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+
+    assert run(["token", "create", *words, "--token-hashes-file", str(path)]) == ExitCode.USAGE
+
+    assert said in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["token", "create", "spark", "--token-hashes-file", str(tmp_path), *ALLOW]) == ExitCode.FAILED
     assert "cannot be written" in capsys.readouterr().err

@@ -11,9 +11,10 @@
     │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict, SinkReplaced
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
-    │       TooManySubscriptions
+    │       TooManySubscriptions, RateLimited
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
     ├── TokenRefused       the caller is not known
+    ├── PermissionDenied   the caller is known and does not have the right
     ├── Superseded         somebody newer has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict,
     │       ProducerChanged, SchemaChanged
@@ -447,6 +448,36 @@ class TokenRefused(BrokerError):
         """``token`` is `missing` or `unknown`, never the token itself."""
         said = "brought no token" if token == "missing" else "brought a token that is not known"
         super().__init__(f"the call {said}; this broker wants `authorization: Bearer TOKEN`", token=token)
+
+
+class PermissionDenied(BrokerError):
+    """The principal does not have the right. Grant it in the broker's file of credentials."""
+
+    reason = "PERMISSION_DENIED"
+
+    def __init__(self, principal: str, right: str, sink: str = "") -> None:
+        what = f"to sink {_shown(sink)!r}" if sink else "to any sink"
+        super().__init__(
+            f"principal {principal!r} does not have the right '{right}' {what}",
+            principal=principal,
+            right=right,
+            **({"sink": _shown(sink)} if sink else {}),
+        )
+
+
+class RateLimited(Exhausted):
+    """The principal is over its rate limit. Try again after ``retry_after_s``."""
+
+    reason = "RATE_LIMITED"
+
+    def __init__(self, principal: str, limit: str, bound: int, delay_s: float) -> None:
+        super().__init__(
+            f"principal {principal!r} is over its limit: {limit} is {bound}",
+            principal=principal,
+            limit=limit,
+            bound=bound,
+        )
+        self.retry_after_s = delay_s
 
 
 class WriterFenced(BrokerError):

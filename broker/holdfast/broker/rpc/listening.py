@@ -7,25 +7,26 @@ from collections.abc import Callable, Sequence
 import grpc
 import grpc.aio
 
+from holdfast.broker.core.access.credentials import Credentials
 from holdfast.broker.core.certificates import Certificates
-from holdfast.broker.core.tokens import TokenHashes
-from holdfast.broker.rpc.authenticating import TokenInterceptor
+from holdfast.broker.rpc.access.authorizer import Authorizer
+from holdfast.broker.rpc.access.guard import AccessGuard
 
 
 class Listening:
-    """Certificates and tokens of one server. What there is can be renewed; what there is not cannot be added."""
+    """Certificates and credentials of one server. What there is can be renewed; what there is not cannot be added."""
 
     def __init__(
-        self, certificates: Certificates | None, tokens: TokenHashes | None, clock: Callable[[], float]
+        self, certificates: Certificates | None, credentials: Credentials | None, clock: Callable[[], float]
     ) -> None:
         """``clock`` is monotonic, in seconds."""
         self._certificates = certificates
-        self._tokens = None if tokens is None else TokenInterceptor(tokens, clock)
+        self._controlled = credentials is not None
+        self._guard = AccessGuard(credentials, clock)
 
-    @property
-    def interceptors(self) -> Sequence[grpc.aio.ServerInterceptor]:
-        """What a call passes before anything else."""
-        return [] if self._tokens is None else [self._tokens]
+    def interceptors(self, reading: grpc.aio.ServerInterceptor) -> Sequence[grpc.aio.ServerInterceptor]:
+        """Return what a call passes: authentication, then ``reading``, which decodes requests, then authorization."""
+        return [self._guard, reading, Authorizer(controlled=self._controlled)]
 
     def bind(self, server: grpc.aio.Server, listen: str) -> int:
         """Bind HOST:PORT; returns the port. Raises RuntimeError when it cannot be had."""
@@ -38,12 +39,12 @@ class Listening:
         )
         return server.add_secure_port(listen, credentials)
 
-    def renew(self, certificates: Certificates | None, tokens: TokenHashes | None) -> None:
-        """Take these for the connections and calls to come. What is open goes on."""
+    def renew(self, certificates: Certificates | None, credentials: Credentials | None) -> None:
+        """Take these for the connections and calls to come. Open calls end where their credential is revoked."""
         if self._certificates is not None and certificates is not None:
             self._certificates = certificates
-        if self._tokens is not None and tokens is not None:
-            self._tokens.renew(tokens)
+        if self._controlled and credentials is not None:
+            self._guard.renew(credentials)
 
     def _configuration(self) -> grpc.ServerCertificateConfiguration:
         """What a new connection is secured with. Runs on gRPC's thread, once for each."""

@@ -64,6 +64,8 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.OffsetTrimmed: grpc.StatusCode.OUT_OF_RANGE,
     errors.OffsetAhead: grpc.StatusCode.OUT_OF_RANGE,
     errors.TokenRefused: grpc.StatusCode.UNAUTHENTICATED,
+    errors.PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
+    errors.RateLimited: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.WriterFenced: grpc.StatusCode.ABORTED,
     errors.SequenceGap: grpc.StatusCode.ABORTED,
     errors.SequenceConflict: grpc.StatusCode.ABORTED,

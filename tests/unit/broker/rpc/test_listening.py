@@ -11,12 +11,15 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from holdfast.broker.core.access.credentials import parse, token_credential
 from holdfast.broker.core.certificates import Certificates
-from holdfast.broker.core.tokens import hash_of, parse
+from holdfast.broker.core.connections import ConnectionLimits
+from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.listening import Listening
+from holdfast.broker.runtime.connections import Connections
 from tests.certificates import Authority, Pair
 
-TOKENS = parse(hash_of("tests", "one").line)
+TOKENS = parse(token_credential("tests", "one", ["admin=*"]).line)
 
 
 @pytest.fixture
@@ -35,9 +38,13 @@ def certificates(pair: Pair, client_ca: Path | None = None) -> Certificates:
     )
 
 
+def connections() -> Connections:
+    return Connections(ConnectionLimits(10, 10), lambda: 0.0)
+
+
 @asynccontextmanager
 async def bound(listening: Listening) -> AsyncIterator[tuple[str, int]]:
-    server = grpc.aio.server(interceptors=listening.interceptors)
+    server = grpc.aio.server(interceptors=listening.interceptors(StatusInterceptor(connections())))
     port = listening.bind(server, "127.0.0.1:0")
     await server.start()
     try:
@@ -74,15 +81,17 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection(authority: 
 
 
 @pytest.mark.anyio
-async def test_a_plain_server_stays_plain_and_open(authority: Authority) -> None:
+async def test_a_plain_server_stays_plain(authority: Authority) -> None:
     listening = Listening(None, None, lambda: 0.0)
     async with bound(listening) as place:
         listening.renew(certificates(authority.signed("late")), TOKENS)
         with pytest.raises(ssl.SSLError):
             shown(place)
 
-    assert list(listening.interceptors) == []
 
+def test_a_caller_is_known_before_its_request_is_decoded_and_judged_by_what_was_decoded() -> None:
+    reading = StatusInterceptor(connections())
 
-def test_tokens_are_looked_at_before_anything_else() -> None:
-    assert len(Listening(None, TOKENS, lambda: 0.0).interceptors) == 1
+    order = [type(one).__name__ for one in Listening(None, TOKENS, lambda: 0.0).interceptors(reading)]
+
+    assert order == ["AccessGuard", "StatusInterceptor", "Authorizer"]

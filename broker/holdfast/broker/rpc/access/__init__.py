@@ -1,0 +1,1 @@
+"""Access control of calls: authentication, authorization, rate limits and the audit log."""

@@ -1,0 +1,179 @@
+"""A call is authenticated before its request is decoded, and refused by a handler of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+from holdfast.broker.core.access.credentials import TOKEN_BYTES_MAX, parse, token_credential
+from holdfast.broker.rpc.access.authorizer import Authorizer
+from holdfast.broker.rpc.access.guard import AccessGuard
+from holdfast.v1 import sink_service_pb2 as pb
+
+KINDS = ("unary_unary", "unary_stream", "stream_stream")
+GET: str = "/holdfast.v1.SinkService/GetSink"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Call(NamedTuple):
+    """Details of a call as gRPC passes them to an interceptor."""
+
+    method: str
+    invocation_metadata: Sequence[tuple[str, str | bytes]] | None
+
+
+class Aborted(Exception):
+    """End of a call by ``abort``."""
+
+
+class Context:
+    """The part of gRPC's context that is used."""
+
+    def peer(self) -> str:
+        return "ipv4:192.0.2.1:1"
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: Any) -> None:
+        raise Aborted(code, details)
+
+
+async def handler_of(
+    guard: AccessGuard,
+    metadata: Sequence[tuple[str, str | bytes]] | None,
+    *,
+    method: str = GET,
+    kind: str = "unary_unary",
+    controlled: bool = True,
+) -> tuple[Any, Any]:
+    """Return the handler of a call and the handler behind the guard."""
+
+    async def behaviour(request: Any, context: Any) -> Any:
+        return request
+
+    own = getattr(grpc, f"{kind}_rpc_method_handler")(
+        behaviour, pb.GetSinkRequest.FromString, pb.GetSinkRequest.SerializeToString
+    )
+
+    async def service(call: Call) -> Any:
+        return own
+
+    async def authorizer(call: Call) -> Any:
+        return await Authorizer(controlled=controlled).intercept_service(service, call)
+
+    return await guard.intercept_service(authorizer, Call(method, metadata)), own
+
+
+def guarded(*tokens: str, rights: str = "admin=*") -> AccessGuard:
+    lines = "\n".join(token_credential("tests", token, rights.split()).line for token in tokens)
+    return AccessGuard(parse(lines), lambda: 100.0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("value", ["Bearer known", "bearer known", "Bearer  known "])
+async def test_a_known_token_gets_an_answer(value: str) -> None:
+    found, _ = await handler_of(guarded("known"), [("authorization", value)])
+
+    request = pb.GetSinkRequest(name="orders")
+    assert await found.unary_unary(request, Context()) is request
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        (None, "no token"),
+        ([], "no token"),
+        ([("authorization", "known")], "no token"),
+        ([("authorization", "Basic known")], "no token"),
+        ([("authorization-bin", b"Bearer known")], "no token"),
+        ([("authorization", "Bearer wrong")], "not known"),
+        ([("authorization", "Bearer ")], "not known"),
+        ([("authorization", f"Bearer {'x' * (TOKEN_BYTES_MAX + 1)}")], "not known"),
+    ],
+)
+async def test_every_other_call_is_refused_by_a_handler_of_its_kind_that_decodes_nothing(
+    kind: str, metadata: Sequence[tuple[str, str | bytes]] | None, said: str
+) -> None:
+    found, own = await handler_of(guarded("known"), metadata, kind=kind)
+
+    assert (found.request_streaming, found.response_streaming) == (own.request_streaming, own.response_streaming)
+    assert found.request_deserializer is None
+    with pytest.raises(Aborted) as refusal:
+        await getattr(found, kind)(b"", Context())
+    code, text = refusal.value.args
+    assert code is grpc.StatusCode.UNAUTHENTICATED
+    assert said in text
+    assert "wrong" not in text
+
+
+@pytest.mark.anyio
+async def test_a_known_token_without_the_right_is_denied_with_the_right_and_the_sink() -> None:
+    found, _ = await handler_of(guarded("known", rights="publish=events"), [("authorization", "Bearer known")])
+
+    with pytest.raises(Aborted) as refusal:
+        await found.unary_unary(pb.GetSinkRequest(name="orders"), Context())
+
+    code, text = refusal.value.args
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+    assert "'tests' does not have the right 'view' to sink 'orders'" in text
+
+
+@pytest.mark.anyio
+async def test_health_is_open_and_reflection_is_not() -> None:
+    health, own = await handler_of(guarded("known"), [], method="/grpc.health.v1.Health/Check")
+    reflection, other = await handler_of(
+        guarded("known"),
+        [],
+        method="/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        kind="stream_stream",
+    )
+
+    assert health is own
+    assert reflection is not other
+
+
+@pytest.mark.anyio
+async def test_renewed_credentials_count_from_the_next_call_on() -> None:
+    guard = guarded("old")
+    guard.renew(parse(token_credential("tests", "new", ["admin=*"]).line))
+
+    old, _ = await handler_of(guard, [("authorization", "Bearer old")])
+    new, _ = await handler_of(guard, [("authorization", "Bearer new")])
+
+    with pytest.raises(Aborted):
+        await old.unary_unary(pb.GetSinkRequest(), Context())
+    assert await new.unary_unary(pb.GetSinkRequest(), Context()) == pb.GetSinkRequest()
+
+
+@pytest.mark.anyio
+async def test_without_credentials_the_data_path_is_not_touched_and_managing_calls_are_audited() -> None:
+    guard = AccessGuard(None, lambda: 100.0)
+
+    publish, own = await handler_of(guard, [], method="/holdfast.v1.BufferService/PublishBatch", controlled=False)
+    purge, other = await handler_of(guard, [], method="/holdfast.v1.SinkService/PurgeSink", controlled=False)
+
+    assert publish is own
+    assert purge is not other
+
+
+@pytest.mark.anyio
+async def test_a_principal_over_its_rate_is_refused_with_the_time_to_wait() -> None:
+    guard = guarded("known", rights="admin=* bytes_per_s=10")
+    found, _ = await handler_of(guard, [("authorization", "Bearer known")])
+    await found.unary_unary(pb.GetSinkRequest(name="x" * 100), Context())
+
+    with pytest.raises(Aborted) as refusal:
+        await found.unary_unary(pb.GetSinkRequest(), Context())
+
+    assert refusal.value.args[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "bytes_per_s is 10" in refusal.value.args[1]

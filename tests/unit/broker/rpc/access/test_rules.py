@@ -1,0 +1,78 @@
+"""Every rpc has a right, and the names of sinks are found where its request has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf.message_factory import GetMessageClass
+
+from holdfast.broker.core.access.principal import Right
+from holdfast.broker.rpc.access.rules import FILTERED, RULES
+from holdfast.v1 import (
+    admin_service_pb2,
+    buffer_service_pb2,
+    dead_letter_service_pb2,
+    epoch_service_pb2,
+    resend_service_pb2,
+    schema_service_pb2,
+    sink_service_pb2,
+)
+
+FILES: list[Any] = [
+    admin_service_pb2,
+    buffer_service_pb2,
+    dead_letter_service_pb2,
+    epoch_service_pb2,
+    resend_service_pb2,
+    schema_service_pb2,
+    sink_service_pb2,
+]
+METHODS = {
+    f"/{service.full_name}/{method.name}": method
+    for file in FILES
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+SINKLESS = {
+    "/holdfast.v1.AdminService/GetBrokerInfo",
+    "/holdfast.v1.EpochService/TakeTicket",
+    "/holdfast.v1.SinkService/ListSinks",
+}
+
+
+def test_every_rpc_of_the_services_has_a_rule() -> None:
+    assert {name for name in RULES if name.startswith("/holdfast.")} == set(METHODS)
+    assert FILTERED in METHODS
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - SINKLESS))
+def test_a_request_that_names_a_sink_needs_the_right_to_that_sink(name: str) -> None:
+    request: Any = GetMessageClass(METHODS[name].input_type)()
+    fields = request.DESCRIPTOR.fields_by_name
+    if "open" in fields:
+        request.open.sink = "orders"
+    elif "commits" in fields:
+        request.commits.add(sink="orders")
+    else:
+        setattr(request, "sink" if "sink" in fields else "name", "orders")
+
+    assert list(RULES[name].sinks(request)) == ["orders"]
+
+
+@pytest.mark.parametrize("name", sorted(SINKLESS))
+def test_a_request_without_a_sink_names_none(name: str) -> None:
+    assert list(RULES[name].sinks(GetMessageClass(METHODS[name].input_type)())) == []
+
+
+def test_calls_that_change_or_destroy_sinks_are_audited_and_reads_are_not() -> None:
+    audited = {name.rpartition("/")[2] for name, rule in RULES.items() if rule.audited}
+
+    assert {"CreateSink", "DeleteSink", "PurgeSink", "SeekSubscription", "RedriveDeadLetters"} <= audited
+    assert not audited & {"Publish", "Deliver", "Replay", "GetSink", "Ack"}
+
+
+def test_viewing_reads_no_record() -> None:
+    readers = {"Replay", "Peek", "ListDeadLetters", "Deliver", "Pull"}
+
+    assert all(RULES[name].right is not Right.VIEW for name in RULES if name.rpartition("/")[2] in readers)
