@@ -76,6 +76,7 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.StagingUnsupported: lambda: errors.StagingUnsupported("orders", "it is in MEMORY mode"),
     errors.EpochFenced: lambda: errors.EpochFenced("p", 3, "a newer run has begun"),
     errors.EpochConflict: lambda: errors.EpochConflict("p", 3, "other tokens"),
+    errors.EpochContentConflict: lambda: errors.EpochContentConflict("p", 3, stored=(1, "k:a"), sent=(2, "k:b")),
     errors.ProducerChanged: lambda: errors.ProducerChanged("orders", "w", "p", "q"),
     errors.Draining: errors.Draining,
     errors.StoreFenced: lambda: errors.StoreFenced("sync failed"),

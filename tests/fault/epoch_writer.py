@@ -82,6 +82,27 @@ class EpochWriter:
                 else:
                     return
 
+    def repeat_with(self, more: int) -> str:
+        """Repeat the last epoch as a new run that counts so many records more; return the refusal, empty for none."""
+        with grpc.insecure_channel(self._endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            self._begin_run(channel)
+            commit = epochs_pb.EpochCommit(
+                sink=SINKS[0],
+                producer="query",
+                write_name=SINKS[0],
+                epoch=self.done - 1,
+                run=self._run,
+                ticket=self._ticket,
+                tokens=[epochs_pb.StagedToken(token="counted")],
+                content=epochs_pb.EpochContent(records=2 * PARTITIONS * PAGES * RECORDS + more),
+            )
+            try:
+                found = _called(EpochServiceStub(channel).CommitEpoch, epochs_pb.CommitEpochRequest(commits=[commit]))
+            except HoldfastError as refused:
+                return refused.reason
+        assert found.already_committed
+        return ""
+
     def _tokens(self) -> list[str]:
         return [f"task-{task}-{self._chance.getrandbits(64):x}" for task in range(2)]
 
@@ -143,6 +164,7 @@ class EpochWriter:
                 run=self._run,
                 ticket=self._ticket,
                 tokens=named,
+                content=epochs_pb.EpochContent(records=len(tokens) * PARTITIONS * PAGES * RECORDS),
             )
             for sink in SINKS
         ]

@@ -51,6 +51,13 @@ def test_after_kills_every_epoch_is_whole_or_absent_and_there_once(
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             found = {(sink, p): values_of(client, sink, p) for sink in SINKS for p in range(PARTITIONS)}
+        assert writer.repeat_with(1) == "EPOCH_CONTENT_CONFLICT"
+        assert writer.repeat_with(0) == ""
+        broker.kill()
+
+    with launcher.start(store, listen) as broker:
+        broker.ready()
+        assert writer.repeat_with(-1) == "EPOCH_CONTENT_CONFLICT"
         assert broker.terminate() == 0
 
     assert writer.done == writer.begun > 0

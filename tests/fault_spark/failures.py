@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-UNEXPECTED: Final = frozenset({"EpochConflict", "EpochFenced", "ProducerChanged", "StagedIncomplete", "InvalidEpoch"})
+UNEXPECTED: Final = frozenset(
+    {"EpochConflict", "EpochContentConflict", "EpochFenced", "ProducerChanged", "StagedIncomplete", "InvalidEpoch"}
+)
 """One query alone meets none of these, whatever is killed."""
 
 

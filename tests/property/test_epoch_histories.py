@@ -20,10 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.core.epochs import Claim, Wanted
+from holdfast.broker.core.epochs import Claim, Content, Wanted
 from holdfast.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
+    EpochContentConflict,
     EpochFenced,
     EpochNotFound,
     SinkFull,
@@ -64,7 +65,7 @@ STEPS: Final = st.lists(
                 *["commit"] * 2,
                 *["append"] * 3,
                 *["settle"] * 2,
-                *("ahead", "lacking", "again", "other", "below", "late", "abort", "newer", "older"),
+                *("ahead", "lacking", "again", "other", "replanned", "below", "late", "abort", "newer", "older"),
                 *("kill", "power", "stop", "cut"),
             ]
         ),
@@ -116,6 +117,8 @@ class History:
         self.run_number = dict.fromkeys(WRITES, 1)
         self.epoch = dict.fromkeys(WRITES, 0)
         """The one that is being written."""
+        self.repeated: dict[str, tuple[int, str]] = {}
+        """Of each query the last run that repeated its last epoch with other tokens, and by which step."""
         self.last: dict[str, tuple[int, int, list[list[Named]]]] = {}
         """Of each query the last epoch that was committed, by which run, and with which tokens."""
 
@@ -215,11 +218,15 @@ class History:
             [t for n, t in enumerate(tokens) if n != left_out - 1][:: -1 if left_out % 2 else 1] for tokens in found
         ]
 
-    async def ask(self, query: str, epoch: int, named: list[list[Named]]) -> Committed:
+    async def ask(
+        self, query: str, epoch: int, named: list[list[Named]], contents: list[Content] | None = None
+    ) -> Committed:
+        told: list[Content | None] = [*contents] if contents is not None else [None] * len(named)
+        wanted = zip(WRITES[query], named, told, strict=True)
         return await self.broker.epochs.commit(
             [
-                (self.broker.sink(sink), Wanted(self.claim(query, sink, epoch), tuple(tokens)))
-                for sink, tokens in zip(WRITES[query], named, strict=True)
+                (self.broker.sink(sink), Wanted(self.claim(query, sink, epoch), tuple(tokens), content))
+                for sink, tokens, content in wanted
             ]
         )
 
@@ -247,6 +254,7 @@ class History:
                 lambda each: each.producer == query and (each.epoch <= epoch or each.run < run)
             )
         self.last[query] = (epoch, run, [[token.named() for token in tokens] for tokens in chosen])
+        self.repeated.pop(query, None)
         self.epoch[query] = epoch + 1
 
     async def lacking(self, query: str, at: int, token: str, count: int) -> None:
@@ -272,12 +280,32 @@ class History:
         if query in self.last:
             epoch, run, named = self.last[query]
             changed = [[*tokens, Token(query, 0, "other", 0, 0).named()] for tokens in named]
-            if run == self.run_number[query]:
+            if run == self.run_number[query] or self.repeated.get(query) == (self.run_number[query], "replanned"):
                 with pytest.raises(EpochConflict):
                     await self.ask(query, epoch, changed)
             else:
                 assert (await self.ask(query, epoch, changed)).already
+                self.repeated[query] = (self.run_number[query], "other")
                 self.older_runs_go(query)
+
+    async def replanned(self, query: str, at: int, token: str, count: int) -> None:
+        """The epoch again by other attempts that count their records: as many, or more."""
+        if query not in self.last:
+            return
+        epoch, run, named = self.last[query]
+        more = count - 1
+        contents = [Content(sum(part.records for _, parts in tokens for part in parts) + more) for tokens in named]
+        tokens: list[list[Named]] = [[("counted", ())] for _ in named]
+        if run == self.run_number[query] or self.repeated.get(query) == (self.run_number[query], "other"):
+            with pytest.raises(EpochConflict):
+                await self.ask(query, epoch, tokens, contents)
+        elif more:
+            with pytest.raises(EpochContentConflict):
+                await self.ask(query, epoch, tokens, contents)
+        else:
+            assert (await self.ask(query, epoch, tokens, contents)).already
+            self.repeated[query] = (self.run_number[query], "replanned")
+            self.older_runs_go(query)
 
     def older_runs_go(self, query: str) -> None:
         for sink in WRITES[query]:

@@ -27,9 +27,9 @@ class Input:
         hidden.rename(self.folder / f"{len(self.written)}.txt")
         self.written += lines
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the stream: one file per micro-batch."""
-        return spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.folder))
+    def rows(self, spark: SparkSession, *, files_max: int = 1) -> DataFrame:
+        """Return the stream: one file per micro-batch unless it may be more."""
+        return spark.readStream.format("text").option("maxFilesPerTrigger", files_max).load(str(self.folder))
 
 
 def stream(rows: DataFrame, endpoint: str, folder: Path, **options: str) -> DataStreamWriter:

@@ -70,6 +70,54 @@ def test_s2_a_batch_that_is_run_again_after_its_commit_adds_nothing(
         assert values(broker.endpoint) == sorted(input_files.written)
 
 
+def forget_last_entries(folder: Path) -> None:
+    """Take the last micro-batch out of all logs of the checkpoint, as a power cut of the driver's disk can."""
+    checkpoint = folder / "checkpoint"
+    last = max(int(one.name) for one in (checkpoint / "offsets").iterdir() if one.name.isdecimal())
+    for log in (checkpoint / "offsets", checkpoint / "commits", checkpoint / "sources" / "0"):
+        for name in (f"{last}", f".{last}.crc"):
+            (log / name).unlink(missing_ok=True)
+
+
+def test_a_micro_batch_that_is_planned_anew_with_more_rows_is_refused_until_somebody_decides(
+    spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
+) -> None:
+    for count in (100, 50):
+        input_files.add(count)
+        run(input_files.rows(spark), broker.endpoint, tmp_path)
+    before = sorted(input_files.written)
+    forget_last_entries(tmp_path)
+    input_files.add(7)
+
+    for _ in range(2):  # a restart changes nothing
+        with pytest.raises(StreamingQueryException, match="EpochContentConflict") as error:
+            run(input_files.rows(spark, files_max=9), broker.endpoint, tmp_path)
+        assert "committed with 50 records, and the repeat has 57" in str(error.value)
+        assert values(broker.endpoint) == before
+    run(input_files.rows(spark, files_max=9), broker.endpoint, tmp_path, epoch_check="none")
+    input_files.add(3)
+    run(input_files.rows(spark), broker.endpoint, tmp_path)
+
+    assert values(broker.endpoint) == sorted([*before, *input_files.written[-3:]])
+
+
+def test_a_micro_batch_that_is_run_again_by_other_tasks_in_another_order_adds_nothing(
+    spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
+) -> None:
+    input_files.add(5_000)
+    run(input_files.rows(spark).repartition(3), broker.endpoint, tmp_path)
+    forget_last_commit(tmp_path)
+
+    def turned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.take(pa.array(range(batch.num_rows - 1, -1, -1)))
+
+    rows = input_files.rows(spark).repartition(2).mapInArrow(turned, "value string")
+    run(rows, broker.endpoint, tmp_path, epoch_check="content")
+
+    assert values(broker.endpoint) == sorted(input_files.written)
+
+
 @pytest.mark.parametrize("when", ["before", "after"], ids=["q5_before_it_is_made", "s5_its_answer_is_lost"])
 def test_a_commit_that_fails_is_made_again_by_the_next_run(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input, when: str

@@ -62,6 +62,23 @@ def test_two_writes_of_one_micro_batch_under_one_name_are_refused(
     assert values(broker.endpoint) == sorted(input_files.written)
 
 
+def test_a_second_write_under_one_name_is_refused_after_every_restart_and_no_micro_batch_is_logged_as_done(
+    spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
+) -> None:
+    def write(rows: DataFrame, batch_id: int) -> None:
+        append(rows, broker.endpoint, epoch_from_query="true")
+        append(rows.selectExpr("concat(value, '!') as value"), broker.endpoint, epoch_from_query="true")
+
+    input_files.add(20)
+    for _ in range(3):
+        with pytest.raises(StreamingQueryException, match="EpochConflict") as error:
+            run(input_files.rows(spark), tmp_path, write)
+        assert "a name of its own" in str(error.value)
+
+    assert not list((tmp_path / "checkpoint").glob("commits/[0-9]*"))
+    assert values(broker.endpoint) == sorted(input_files.written)
+
+
 def test_a_batch_that_says_nothing_is_a_batch_of_its_own(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import IntEnum
 from typing import Self
 
 
@@ -67,6 +68,30 @@ class StagedToken:
         return sum(part.records for part in self.parts)
 
 
+class EpochCheck(IntEnum):
+    """Comparison of a commit with an epoch that is committed already under other tokens."""
+
+    RECORDS = 0
+    """They have the same number of records."""
+
+    CONTENT = 1
+    """They have the same number of records and, where both have a digest of one kind, the same digest."""
+
+    NONE = 2
+    """Nothing is compared: what was committed stays, and what only the repeat has is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochContent:
+    """All records of an epoch, whatever their order, pages and partitions."""
+
+    records: int
+    """Those of attempts that ended with ``AlreadyCommitted`` included."""
+
+    digest: str = ""
+    """``KIND:HEX``, made by the producer; empty for none."""
+
+
 @dataclass(frozen=True, slots=True)
 class EpochCommit:
     """One epoch of one producer in one sink, to be committed."""
@@ -81,9 +106,22 @@ class EpochCommit:
 
     write_name: str = ""
     takeover: bool = False
+    content: EpochContent | None = None
+    """What the epoch contains; ``None``: not known, and a repeat of it is not compared."""
+
+    check: EpochCheck = EpochCheck.RECORDS
+    """Comparison with the epoch when it is committed already."""
 
     @classmethod
-    def of(cls, sink: str, stage: Stage, tokens: Iterable[StagedToken]) -> Self:
+    def of(
+        cls,
+        sink: str,
+        stage: Stage,
+        tokens: Iterable[StagedToken],
+        *,
+        content: EpochContent | None = None,
+        check: EpochCheck = EpochCheck.RECORDS,
+    ) -> Self:
         """Return the commit of what was staged for the epoch that ``stage`` belongs to."""
         return cls(
             sink=sink,
@@ -94,6 +132,8 @@ class EpochCommit:
             tokens=tuple(tokens),
             write_name=stage.write_name,
             takeover=stage.takeover,
+            content=content,
+            check=check,
         )
 
 
@@ -127,6 +167,9 @@ class Epoch:
 
     tokens: int
     """Number of tokens that it was made of."""
+
+    digest: str = ""
+    """Of its records, as its commit gave it; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,9 @@ class Epochs:
         Tried again for up to ``patience_s`` while the broker is away or has no room, so that the outcome is known when
         this returns; commits that are there already are no error. All sinks have to live on one broker.
 
-        Raises ``InvalidEpoch``, ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``ProducerChanged``; when
-        time is over what failed last, and then only another commit of the same tells whether it happened.
+        Raises ``InvalidEpoch``, ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``,
+        ``ProducerChanged``; when time is over what failed last, and then only another commit of the same tells whether
+        it happened.
         """
         check("patience_s", patience_s, 0, 86_400)
         sink = self._one_place(commits)
@@ -136,6 +137,10 @@ def commit_message(commit: EpochCommit) -> pb.EpochCommit:
             run=commit.run,
             ticket=commit.ticket,
             takeover=commit.takeover,
+            content=None
+            if (content := commit.content) is None
+            else pb.EpochContent(records=content.records, digest=content.digest),
+            check=pb.EpochCheck.Name(commit.check),
             tokens=[
                 pb.StagedToken(
                     token=token.token,
@@ -158,6 +163,7 @@ def epoch_of(message: pb.Epoch) -> Epoch:
         committed_at=moment(message.committed_at),
         parts=tuple(EpochPart(one.partition, one.first_offset, one.records, one.pages) for one in message.parts),
         tokens=message.tokens,
+        digest=message.digest,
     )
 
 

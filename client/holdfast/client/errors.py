@@ -15,7 +15,7 @@
     │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
-    │                         EpochFenced, EpochConflict, ProducerChanged, SchemaChanged
+    │                         EpochFenced, EpochConflict, EpochContentConflict, ProducerChanged, SchemaChanged
     ├── DataLoss              PageQuarantined, GapError
     ├── AccessDenied          Unauthenticated, PermissionDenied, HandshakeFailed
     ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
@@ -463,6 +463,22 @@ class EpochConflict(Superseded):
     """The same run committed the epoch with other tokens, or others of these commits without this one."""
 
     default_reason = "EPOCH_CONFLICT"
+
+
+class EpochContentConflict(Superseded):
+    """The epoch was committed with other records. Repeat it with the same ones, or decide by ``EpochCheck.NONE``."""
+
+    default_reason = "EPOCH_CONTENT_CONFLICT"
+
+    @property
+    def stored_records(self) -> int:
+        """Number of records that were committed."""
+        return self.fact("stored_records")
+
+    @property
+    def sent_records(self) -> int:
+        """Number of records of the repeat."""
+        return self.fact("sent_records")
 
 
 class ProducerChanged(Superseded):

@@ -2,12 +2,22 @@ import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class EpochCheck(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EPOCH_CHECK_UNSPECIFIED: _ClassVar[EpochCheck]
+    EPOCH_CHECK_CONTENT: _ClassVar[EpochCheck]
+    EPOCH_CHECK_NONE: _ClassVar[EpochCheck]
+EPOCH_CHECK_UNSPECIFIED: EpochCheck
+EPOCH_CHECK_CONTENT: EpochCheck
+EPOCH_CHECK_NONE: EpochCheck
 
 class TakeTicketRequest(_message.Message):
     __slots__ = ("sink", "incarnation")
@@ -41,8 +51,16 @@ class StagedToken(_message.Message):
     parts: _containers.RepeatedCompositeFieldContainer[StagedPart]
     def __init__(self, token: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[StagedPart, _Mapping]]] = ...) -> None: ...
 
+class EpochContent(_message.Message):
+    __slots__ = ("records", "digest")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    records: int
+    digest: str
+    def __init__(self, records: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
+
 class EpochCommit(_message.Message):
-    __slots__ = ("sink", "producer", "write_name", "epoch", "run", "ticket", "takeover", "tokens", "incarnation")
+    __slots__ = ("sink", "producer", "write_name", "epoch", "run", "ticket", "takeover", "tokens", "incarnation", "content", "check")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     WRITE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +70,8 @@ class EpochCommit(_message.Message):
     TAKEOVER_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
     sink: str
     producer: str
     write_name: str
@@ -61,7 +81,9 @@ class EpochCommit(_message.Message):
     takeover: bool
     tokens: _containers.RepeatedCompositeFieldContainer[StagedToken]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ..., tokens: _Optional[_Iterable[_Union[StagedToken, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    content: EpochContent
+    check: EpochCheck
+    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ..., tokens: _Optional[_Iterable[_Union[StagedToken, _Mapping]]] = ..., incarnation: _Optional[str] = ..., content: _Optional[_Union[EpochContent, _Mapping]] = ..., check: _Optional[_Union[EpochCheck, str]] = ...) -> None: ...
 
 class CommitEpochRequest(_message.Message):
     __slots__ = ("commits",)
@@ -82,7 +104,7 @@ class EpochPart(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., records: _Optional[int] = ..., pages: _Optional[int] = ...) -> None: ...
 
 class Epoch(_message.Message):
-    __slots__ = ("sink", "producer", "epoch", "run", "committed_at", "parts", "tokens")
+    __slots__ = ("sink", "producer", "epoch", "run", "committed_at", "parts", "tokens", "digest")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +112,7 @@ class Epoch(_message.Message):
     COMMITTED_AT_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     sink: str
     producer: str
     epoch: int
@@ -97,7 +120,8 @@ class Epoch(_message.Message):
     committed_at: _timestamp_pb2.Timestamp
     parts: _containers.RepeatedCompositeFieldContainer[EpochPart]
     tokens: int
-    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., epoch: _Optional[int] = ..., run: _Optional[str] = ..., committed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., parts: _Optional[_Iterable[_Union[EpochPart, _Mapping]]] = ..., tokens: _Optional[int] = ...) -> None: ...
+    digest: str
+    def __init__(self, sink: _Optional[str] = ..., producer: _Optional[str] = ..., epoch: _Optional[int] = ..., run: _Optional[str] = ..., committed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., parts: _Optional[_Iterable[_Union[EpochPart, _Mapping]]] = ..., tokens: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class CommitEpochResponse(_message.Message):
     __slots__ = ("epochs", "already_committed")

@@ -110,14 +110,16 @@ class EpochServiceServicer(object):
 
     def CommitEpoch(self, request, context):
         """Makes the named pages visible, all of them and at once, or none. Asked again with the same tokens, or by a newer run
-        with others, it answers that the epoch is there already and changes nothing, so a commit whose answer was lost is
-        simply made again. Records get their offsets now: by partition, in the order of the tokens here, in the order staged.
+        that has written the same records again, it answers that the epoch is there already and changes nothing, so a commit
+        whose answer was lost is simply made again. Records get their offsets now: by partition, in the order of the tokens here, in the order staged.
 
         - `INVALID_ARGUMENT` / `INVALID_EPOCH`: no commit, two of the same sink and producer, or a bad name or number.
         - `FAILED_PRECONDITION` / `STAGED_INCOMPLETE`: pages of a token are missing; nothing became visible.
         - `ABORTED` / `EPOCH_FENCED`: the epoch is below the last one, or a newer run of the producer has begun.
-        `EPOCH_CONFLICT`: the same run committed the epoch with other tokens, or a part of the commits is there already
-        and the others are not. `PRODUCER_CHANGED`: see `PublishStage.takeover`.
+        `EPOCH_CONFLICT`: the same run committed, or repeated, the epoch with other tokens, or a part of the commits is
+        there already and the others are not. `EPOCH_CONTENT_CONFLICT`: the epoch was committed with other records, see
+        `EpochCommit.check`; metadata `stored_records`, `sent_records`, `stored_digest`, `sent_digest`.
+        `PRODUCER_CHANGED`: see `PublishStage.takeover`.
         - `RESOURCE_EXHAUSTED` / `DISK_FULL`, `TOO_MANY_WAITING`: see `RetryInfo`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

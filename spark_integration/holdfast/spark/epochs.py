@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from holdfast.client import Stage, StagedPart
+from holdfast.client import EpochCheck, Stage, StagedPart
+from holdfast.spark.content import RowContent
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import WRITE_NAME_MAX, WriteOptions
 
@@ -53,7 +54,13 @@ class Staged:
     """Pages and records by partition."""
 
     already_committed: bool = False
-    """The epoch was committed before: the task ended at once."""
+    """The epoch was committed before: the task only counted its rows."""
+
+    content: RowContent | None = None
+    """Of all rows of the task, staged or not; None where they were not counted."""
+
+    check: EpochCheck = EpochCheck.RECORDS
+    """Comparison with the epoch when it is committed already."""
 
 
 def own_id() -> str:

@@ -75,6 +75,19 @@ class Delivery(StrEnum):
     """Tasks write their rows; what an attempt wrote that failed stays, and is written again."""
 
 
+class RepeatCheck(StrEnum):
+    """Comparison of a micro-batch that is run again with what the sink has of it. Named as the client's."""
+
+    RECORDS = "records"
+    """Equal number of rows; other rows of the same number are told in the log."""
+
+    CONTENT = "content"
+    """Equal number and equal digest of the rows."""
+
+    NONE = "none"
+    """None: what the sink has stays, and what only the repeat has is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Which sink of which broker."""
@@ -132,6 +145,9 @@ class WriteOptions:
     epoch_from_query: bool
     """A batch inside of ``foreachBatch`` is written once for each micro-batch, however often it is run."""
 
+    epoch_check: RepeatCheck = RepeatCheck.RECORDS
+    """Comparison of a micro-batch that is run again with what the sink has of it."""
+
     arrow_compression: Compression = Compression.AUTO
     """How pages of rows are compressed."""
 
@@ -164,6 +180,7 @@ WRITE_OPTIONS: Final = (
     "write_name",
     "takeover",
     "epoch_from_query",
+    "epoch_check",
 )
 READ_OPTIONS: Final = (
     *_TARGET,
@@ -214,6 +231,7 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         write_name=_write_name(values, is_stream=is_stream),
         takeover=values.flag("takeover", default=False),
         epoch_from_query=_epoch_from_query(values, is_stream=is_stream),
+        epoch_check=values.choice("epoch_check", RepeatCheck, default=RepeatCheck.RECORDS),
         arrow_compression=values.choice("arrow_compression", Compression, default=Compression.AUTO),
         partition_by=_columns("partition_by", values),
         arrow_dictionary=_columns("arrow_dictionary", values),

@@ -59,6 +59,14 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         '.option("write_name", "<name>"). Nothing of this write became visible.',
     ),
     (
+        errors.EpochContentConflict,
+        "The sink keeps the rows of the first run. Two writes of a micro-batch under one name: give each a name of its "
+        'own, .option("write_name", "<name>"). A driver that lost the last entries of its checkpoint: restore them, or '
+        "write under another name, which writes this batch whole, and what the sink has of it twice. Rows that differ "
+        'with each run (a table that changes, a sample): .option("epoch_check", "none") for one start keeps what the '
+        "sink has and leaves out what only this run has.",
+    ),
+    (
         errors.StagingUnsupported,
         'Write with .option("delivery", "at_least_once"), or to a sink whose buffer_mode is DISK or SPILL.',
     ),

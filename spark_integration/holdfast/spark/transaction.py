@@ -15,8 +15,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.client import CommittedEpochs, EpochCommit, StagedToken, errors
+from holdfast.client import CommittedEpochs, EpochCommit, EpochContent, StagedToken, errors
 from holdfast.spark.broker import connect, take_ticket
+from holdfast.spark.content import RowContent
 from holdfast.spark.epochs import Run, Staged, own_id
 from holdfast.spark.options import Delivery, Target, WriteOptions
 from holdfast.spark.remedies import explained
@@ -51,11 +52,7 @@ def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: flo
     All attempts of one write belong to one epoch. Those without a row are named too: a second write of the same run
     under the same name is told from this one by its tokens. A write that no task has staged has nothing to commit.
     """
-    commits = [
-        EpochCommit.of(target.sink, staged[0].stage, [StagedToken(one.stage.token, one.parts) for one in staged])
-        for target, staged in writes
-        if staged
-    ]
+    commits = [_commit_of(target, staged) for target, staged in writes if staged]
     if not commits:
         return CommittedEpochs((), already_committed=False)
     target = writes[0][0]
@@ -73,7 +70,37 @@ def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: flo
             sum(token.records for token in one.tokens),
             done.already_committed,
         )
+    if done.already_committed:
+        _tell_of_other_rows(commits, done)
     return done
+
+
+def _commit_of(target: Target, staged: Sequence[Staged]) -> EpochCommit:
+    tokens = [StagedToken(one.stage.token, one.parts) for one in staged]
+    return EpochCommit.of(target.sink, staged[0].stage, tokens, content=_content_of(staged), check=staged[0].check)
+
+
+def _content_of(staged: Sequence[Staged]) -> EpochContent | None:
+    """Return the content of all attempts together; None where one of them has not counted."""
+    total = RowContent()
+    for one in staged:
+        if one.content is None:
+            return None
+        total += one.content
+    return total.of_epoch
+
+
+def _tell_of_other_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -> None:
+    """Log the epochs whose repeat has as many rows as what was committed, and not the same ones."""
+    for sent, stored in zip(commits, done.epochs, strict=True):
+        if sent.content is not None and stored.digest and sent.content.digest != stored.digest:
+            log.warning(
+                "epoch was repeated with other rows, and the first ones stay sink=%s producer=%s epoch=%d records=%d",
+                sent.sink,
+                sent.producer,
+                sent.epoch,
+                sent.content.records,
+            )
 
 
 def abort(target: Target, staged: Sequence[Staged]) -> None:

@@ -15,17 +15,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from holdfast.client import Receipt, Stage, errors
+from holdfast.client import EpochCheck, Receipt, Stage, errors
 from holdfast.spark import telemetry, transaction
 from holdfast.spark.arrow_paging import ArrowPager
 from holdfast.spark.broker import SinkFacts, connect
+from holdfast.spark.content import CountedBatches
 from holdfast.spark.epochs import Run, Staged, stage_of
 from holdfast.spark.options import WriteOptions
 from holdfast.spark.paging import Pager, Ready
@@ -129,13 +130,23 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     stage = None if job.run is None else stage_of(job.run, job.options, local_property)
     with telemetry.task("write", job.options.target.sink), _thrown_away_unless_it_ends(job, stage):
         try:
-            return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic, stage=stage)
-        except errors.AlreadyCommitted:
             if stage is None:
-                raise
-            return WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
+                return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
+            return _stage_rows(job, CountedBatches(batches), task_partition, stage)
         except errors.HoldfastError as error:
             raise explained(error, job.options.target, doing="write to") from error
+
+
+def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage) -> WrittenTask:
+    """Stage a task's rows. Where the epoch is committed they are counted only: its repeat has to be the same."""
+    try:
+        written = write_rows(job, iter(batches), task_partition=task_partition, clock=time.monotonic, stage=stage)
+    except errors.AlreadyCommitted:
+        batches.drain()
+        written = WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
+    assert written.staged is not None, "there is a stage"
+    staged = replace(written.staged, content=batches.content, check=EpochCheck[job.options.epoch_check.name])
+    return replace(written, staged=staged)
 
 
 @contextmanager

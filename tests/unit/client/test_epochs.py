@@ -14,7 +14,9 @@ from holdfast.client import (
     BrokerUnavailable,
     Client,
     Epoch,
+    EpochCheck,
     EpochCommit,
+    EpochContent,
     EpochFenced,
     EpochNotFound,
     EpochPart,
@@ -71,12 +73,15 @@ def test_a_commit_names_what_was_staged() -> None:
                 committed_at=STAMP,
                 parts=[pb.EpochPart(partition=2, first_offset=7, records=21, pages=3)],
                 tokens=1,
+                digest="kind:aa",
             )
         ]
     )
     asked = Asked(answer)
+    content = EpochContent(21, "kind:aa")
     with WireFake(CommitEpoch=asked) as fake, fake.client() as client:
-        committed = client.epochs.commit([EpochCommit.of("orders", STAGE, [STAGED])])
+        commit = EpochCommit.of("orders", STAGE, [STAGED], content=content, check=EpochCheck.CONTENT)
+        committed = client.epochs.commit([commit])
 
     assert asked.requests == [
         pb.CommitEpochRequest(
@@ -98,12 +103,14 @@ def test_a_commit_names_what_was_staged() -> None:
                             ],
                         )
                     ],
+                    content=pb.EpochContent(records=21, digest="kind:aa"),
+                    check=pb.EPOCH_CHECK_CONTENT,
                 )
             ]
         )
     ]
     assert not committed.already_committed
-    assert committed.epochs == (Epoch("orders", "q:orders", 3, "r", NOON, (EpochPart(2, 7, 21, 3),), 1),)
+    assert committed.epochs == (Epoch("orders", "q:orders", 3, "r", NOON, (EpochPart(2, 7, 21, 3),), 1, "kind:aa"),)
     assert STAGED.records == 21
 
 

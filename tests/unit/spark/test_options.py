@@ -6,8 +6,9 @@ import pickle
 
 import pytest
 
+from holdfast.client import EpochCheck
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Compression, Delivery, Rows, write_options
+from holdfast.spark.options import Compression, Delivery, RepeatCheck, Rows, write_options
 from holdfast.spark.read_options import read_options, schema_options
 
 
@@ -19,6 +20,15 @@ def test_a_sink_is_enough() -> None:
     assert options.rows is Rows.AUTO
     assert options.delivery_timeout_s == 120.0
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize("check", RepeatCheck)
+def test_a_micro_batch_that_is_run_again_is_compared_as_the_write_says(check: RepeatCheck) -> None:
+    assert write_options({"sink": "orders"}, {}).epoch_check is RepeatCheck.RECORDS
+    assert write_options({"sink": "orders", "epoch_check": check.value}, {}).epoch_check is check
+    assert EpochCheck[check.name].name == check.name
+    with pytest.raises(HoldfastSparkError, match="epoch_check"):
+        write_options({"sink": "orders", "epoch_check": "offsets"}, {})
 
 
 def test_the_path_of_save_or_load_is_the_sink() -> None:

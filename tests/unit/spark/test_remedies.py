@@ -21,6 +21,10 @@ def advice(error: errors.HoldfastError) -> str:
         (errors.ProducerChanged, ['.option("takeover", "true")', '.option("write_name"', "old one"]),
         (errors.EpochFenced, ["newest run", "checkpoint is behind", '.option("write_name"']),
         (errors.EpochConflict, ["name of its own"]),
+        (
+            errors.EpochContentConflict,
+            ["keeps the rows of the first run", '.option("write_name"', "checkpoint", '.option("epoch_check", "none")'],
+        ),
         (errors.StagingUnsupported, ['.option("delivery", "at_least_once")']),
         (errors.StagedIncomplete, ["Run this again", "staging_ttl"]),
         (errors.WriterFenced, ["Run this again"]),

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.client import Client, Stage, errors
+from holdfast.client import Client, EpochCheck, Stage, errors
 from holdfast.client.testing import TestBroker
 from holdfast.spark import transaction
+from holdfast.spark.content import RowContent
 from holdfast.spark.epochs import Run, Staged, own_id, stage_of
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Target, WriteOptions, write_options
@@ -42,7 +43,12 @@ def attempt(client: Client, stage: Stage, *rows: bytes) -> Staged:
     with client.publisher("orders", stage=stage) as publisher:
         publisher.send_many(rows, partition=0)
         publisher.flush()
-        return Staged(stage, publisher.staged().parts)
+        return Staged(stage, publisher.staged().parts, content=content_of(*rows))
+
+
+def content_of(*rows: bytes) -> RowContent:
+    """Return a content that is the same whatever the order of the rows."""
+    return RowContent(len(rows), sum(map(len, rows)))
 
 
 def run_of(client: Client, name: str = "run-1", *, epoch: int = 0) -> Stage:
@@ -79,6 +85,50 @@ def test_s2_the_same_batch_committed_by_the_next_run_adds_nothing(client: Client
         attempt(client, after_a_restart, b"row")
     transaction.commit([(target, [Staged(after_a_restart, already_committed=True)])], patience_s=5)
 
+    assert values(client) == [b"row"]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_repeat_by_another_number_of_tasks_adds_nothing(client: Client, target: Target, tasks: int) -> None:
+    stage = run_of(client)
+    transaction.commit([(target, [attempt(client, stage, b"a", b"bb", b"ccc")])], patience_s=5)
+    repeat = run_of(client, "run-2")
+    parts = {1: [content_of(b"ccc", b"a", b"bb")], 3: [content_of(b"ccc"), content_of(), content_of(b"bb", b"a")]}
+    counted = [Staged(again(repeat), already_committed=True, content=each) for each in parts[tasks]]
+    counted = [replace(one, stage=replace(repeat, token=f"task-{at}")) for at, one in enumerate(counted)]
+
+    assert transaction.commit([(target, counted)], patience_s=5).already_committed
+    assert values(client) == [b"a", b"bb", b"ccc"]
+
+
+def test_a_repeat_with_more_rows_is_refused_with_advice(client: Client, target: Target) -> None:
+    transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
+    anew = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"row", b"more"))
+
+    with pytest.raises(HoldfastSparkError, match="EpochContentConflict") as error:
+        transaction.commit([(target, [anew])], patience_s=5)
+
+    assert "committed with 1 records, and the repeat has 2" in error.value.problem
+    assert '.option("epoch_check", "none")' in error.value.remedy
+    cause = error.value.__cause__
+    assert isinstance(cause, errors.EpochContentConflict)
+    assert (cause.stored_records, cause.sent_records) == (1, 2)
+    accepted = [replace(anew, check=EpochCheck.NONE)]
+    assert transaction.commit([(target, accepted)], patience_s=5).already_committed
+    assert values(client) == [b"row"]
+
+
+def test_a_repeat_with_other_rows_of_the_same_number_is_told_and_refused_where_content_is_compared(
+    client: Client, target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
+    other = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"other"))
+
+    with pytest.raises(HoldfastSparkError, match="EpochContentConflict"):
+        transaction.commit([(target, [replace(other, check=EpochCheck.CONTENT)])], patience_s=5)
+    assert transaction.commit([(target, [other])], patience_s=5).already_committed
+
+    assert "epoch was repeated with other rows" in caplog.text
     assert values(client) == [b"row"]
 
 

@@ -182,6 +182,23 @@ def test_a_batch_that_fails_is_over(broker: TestBroker) -> None:
     assert values(broker) == []
 
 
+def test_a_task_whose_epoch_is_committed_counts_all_of_its_rows(broker: TestBroker) -> None:
+    original = writer(broker)
+    first = original.write(batches(10, 20_000))
+    original.commit([first])
+
+    repeat = original.write(batches(20_000, 0, 10))
+
+    assert isinstance(first, WrittenTask)
+    assert isinstance(repeat, WrittenTask)
+    assert first.staged is not None
+    assert repeat.staged is not None
+    assert (repeat.records, repeat.staged.already_committed) == (0, True)
+    assert repeat.staged.content == first.staged.content
+    assert repeat.staged.content is not None
+    assert repeat.staged.content.records == 20_010
+
+
 def test_a_sink_that_is_full_for_a_while_makes_the_task_wait(broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.create("small", max_disk_cache=10)

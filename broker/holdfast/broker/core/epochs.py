@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from holdfast.broker.core.errors import InvalidEpoch
@@ -16,9 +17,57 @@ from holdfast.broker.core.settings import is_id
 
 EPOCH_MAX: Final = (1 << 63) - 1
 TOKENS_MAX: Final = 100_000
+RECORDS_MAX: Final = (1 << 63) - 1
 COMMITS_MAX: Final = 64
 """Epochs of one commit."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_DIGEST: Final = re.compile(r"[A-Za-z0-9._-]{1,16}:[A-Za-z0-9]{1,64}")
+
+
+class EpochCheck(IntEnum):
+    """Comparison of a repeated epoch with the committed one. The values are those of the wire."""
+
+    RECORDS = 0
+    """Equal number of records."""
+
+    CONTENT = 1
+    """Equal number of records and equal digest."""
+
+    NONE = 2
+    """No comparison: the committed epoch stays, whatever the repeat holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Number of records of an epoch and a digest of them, independent of their order, pages and partitions."""
+
+    records: int
+    digest: str = ""
+    """``KIND:HEX``; empty where it is not known. Digests of different kinds are not compared."""
+
+    def checked(self) -> Content:
+        """Return it, or raise ``InvalidEpoch``."""
+        if self.records > RECORDS_MAX:
+            raise InvalidEpoch(f"an epoch has up to {RECORDS_MAX} records", field="commits.content.records")
+        if self.digest and _DIGEST.fullmatch(self.digest) is None:
+            raise InvalidEpoch(
+                "a digest is KIND:HEX, 1 to 16 of [A-Za-z0-9._-] and 1 to 64 of [A-Za-z0-9]",
+                field="commits.content.digest",
+            )
+        return self
+
+    def differs(self, other: Content, check: EpochCheck) -> bool:
+        """Return True when ``check`` does not accept ``other`` as the same epoch."""
+        if check is EpochCheck.NONE:
+            return False
+        if self.records != other.records:
+            return True
+        return check is EpochCheck.CONTENT and not self.same_digest(other)
+
+    def same_digest(self, other: Content) -> bool:
+        """Return False when both digests are known, of one kind, and not equal."""
+        kinds = {self.digest.partition(":")[0], other.digest.partition(":")[0]}
+        return "" in kinds or len(kinds) > 1 or self.digest == other.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +153,11 @@ class Wanted:
 
     claim: Claim
     tokens: tuple[tuple[str, tuple[TokenPart, ...]], ...]
+    content: Content | None = None
+    """All records of the epoch, those of attempts that were told that it is committed included; None: not known."""
+
+    check: EpochCheck = EpochCheck.RECORDS
+    """Comparison with the committed epoch, if this one is a repeat."""
 
     @property
     def names(self) -> list[str]:
@@ -121,6 +175,8 @@ class Wanted:
             checked_token(name, "commits.tokens.token")
         if len(set(self.names)) != len(self.tokens):
             raise InvalidEpoch("a token is named twice", field="commits.tokens.token")
+        if self.content is not None:
+            self.content.checked()
         return self
 
 
@@ -177,6 +233,14 @@ class EpochRecord:
     parts: tuple[EpochPart, ...]
     """By partition and offset."""
 
+    content_digest: str = ""
+    """Of the records; empty where the commit told none."""
+
+    @property
+    def content(self) -> Content:
+        """Number of records and their digest."""
+        return Content(sum(part.records for part in self.parts), self.content_digest)
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
@@ -200,6 +264,23 @@ class ProducerRecord:
     tokens: str = ""
     """Digest of the tokens that were committed."""
 
+    records: int | None = None
+    """Of the last epoch; None where a version stored it that did not count them."""
+
+    content_digest: str = ""
+    """Of these records; empty where the commit told none."""
+
+    repeated_by: str = ""
+    """The last run that committed the same epoch again with other tokens."""
+
+    repeated_tokens: str = ""
+    """Digest of those tokens."""
+
+    @property
+    def content(self) -> Content | None:
+        """Content of the last epoch; None where it is not known."""
+        return None if self.records is None else Content(self.records, self.content_digest)
+
     @staticmethod
     def of(epoch: EpochRecord) -> ProducerRecord:
         """As its last epoch tells it, where its own record is damaged."""
@@ -212,6 +293,8 @@ class ProducerRecord:
             epoch.run,
             epoch.committed_at_us,
             epoch.digest,
+            epoch.content.records,
+            epoch.content_digest,
         )
 
 

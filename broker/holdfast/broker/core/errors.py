@@ -17,7 +17,7 @@
     ├── PermissionDenied   the caller is known and does not have the right
     ├── Superseded         somebody newer has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict,
-    │       ProducerChanged, SchemaChanged
+    │       EpochContentConflict, ProducerChanged, SchemaChanged
     └── Unavailable        Draining, StoreFenced: the broker is going away; come back
 
 The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
@@ -618,6 +618,29 @@ class EpochConflict(BrokerError):
 
     def __init__(self, producer: str, epoch: int, why: str) -> None:
         super().__init__(f"epoch {epoch} of producer {producer!r}: {why}", producer=producer, epoch=epoch)
+
+
+class EpochContentConflict(BrokerError):
+    """The epoch was committed with other records: its input was planned anew, or it is another write. Decide."""
+
+    reason = "EPOCH_CONTENT_CONFLICT"
+
+    def __init__(self, producer: str, epoch: int, *, stored: tuple[int, str], sent: tuple[int, str]) -> None:
+        """``stored`` and ``sent`` are each a number of records and their digest."""
+        what = f"{stored[0]} records, and the repeat has {sent[0]}"
+        if stored[0] == sent[0]:
+            what = f"{stored[0]} records of digest {stored[1]!r}, and the repeat has others, of {sent[1]!r}"
+        super().__init__(
+            f"epoch {epoch} of producer {producer!r} was committed with {what}; nothing was changed. Give each write a "
+            "write_name of its own; or repeat the epoch with the same records; or commit it with the check NONE, which "
+            "keeps what was committed and leaves out what only the repeat has",
+            producer=producer,
+            epoch=epoch,
+            stored_records=stored[0],
+            sent_records=sent[0],
+            stored_digest=stored[1],
+            sent_digest=sent[1],
+        )
 
 
 class ProducerChanged(BrokerError):

@@ -11,8 +11,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.broker.core.epochs import Claim, ProducerRecord, StageRecord, digest
-from holdfast.broker.core.errors import AlreadyCommitted, EpochConflict, EpochFenced, ProducerChanged
+from holdfast.broker.core.epochs import Claim, Content, ProducerRecord, StageRecord, Wanted, digest
+from holdfast.broker.core.errors import (
+    AlreadyCommitted,
+    EpochConflict,
+    EpochContentConflict,
+    EpochFenced,
+    ProducerChanged,
+)
 
 PRODUCERS_MAX: Final = 10_000
 """Producers that a sink remembers; beyond it those of batches go first, the longest idle one before the others."""
@@ -89,22 +95,41 @@ class Producers:
         self._keep(self._with_run(claim))
         return newer
 
-    def commit(self, claim: Claim, tokens: Sequence[str]) -> bool:
+    def commit(self, wanted: Wanted) -> bool:
         """Whether the epoch is to be committed; False when it is already. Changes nothing.
 
-        Raises ``ProducerChanged``, ``EpochFenced`` or ``EpochConflict``.
+        A repeat is the same call again, or another run that has written the same records. Raises ``ProducerChanged``,
+        ``EpochFenced``, ``EpochConflict`` or ``EpochContentConflict``.
         """
+        claim = wanted.claim
         self._check_run(claim)
         found = self.known.get(claim.producer)
         if found is None or found.epoch is None or claim.epoch > found.epoch:
             return True
         if claim.epoch < found.epoch:
             raise EpochFenced(claim.producer, claim.epoch, self._later(found.epoch))
-        if digest(tokens) != found.tokens and claim.run == found.committed_by:
+        tokens = digest(wanted.names)
+        if tokens == found.tokens:
+            return False
+        if claim.run == found.committed_by:
             raise EpochConflict(claim.producer, claim.epoch, "the same run committed it with other tokens")
+        if claim.run == found.repeated_by and tokens != found.repeated_tokens:
+            why = "the same run has written it before, with other tokens: is it a second write under one name?"
+            raise EpochConflict(claim.producer, claim.epoch, why)
+        stored, sent = found.content, wanted.content
+        if stored is not None and sent is not None and stored.differs(sent, wanted.check):
+            facts = {"stored": (stored.records, stored.digest), "sent": (sent.records, sent.digest)}
+            raise EpochContentConflict(claim.producer, claim.epoch, **facts)
         return False
 
-    def committed(self, claim: Claim, tokens: Sequence[str], at_us: int) -> ProducerRecord:
+    def repeated(self, wanted: Wanted) -> ProducerRecord | None:
+        """What is to be remembered of a commit that found its epoch committed; None where that is known already."""
+        found, tokens, run = self.known[wanted.claim.producer], digest(wanted.names), wanted.claim.run
+        if tokens == found.tokens or (run, tokens) == (found.repeated_by, found.repeated_tokens):
+            return None
+        return replace(found, repeated_by=run, repeated_tokens=tokens)
+
+    def committed(self, claim: Claim, tokens: Sequence[str], at_us: int, content: Content) -> ProducerRecord:
         """What is to be remembered once the epoch is committed; see ``keep``.
 
         Commit times of a sink rise whatever the wall clock ``at_us`` says: a start orders the commits by them, and
@@ -117,6 +142,10 @@ class Producers:
             committed_by=claim.run,
             committed_at_us=self._committed_at_us,
             tokens=digest(tokens),
+            records=content.records,
+            content_digest=content.digest,
+            repeated_by="",
+            repeated_tokens="",
         )
 
     def keep(self, record: ProducerRecord, now_us: int) -> None:

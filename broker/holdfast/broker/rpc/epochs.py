@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from holdfast.broker.core.epochs import Claim, EpochRecord, ProducerRecord, TokenPart, Wanted
+from holdfast.broker.core.epochs import Claim, Content, EpochCheck, EpochRecord, ProducerRecord, TokenPart, Wanted
+from holdfast.broker.core.errors import InvalidEpoch
 from holdfast.broker.rpc.convert import timestamp
 from holdfast.broker.runtime.stage import Stage
 from holdfast.v1 import buffer_service_pb2, epoch_service_pb2
@@ -24,7 +25,15 @@ def wanted(message: epoch_service_pb2.EpochCommit) -> Wanted:
         (each.token, tuple(TokenPart(part.partition, part.pages, part.records) for part in each.parts))
         for each in message.tokens
     )
-    return Wanted(claim(message.sink, message), tuple(tokens))
+    content = Content(message.content.records, message.content.digest) if message.HasField("content") else None
+    return Wanted(claim(message.sink, message), tuple(tokens), content, _check(message.check))
+
+
+def _check(value: int) -> EpochCheck:
+    try:
+        return EpochCheck(value)
+    except ValueError as unknown:
+        raise InvalidEpoch(f"check {value} is not known", field="commits.check") from unknown
 
 
 def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
@@ -36,6 +45,7 @@ def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
         run=record.run,
         committed_at=timestamp(record.committed_at_us),
         tokens=record.tokens,
+        digest=record.content_digest,
     )
     for partition, found in groupby(record.parts, key=lambda part: part.partition):
         parts = list(found)

@@ -73,6 +73,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.ConsumerReplaced: grpc.StatusCode.ABORTED,
     errors.EpochFenced: grpc.StatusCode.ABORTED,
     errors.EpochConflict: grpc.StatusCode.ABORTED,
+    errors.EpochContentConflict: grpc.StatusCode.ABORTED,
     errors.ProducerChanged: grpc.StatusCode.ABORTED,
     errors.Draining: grpc.StatusCode.UNAVAILABLE,
     errors.StoreFenced: grpc.StatusCode.UNAVAILABLE,

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, Wanted
+from holdfast.broker.core.epochs import Content, EpochPart, EpochRecord, ProducerRecord, Wanted
 from holdfast.broker.core.errors import EpochConflict, EpochNotFound, SinkNotFound
 from holdfast.broker.core.log import PartitionLog, Tail
 from holdfast.broker.core.pages import Entry, Part
@@ -74,8 +74,8 @@ class Epochs:
     async def commit(self, targets: Sequence[Target]) -> Outcome:
         """Commit epochs together. Goes on to its end when whoever asked goes away.
 
-        Raises ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``ProducerChanged``, ``SinkNotFound``,
-        ``StoreFenced``: nothing became visible then.
+        Raises ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``, ``ProducerChanged``,
+        ``SinkNotFound``, ``StoreFenced``: nothing became visible then.
         """
         task = asyncio.get_running_loop().create_task(self._commit(targets), name="holdfast-commit-epoch")
         self._commits.add(task)
@@ -119,7 +119,7 @@ class Epochs:
             if buffer.deleted:
                 raise SinkNotFound(buffer.name)
             buffer.staging.check_writable()
-            new.append(buffer.staging.producers.commit(wanted.claim, wanted.names))
+            new.append(buffer.staging.producers.commit(wanted))
         if not any(new):
             return None
         for (_, wanted), is_new in zip(targets, new, strict=True):
@@ -129,10 +129,21 @@ class Epochs:
         return {id(wanted): buffer.staging.complete(wanted) for buffer, wanted in targets}
 
     async def _already(self, targets: Sequence[Target]) -> Outcome:
+        await self._remember_repeats(targets)
         found = [await self._committed(buffer, wanted) for buffer, wanted in targets]
         for buffer, wanted in targets:  # what a later run has staged for it again
             buffer.staging.discard(buffer.staging.leftover(wanted.claim))
         return Outcome(tuple(found), already=True)
+
+    async def _remember_repeats(self, targets: Sequence[Target]) -> None:
+        """Store the tokens that a run repeats an epoch with, so that its second write under the name is told apart."""
+        repeats = [(buffer, buffer.staging.producers.repeated(wanted)) for buffer, wanted in targets]
+        found = [(buffer, record) for buffer, record in repeats if record is not None]
+        if not found:
+            return
+        await self._services.committer.write([PutProducer(buffer.record.id, record) for buffer, record in found])
+        for buffer, record in found:
+            buffer.staging.producers.keep(record, self._services.age.now_us())
 
     async def _committed(self, buffer: Buffer, wanted: Wanted) -> EpochRecord:
         """What is known of an epoch that was committed: where its record is damaged, what its producer's says."""
@@ -142,7 +153,7 @@ class Epochs:
             return await self.get(buffer, claim.producer, claim.epoch)
         except EpochNotFound:
             facts = (known.committed_by, known.committed_at_us, len(wanted.tokens), known.tokens)
-            return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, parts=())
+            return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, (), known.content_digest)
 
     async def _prepare(self, targets: Sequence[Target]) -> None:
         """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
@@ -171,7 +182,8 @@ class Epochs:
     def _place(self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int) -> _Placed:
         """Give the pages their offsets, and say what is to be written."""
         claim, staging, sink = wanted.claim, buffer.staging, buffer.record.id
-        producer = staging.producers.committed(claim, wanted.names, at_us)
+        content = Content(sum(stage.records for stage in stages), wanted.content.digest if wanted.content else "")
+        producer = staging.producers.committed(claim, wanted.names, at_us, content)
         committed_at_us = producer.committed_at_us
         empty = EpochRecord(
             claim.producer,
@@ -182,6 +194,7 @@ class Epochs:
             tokens=len(wanted.tokens),
             digest=producer.tokens,
             parts=(),
+            content_digest=content.digest,
         )
         placed = _Placed(buffer, wanted, producer, empty)
         parts: list[EpochPart] = []

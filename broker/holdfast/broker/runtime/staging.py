@@ -199,6 +199,10 @@ class Staging:
             if problem or stage is None:
                 raise StagedIncomplete(self._buffer.name, token, problem)
             found.append(stage)
+        named = sum(stage.records for stage in found)
+        if wanted.content is not None and wanted.content.records != named:
+            problem = f"the epoch is said to have {wanted.content.records} records, and its tokens have {named} staged"
+            raise StagedIncomplete(self._buffer.name, "*", problem)
         return found
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:

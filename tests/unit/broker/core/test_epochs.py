@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.epochs import EPOCH_MAX, Claim, checked_token, digest
+from holdfast.broker.core.epochs import (
+    EPOCH_MAX,
+    RECORDS_MAX,
+    Claim,
+    Content,
+    EpochCheck,
+    Wanted,
+    checked_token,
+    digest,
+)
 from holdfast.broker.core.errors import InvalidEpoch
 
 CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
@@ -42,3 +51,38 @@ def test_a_claim_at_its_bounds_is_right() -> None:
 def test_a_wrong_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidEpoch):
         checked_token(token, "token")
+
+
+@pytest.mark.parametrize(
+    ("other", "accepted_by"),
+    [
+        (Content(5, "kind:aa"), {EpochCheck.RECORDS, EpochCheck.CONTENT, EpochCheck.NONE}),
+        (Content(5), {EpochCheck.RECORDS, EpochCheck.CONTENT, EpochCheck.NONE}),
+        (Content(5, "newer:bb"), {EpochCheck.RECORDS, EpochCheck.CONTENT, EpochCheck.NONE}),
+        (Content(5, "kind:bb"), {EpochCheck.RECORDS, EpochCheck.NONE}),
+        (Content(6, "kind:aa"), {EpochCheck.NONE}),
+    ],
+    ids=["same", "no digest", "digest of another kind", "another digest", "another number"],
+)
+def test_contents_are_compared_as_far_as_the_check_says(other: Content, accepted_by: set[EpochCheck]) -> None:
+    content = Content(5, "kind:aa")
+
+    assert {check for check in EpochCheck if not content.differs(other, check)} == accepted_by
+    assert {check for check in EpochCheck if not other.differs(content, check)} == accepted_by
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        (Content(RECORDS_MAX + 1), "commits.content.records"),
+        (Content(1, "aa"), "commits.content.digest"),
+        (Content(1, "kind:"), "commits.content.digest"),
+        (Content(1, "kind:" + "a" * 65), "commits.content.digest"),
+        (Content(1, "kind:a\n"), "commits.content.digest"),
+    ],
+)
+def test_a_wrong_content_is_refused_with_the_field_that_is_wrong(content: Content, field: str) -> None:
+    with pytest.raises(InvalidEpoch) as refused:
+        Wanted(CLAIM, (), content).checked()
+
+    assert refused.value.facts["field"] == field

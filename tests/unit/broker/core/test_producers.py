@@ -5,19 +5,34 @@ from dataclasses import replace
 import pytest
 
 from holdfast.broker.core import producers as remembered
-from holdfast.broker.core.epochs import Claim, ProducerRecord, StageRecord, digest
-from holdfast.broker.core.errors import AlreadyCommitted, EpochConflict, EpochFenced, ProducerChanged
+from holdfast.broker.core.epochs import Claim, Content, EpochCheck, ProducerRecord, StageRecord, Wanted, digest
+from holdfast.broker.core.errors import (
+    AlreadyCommitted,
+    EpochConflict,
+    EpochContentConflict,
+    EpochFenced,
+    ProducerChanged,
+)
 from holdfast.broker.core.producers import Producers
 
 CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
 NEWER = replace(CLAIM, run="run-2", ticket=2)
 OTHER = Claim("orders", "other", "orders", 0, "run-9", 9)
+TEN = Content(10, "kind:aa")
 
 
-def commit(producers: Producers, claim: Claim, *tokens: str, at_us: int = 1, now_us: int = 1) -> None:
+def wanted(
+    claim: Claim, *tokens: str, content: Content | None = None, check: EpochCheck = EpochCheck.RECORDS
+) -> Wanted:
+    return Wanted(claim, tuple((token, ()) for token in tokens), content, check)
+
+
+def commit(
+    producers: Producers, claim: Claim, *tokens: str, at_us: int = 1, now_us: int = 1, content: Content = TEN
+) -> None:
     """``at_us`` is on the wall clock, ``now_us`` on the broker's own."""
-    assert producers.commit(claim, tokens)
-    producers.keep(producers.committed(claim, tokens, at_us), now_us)
+    assert producers.commit(wanted(claim, *tokens, content=content))
+    producers.keep(producers.committed(claim, tokens, at_us, content), now_us)
 
 
 def stage_of(claim: Claim, number: int = 7) -> StageRecord:
@@ -37,7 +52,7 @@ def test_a_producer_that_nobody_knows_may_stage_and_commit() -> None:
     producers = Producers("orders")
 
     assert not producers.stage(CLAIM)
-    assert producers.commit(CLAIM, ["a"])
+    assert producers.commit(wanted(CLAIM, "a"))
 
 
 def test_the_first_stage_of_a_newer_run_says_so_once() -> None:
@@ -52,7 +67,7 @@ def test_an_older_run_may_neither_stage_nor_commit() -> None:
     producers = Producers("orders")
     producers.stage(NEWER)
 
-    for ask in (producers.stage, lambda claim: producers.commit(claim, [])):
+    for ask in (producers.stage, lambda claim: producers.commit(wanted(claim))):
         with pytest.raises(EpochFenced, match="newer run"):
             ask(CLAIM)
 
@@ -83,7 +98,7 @@ def test_an_epoch_is_committed_once(tokens: list[str], claim: Claim) -> None:
     producers = Producers("orders")
     commit(producers, CLAIM, "a", "b")
 
-    assert not producers.commit(claim, tokens)
+    assert not producers.commit(wanted(claim, *tokens))
 
 
 def test_the_run_that_committed_an_epoch_cannot_commit_it_with_other_tokens() -> None:
@@ -91,7 +106,78 @@ def test_the_run_that_committed_an_epoch_cannot_commit_it_with_other_tokens() ->
     commit(producers, CLAIM, "a")
 
     with pytest.raises(EpochConflict):
-        producers.commit(CLAIM, ["b"])
+        producers.commit(wanted(CLAIM, "b"))
+
+
+def test_a_repeat_with_another_number_of_records_is_refused_with_both_numbers() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+
+    for check in (EpochCheck.RECORDS, EpochCheck.CONTENT):
+        with pytest.raises(EpochContentConflict) as error:
+            restarted(producers).commit(wanted(NEWER, "b", content=Content(12, TEN.digest), check=check))
+        assert (error.value.facts["stored_records"], error.value.facts["sent_records"]) == ("10", "12")
+
+
+def test_a_repeat_with_another_digest_is_refused_where_the_content_is_to_be_compared() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+    others = Content(10, "kind:bb")
+
+    assert not producers.commit(wanted(NEWER, "b", content=others))
+    with pytest.raises(EpochContentConflict, match="kind:aa"):
+        producers.commit(wanted(NEWER, "b", content=others, check=EpochCheck.CONTENT))
+
+
+@pytest.mark.parametrize("content", [None, Content(99, "kind:bb")])
+def test_a_repeat_that_asks_for_no_comparison_is_answered_as_committed(content: Content | None) -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+
+    assert not producers.commit(wanted(NEWER, "b", content=content, check=EpochCheck.NONE))
+
+
+def test_the_same_commit_again_is_the_same_whatever_it_says_of_its_content() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+
+    assert not producers.commit(wanted(CLAIM, "a", content=Content(99)))
+
+
+def test_an_epoch_that_was_stored_without_its_content_is_compared_with_nothing() -> None:
+    producers = Producers("orders")
+    producers.recall([ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]))], 1)
+
+    assert not producers.commit(wanted(NEWER, "b", content=TEN, check=EpochCheck.CONTENT))
+
+
+def test_a_run_that_repeats_an_epoch_twice_with_other_tokens_is_refused_the_second_time_also_after_a_restart() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+    repeat, second = wanted(NEWER, "b", content=TEN), wanted(NEWER, "c", content=TEN, check=EpochCheck.NONE)
+    assert not producers.commit(repeat)
+    told = producers.repeated(repeat)
+    assert told is not None
+    producers.keep(told, 1)
+
+    for found in (producers, restarted(producers)):
+        assert not found.commit(repeat)
+        assert found.repeated(repeat) is None
+        with pytest.raises(EpochConflict, match="second write"):
+            found.commit(second)
+        assert not found.commit(wanted(replace(NEWER, run="run-3", ticket=3), "d", content=TEN))
+
+
+def test_the_next_epoch_forgets_who_repeated_the_one_before() -> None:
+    producers = Producers("orders")
+    commit(producers, CLAIM, "a")
+    told = producers.repeated(wanted(NEWER, "b"))
+    assert told is not None
+    producers.keep(told, 1)
+    commit(producers, replace(NEWER, epoch=1), "c", content=Content(3))
+
+    assert producers.known["query"].repeated_by == producers.known["query"].repeated_tokens == ""
+    assert producers.known["query"].content == Content(3)
 
 
 def test_a_lower_epoch_is_fenced_and_a_gap_upwards_is_fine() -> None:
@@ -99,14 +185,14 @@ def test_a_lower_epoch_is_fenced_and_a_gap_upwards_is_fine() -> None:
     commit(producers, replace(CLAIM, epoch=7), "a")
 
     with pytest.raises(EpochFenced):
-        producers.commit(replace(CLAIM, epoch=6), ["a"])
-    assert producers.commit(replace(CLAIM, epoch=70), ["a"])
+        producers.commit(wanted(replace(CLAIM, epoch=6), "a"))
+    assert producers.commit(wanted(replace(CLAIM, epoch=70), "a"))
 
 
 def test_a_newer_run_that_came_while_a_commit_was_on_its_way_stays_the_newer_one() -> None:
     producers = Producers("orders")
     producers.stage(CLAIM)
-    on_its_way = producers.committed(CLAIM, ["a"], 1)
+    on_its_way = producers.committed(CLAIM, ["a"], 1, TEN)
     producers.stage(replace(NEWER, epoch=1))
 
     producers.keep(on_its_way, 1)
@@ -122,7 +208,7 @@ def test_a_write_name_belongs_to_who_has_committed_under_it() -> None:
     commit(producers, CLAIM, "a")
 
     assert producers.holder("orders") == "query"
-    for ask in (producers.stage, lambda claim: producers.commit(claim, [])):
+    for ask in (producers.stage, lambda claim: producers.commit(wanted(claim))):
         with pytest.raises(ProducerChanged):
             ask(OTHER)
 
@@ -157,7 +243,7 @@ def test_who_took_a_name_over_keeps_it_when_it_goes_on_writing_under_a_clock_tha
     again = restarted(producers)
 
     assert again.holder("orders") == "other"
-    assert again.commit(replace(OTHER, epoch=2), ["w"])
+    assert again.commit(wanted(replace(OTHER, epoch=2), "w"))
     with pytest.raises(ProducerChanged):
         again.stage(replace(CLAIM, epoch=1))
 
@@ -214,9 +300,9 @@ def test_a_producer_that_is_forgotten_gives_its_name_back() -> None:
 
 def test_what_is_remembered_of_a_producer_is_its_last_epoch() -> None:
     producers = Producers("orders")
-    record = producers.committed(CLAIM, ["a"], 1)
+    record = producers.committed(CLAIM, ["a"], 1, TEN)
 
-    assert record == ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]))
+    assert record == ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]), 10, "kind:aa")
 
 
 def test_who_has_committed_nothing_and_stages_nothing_is_forgotten_at_once() -> None:

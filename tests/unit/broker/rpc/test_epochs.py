@@ -6,6 +6,8 @@ from holdfast.broker.core import epochs as values
 from holdfast.broker.core.epochs import (
     EPOCH_MAX,
     Claim,
+    Content,
+    EpochCheck,
     EpochPart,
     EpochRecord,
     ProducerRecord,
@@ -48,6 +50,24 @@ def test_a_commit_keeps_the_order_of_its_tokens() -> None:
 
     assert found == Wanted(CLAIM, (("b", (TokenPart(1, 2, 3), TokenPart(0, 1, 1))), ("a", ())))
     assert found.names == ["b", "a"]
+    assert (found.content, found.check) == (None, EpochCheck.RECORDS)
+
+
+def test_a_commit_says_what_the_epoch_contains_and_how_a_repeat_is_compared() -> None:
+    message = commit()
+    message.content.CopyFrom(pb.EpochContent(records=0, digest="kind:aa"))
+    message.check = pb.EPOCH_CHECK_CONTENT
+
+    assert epochs.wanted(message) == Wanted(CLAIM, (), Content(0, "kind:aa"), EpochCheck.CONTENT)
+
+
+def test_a_check_that_is_not_known_is_refused() -> None:
+    message = commit()
+    message.check = 99  # type: ignore[assignment]
+
+    with pytest.raises(InvalidEpoch, match="99") as refused:
+        epochs.wanted(message)
+    assert refused.value.field == "commits.check"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +118,7 @@ def test_an_epoch_tells_of_each_partition_once() -> None:
         EpochPart(0, 13, 1, 1, 10, 78, 3, 3),
         EpochPart(2, 5, 4, 1, 40, 77, 4, 4),
     )
-    record = EpochRecord("query", "name", 7, "run-1", 1_500_000, 2, "digest", parts)
+    record = EpochRecord("query", "name", 7, "run-1", 1_500_000, 2, "digest", parts, "kind:aa")
 
     assert epochs.epoch("orders", record) == pb.Epoch(
         sink="orders",
@@ -107,6 +127,7 @@ def test_an_epoch_tells_of_each_partition_once() -> None:
         run="run-1",
         committed_at=convert.timestamp(1_500_000),
         tokens=2,
+        digest="kind:aa",
         parts=[
             pb.EpochPart(partition=0, first_offset=10, records=4, pages=3),
             pb.EpochPart(partition=2, first_offset=5, records=4, pages=1),

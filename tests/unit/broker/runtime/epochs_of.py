@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.broker.core.epochs import Claim, TokenPart, Wanted
+from holdfast.broker.core.epochs import Claim, Content, EpochCheck, TokenPart, Wanted
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.epochs import Outcome
@@ -25,9 +25,15 @@ def claim(
     return Claim("orders", producer, name, epoch, run, ticket, takeover)
 
 
-def wanted(of: Claim, *tokens: tuple[str, Sequence[tuple[int, int, int]]]) -> Wanted:
+def wanted(
+    of: Claim,
+    *tokens: tuple[str, Sequence[tuple[int, int, int]]],
+    content: Content | None = None,
+    check: EpochCheck = EpochCheck.RECORDS,
+) -> Wanted:
     """A commit: each token with (partition, pages, records)."""
-    return Wanted(of, tuple((token, tuple(TokenPart(*part) for part in parts)) for token, parts in tokens))
+    named = tuple((token, tuple(TokenPart(*part) for part in parts)) for token, parts in tokens)
+    return Wanted(of, named, content, check)
 
 
 async def stage(buffer: Buffer, of: Claim, token: str, *pages: Sequence[bytes], partition: int = 0) -> StageSession:

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.epochs import Claim
+from holdfast.broker.core.epochs import Claim, Content, EpochCheck
 from holdfast.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
+    EpochContentConflict,
     EpochFenced,
     EpochNotFound,
     ProducerChanged,
@@ -136,6 +137,53 @@ async def test_the_same_run_cannot_commit_an_epoch_with_other_tokens() -> None:
 
         with pytest.raises(EpochConflict):
             await commit(broker, wanted(claim(), ("b", [])))
+
+
+async def test_a_batch_planned_anew_with_more_rows_is_refused_also_after_a_restart() -> None:
+    store = MemoryStore()
+    newer = claim(run="run-2", ticket=2)
+    anew = wanted(newer, ("b", []), content=Content(2, "kind:bb"))
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await stage(buffer, claim(), "a", [b"1"])
+        await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(1, "kind:aa")))
+        with pytest.raises(EpochContentConflict):
+            await commit(broker, anew)
+
+    async with running(store.reopen()) as broker:
+        with pytest.raises(EpochContentConflict) as error:
+            await commit(broker, anew)
+        kept = await commit(broker, replace(anew, check=EpochCheck.NONE))
+
+        assert error.value.facts["stored_records"] == "1"
+        assert (kept.already, kept.epochs[0].content) == (True, Content(1, "kind:aa"))
+        assert await stored(broker) == [b"1"]
+
+
+async def test_a_second_write_under_one_name_is_refused_after_a_restart_of_the_query_and_of_the_broker() -> None:
+    store = MemoryStore()
+    newer = claim(run="run-2", ticket=2)
+    repeat, second = wanted(newer, ("b", []), content=Content(1)), wanted(newer, ("c", []), content=Content(1))
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await stage(buffer, claim(), "a", [b"1"])
+        await commit(broker, wanted(claim(), ("a", [(0, 1, 1)])))
+        assert (await commit(broker, repeat)).already
+
+    async with running(store.reopen()) as broker:
+        assert (await commit(broker, repeat)).already
+        with pytest.raises(EpochConflict, match="second write"):
+            await commit(broker, second)
+
+
+async def test_a_commit_that_says_more_records_than_it_names_is_incomplete() -> None:
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await stage(buffer, claim(), "a", [b"1"])
+
+        with pytest.raises(StagedIncomplete, match="said to have 2 records"):
+            await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(2)))
+        assert not (await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(1)))).already
 
 
 async def test_x9_a_lower_epoch_than_the_last_is_fenced() -> None:

@@ -296,9 +296,11 @@ def test_what_is_no_sink_is_not_guessed_at(content: bytes) -> None:
 U63 = st.integers(0, 2**63 - 1)
 STAGES = st.builds(StageRecord, U64, TEXTS, TEXTS, U63, TEXTS, TEXTS, U64)
 STAGED = st.builds(StagedPage, U64, st.booleans(), st.integers(0, 255), U32, U32, U32, TEXTS)
-PRODUCERS = st.builds(ProducerRecord, TEXTS, TEXTS, TEXTS, U64, st.none() | U63, TEXTS, I64, TEXTS)
+LAST = (TEXTS, I64, TEXTS, st.none() | U63, TEXTS, TEXTS, TEXTS)
+PRODUCERS = st.builds(ProducerRecord, TEXTS, TEXTS, TEXTS, U64, st.none() | U63, *LAST)
 PARTS = st.builds(EpochPart, U32, U64, U64, U32, U64, U64, U64, U64)
-EPOCHS = st.builds(EpochRecord, TEXTS, TEXTS, U63, TEXTS, I64, U32, TEXTS, st.lists(PARTS, max_size=5).map(tuple))
+PLACES = st.lists(PARTS, max_size=5).map(tuple)
+EPOCHS = st.builds(EpochRecord, TEXTS, TEXTS, U63, TEXTS, I64, U32, TEXTS, PLACES, TEXTS)
 
 
 @given(stage=STAGES, page=STAGED, producer=PRODUCERS, epoch=EPOCHS)
@@ -309,6 +311,16 @@ def test_epochs_and_what_is_staged_for_them_come_back_as_they_went(
     assert codec.decode_staged(codec.encode_staged(page)) == page
     assert codec.decode_producer(codec.encode_producer(producer)) == producer
     assert codec.decode_epoch(codec.encode_epoch(epoch)) == epoch
+
+
+def test_epochs_and_producers_that_were_stored_without_their_content_are_read() -> None:
+    producer = {"producer": "q", "write_name": "w", "run": "r", "ticket": 1, "epoch": 4, "committed_by": "r"}
+    epoch = {"producer": "q", "write_name": "w", "epoch": 4, "run": "r", "committed_at_us": 7, "tokens": 1}
+    [found] = [codec.decode_producer(sealed(json.dumps({**producer, "committed_at_us": 7, "tokens": "t"}).encode()))]
+    stored = codec.decode_epoch(sealed(json.dumps({**epoch, "digest": "t"}).encode() + b"\n"))
+
+    assert (found.epoch, found.content) == (4, None)
+    assert (stored.epoch, stored.content_digest) == (4, "")
 
 
 @given(noise=st.binary(max_size=40))

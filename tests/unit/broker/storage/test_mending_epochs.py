@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StageRecord, digest
+from holdfast.broker.core.epochs import Content, EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord, digest
 from holdfast.broker.core.pages import Body, Entry
 from holdfast.broker.core.settings import DEFAULTS
 from holdfast.broker.core.writes import (
@@ -27,8 +27,11 @@ from holdfast.broker.storage.recovery import Recovered, recover
 RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)
 NOISE = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
 STAGES = [StageRecord((1 << 40) + n, "query", "orders", 5, f"t{n}", "run-2", 2) for n in (1, 2)]
-EPOCHS = [EpochRecord("query", "orders", n, "run-1", 1_000 + n, 1, digest([f"t{n}"]), ()) for n in (3, 4)]
-PRODUCER = ProducerRecord("query", "orders", "run-1", 1, 4, "run-1", 1_004, digest(["t4"]))
+PARTS = (EpochPart(0, 0, 3, 1, 30, 1, 1, 1), EpochPart(0, 3, 4, 1, 40, 2, 2, 2))
+EPOCHS = [
+    EpochRecord("query", "orders", n, "run-1", 1_000 + n, 1, digest([f"t{n}"]), PARTS, f"kind:{n}") for n in (3, 4)
+]
+PRODUCER = ProducerRecord("query", "orders", "run-1", 1, 4, "run-1", 1_004, digest(["t4"]), 7, "kind:4")
 
 
 def staged(number: int) -> tuple[StagedPage, PageWrite]:
@@ -96,6 +99,8 @@ def test_a_damaged_producer_goes_on_behind_its_last_epoch() -> None:
     found, store = found_after(Put(Family.META, keys.producer(1, "query"), NOISE))
 
     assert found.sinks[0].producers == {"query": ProducerRecord.of(EPOCHS[-1])}
+    assert found.sinks[0].producers["query"].content == Content(7, "kind:4")
+    assert [mended.what for mended in found.mended] == ["producer"]
     assert recover(store.reopen()).mended == ()
 
 
