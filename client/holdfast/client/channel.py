@@ -16,7 +16,16 @@ from typing import Final, TypeVar
 import grpc
 
 from holdfast.client import handshake
-from holdfast.client.errors import BrokerUnavailable, ClientClosed, HandshakeFailed, HoldfastError, InvalidSetting
+from holdfast.client.diagnosis import Diagnosis
+from holdfast.client.errors import (
+    BrokerFault,
+    BrokerUnavailable,
+    ClientClosed,
+    DeadlineExceeded,
+    HandshakeFailed,
+    HoldfastError,
+    InvalidSetting,
+)
 from holdfast.client.retry import RetryState, call_with_retries
 from holdfast.client.routing import endpoint_of
 from holdfast.client.securing import open_channel
@@ -27,6 +36,9 @@ T = TypeVar("T")
 
 RECONNECT_MS: Final = (50, 1_000)
 """Bounds of gRPC's own pauses between connection attempts; ours come on top."""
+
+_SAY_NOTHING: Final = (BrokerFault, DeadlineExceeded)
+"""Errors that do not prove that the broker was reached: gRPC makes them by itself too."""
 
 
 class _Process:
@@ -48,13 +60,19 @@ class Channels:
         self.endpoints = tuple(dict.fromkeys(endpoints))
         self.settings = settings
         self._processes: dict[int, _Process] = {os.getpid(): _Process()}
+        self._diagnosis = Diagnosis(
+            lambda endpoint: handshake.probe(endpoint, settings),
+            patience_s=settings.handshake_patience_s,
+            clock=time.monotonic,
+            sleep=time.sleep,
+        )
 
     def of_sink(self, sink: str) -> grpc.Channel:
         """Return the channel to the broker that holds ``sink``."""
         return self.of_endpoint(endpoint_of(sink, self.endpoints))
 
     def of_endpoint(self, endpoint: str) -> grpc.Channel:
-        """Return the channel to ``endpoint``; raises ``ClientClosed`` after ``close``, and ``CredentialsUnusable``."""
+        """Return the channel to ``endpoint``. Raises ``ClientClosed``, ``CredentialsUnusable``, ``InvalidSetting``."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             if process.closed:
@@ -65,18 +83,31 @@ class Channels:
                 process.channels[endpoint] = channel
             return channel
 
+    def reached(self, sink: str | None = None) -> None:
+        """Note that a call about ``sink`` got through to its broker."""
+        for endpoint in self._named(sink):
+            self._diagnosis.reached(endpoint)
+
     def ended(self, failure: grpc.RpcError, sink: str | None = None) -> HoldfastError:
         """Return the error that ended a call about ``sink``.
 
-        Where nobody was reached this looks whether it is TLS that keeps the two apart, which no trying again mends.
+        Where nobody was reached this looks whether TLS keeps the two apart: ``HandshakeFailed`` once that has lasted.
         """
         error = from_call(failure)
         if type(error) is not BrokerUnavailable or error.reason != BrokerUnavailable.default_reason:
+            if not isinstance(error, _SAY_NOTHING):
+                self.reached(sink)
             return error
-        for endpoint in self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]:
-            if found := handshake.problem(endpoint, self.settings):
-                return HandshakeFailed(f"{endpoint}: {found}", facts={"endpoint": endpoint})
+        for endpoint in self._named(sink):
+            verdict = self._diagnosis.of(endpoint)
+            if verdict.is_final:
+                return HandshakeFailed(f"{endpoint}: {verdict.text}", facts={"endpoint": endpoint})
+            if verdict.text:
+                return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
         return error
+
+    def _named(self, sink: str | None) -> Sequence[str]:
+        return self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]
 
     def close(self) -> None:
         """Close this process's channels and all calls on them. Closing twice is fine."""
@@ -96,7 +127,8 @@ class Channels:
             ("grpc.keepalive_time_ms", int(self.settings.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", int(self.settings.keepalive_timeout_s * 1000)),
             ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS[0]),
-            ("grpc.min_reconnect_backoff_ms", RECONNECT_MS[0]),
+            # Not a pause: gRPC's least time for an attempt to connect, with all round trips of TCP, TLS and HTTP/2.
+            ("grpc.min_reconnect_backoff_ms", int(self.settings.connect_timeout_s * 1000)),
             ("grpc.max_reconnect_backoff_ms", RECONNECT_MS[1]),
             # Brokers are told apart by endpoint: a client's channels share no connection with another client's.
             ("grpc.use_local_subchannel_pool", 1),
@@ -134,6 +166,7 @@ class Unary:
                 raise ClientClosed("the client was closed during a call") from failure
 
         response = call_with_retries(once, state=state, clock=time.monotonic, sleep=time.sleep, may_retry=may_retry)
+        self._channels.reached()
         return response, state.failures + 1
 
 

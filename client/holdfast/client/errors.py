@@ -21,6 +21,7 @@
     ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
     ├── BrokerFault           the broker failed in a way it has no name for
     │   └── ProtocolViolation the broker said something that the contract does not allow
+    ├── ClientFault           the client library failed in a way it has no name for
     ├── DeadlineExceeded      the answer did not come in time
     ├── ArrowNotInstalled     rows with a schema, and no pyarrow to read them with
     ├── DeliveryTimeout, FlushTimeout, PublishAbandoned    a publisher gave up
@@ -584,6 +585,12 @@ class ProtocolViolation(BrokerFault):
 
     default_reason = "PROTOCOL_VIOLATION"
     retryable = False
+
+
+class ClientFault(HoldfastError):
+    """The client library failed in a way that has no name: a defect. Open a new publisher or subscriber; report it."""
+
+    default_reason = "CLIENT_FAULT"
 
 
 class DeadlineExceeded(HoldfastError):

@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.client import convert
 from holdfast.client.batching import Batch
 from holdfast.client.epoch_values import StagedPart
-from holdfast.client.errors import HoldfastError, SequenceGap, WriterFenced
+from holdfast.client.errors import HoldfastError, PageCorrupt, SequenceGap, WriterFenced
 from holdfast.client.outbox import Outbox
 from holdfast.client.status import from_status
 from holdfast.client.values import Receipt
@@ -122,6 +122,8 @@ class OutboxStream:
         failed: Failed[Batch] | None = None
         if isinstance(error, SequenceGap):
             window.refused_as_gap(partition, sequence)
+        elif isinstance(error, PageCorrupt):
+            failed = window.refused_as_damaged(partition, sequence, self._outbox.clock(), error)
         elif error.retryable:
             hold_s = DEFAULT_HOLD_S if error.retry_after_s is None else error.retry_after_s
             window.refused_for_now(partition, sequence, self._outbox.clock() + hold_s, error)
@@ -140,10 +142,10 @@ class OutboxStream:
             self._outbox.wake_all()
 
     def over(self, session: Session, error: HoldfastError | None) -> None:
-        """The reader has seen the end of the stream."""
+        """The reader has seen the end of the stream, or the sender an error: what was first counts."""
         with self._outbox.lock:
             session.is_over = True
-            session.error = error
+            session.error = session.error or error
             self._outbox.wake_all()
 
     def lost(self) -> HoldfastError | None:

@@ -16,11 +16,19 @@ import grpc
 
 from holdfast.client.channel import Channels
 from holdfast.client.epoch_values import StagedPart
-from holdfast.client.errors import BrokerUnavailable, ClientClosed, HoldfastError, ProtocolViolation, PublishAbandoned
+from holdfast.client.errors import (
+    BrokerUnavailable,
+    ClientClosed,
+    ClientFault,
+    HoldfastError,
+    ProtocolViolation,
+    PublishAbandoned,
+)
 from holdfast.client.outbox import Outbox
 from holdfast.client.outbox_stream import OutboxStream, Session
 from holdfast.client.pages import frame_publish_page
-from holdfast.client.retry import RetryState
+from holdfast.client.reconnect import Reconnect
+from holdfast.client.threads import GuardedThread, fault_of
 from holdfast.v1 import buffer_service_pb2 as pb
 
 METHOD: Final = "/holdfast.v1.BufferService/Publish"
@@ -51,7 +59,7 @@ class PublishStream:
         self._call: grpc.Call | None = None
         self.last_error: HoldfastError | None = None
         """Why the last stream broke."""
-        self._thread = threading.Thread(target=self._run, name=f"holdfast-publisher-{sink}", daemon=True)
+        self._thread = GuardedThread(self._run, name=f"holdfast-publisher-{sink}", on_fault=self._failed)
 
     def stored(self) -> list[StagedPart]:
         """Return what has its receipt, by partition."""
@@ -77,18 +85,26 @@ class PublishStream:
             call.cancel()
         self._stream.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
 
+    def _failed(self, fault: ClientFault) -> None:
+        """Something that nobody expected: end, and tell those who wait."""
+        self._stream.end_all(fault)
+        self._outbox.close()
+        with self._outbox.lock:
+            call = self._call
+        if call is not None:
+            call.cancel()
+
     def _run(self) -> None:
-        pause = RetryState(self._channels.settings.reconnect, random.random)
+        reconnect = Reconnect(self._channels.settings, clock=self._outbox.clock, random=random.random)
         while not self._stream.is_done():
             session = Session()
             error = self._one_stream(session)
             self.last_error = error or self.last_error
             if session.is_open:
-                pause.succeeded()
+                reconnect.opened()
             if error is None:
                 continue
-            clock = self._outbox.clock
-            delay_s = pause.failed(clock(), error.retry_after_s) if error.retryable else None
+            delay_s = reconnect.delay_s(error)
             if delay_s is None:
                 self._stream.end_all(error)
                 self._outbox.close()
@@ -97,10 +113,10 @@ class PublishStream:
                 "publish stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
                 error.reason,
-                pause.failures,
+                reconnect.failures,
                 delay_s,
             )
-            self._stream.await_change(None, clock() + delay_s)
+            self._stream.await_change(None, self._outbox.clock() + delay_s)
 
     def _one_stream(self, session: Session) -> HoldfastError | None:
         """Run one stream to its end; return what broke it, ``None`` when it ended as it should."""
@@ -139,7 +155,13 @@ class PublishStream:
         return session.error
 
     def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
-        """Yield what is sent, serialised. Runs on grpc's thread."""
+        """Yield what is sent, serialised. Runs on grpc's thread, which would keep an error to itself."""
+        try:
+            yield from self._serialised(session, epoch)
+        except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
+            self._stream.over(session, fault_of(error))
+
+    def _serialised(self, session: Session, epoch: int | None) -> Iterator[bytes]:
         opening = pb.PublishOpen(
             sink=self._sink,
             writer_id=self._writer_id,
@@ -172,6 +194,7 @@ class PublishStream:
                 elif session.is_open:
                     raise ProtocolViolation("a second `opened` on one stream")
                 else:
+                    self._channels.reached(self._sink)
                     self._epoch = response.opened.writer_epoch
                     self._stream.opened(session, response.opened, resumed=resumed)
         except grpc.RpcError as failure:

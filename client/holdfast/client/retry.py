@@ -43,12 +43,12 @@ class RetryState:
         self.failures += 1
         if self.first_failure_at is None:
             self.first_failure_at = now
-        if self.failures >= self.policy.tries_max:
+        if self.policy.tries_max is not None and self.failures >= self.policy.tries_max:
             return None
         grown = self.policy.delay_min_s * self.policy.delay_factor ** min(self.failures - 1, 64)
         delay = min(grown, self.policy.delay_max_s) * (0.5 + self.random() / 2)
         delay = max(delay, retry_after_s or 0.0)
-        if now + delay - self.first_failure_at > self.policy.budget_s:
+        if self.policy.budget_s is not None and now + delay - self.first_failure_at > self.policy.budget_s:
             return None
         return delay
 

@@ -14,14 +14,19 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from holdfast.client.errors import CredentialsUnusable
+from holdfast.client.errors import CredentialsUnusable, InvalidSetting
 from holdfast.client.settings import ClientSettings, TlsSettings
 
 TOKEN_BYTES_MAX: Final = 4_096
+PORT_MAX: Final = 65_535
 
 
 def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> grpc.Channel:
-    """Return a channel to ``HOST:PORT``; it connects with its first call. Raises ``CredentialsUnusable``."""
+    """Return a channel to ``HOST:PORT``; it connects with its first call.
+
+    Raises ``CredentialsUnusable``, and ``InvalidSetting`` for a host or port that cannot be one.
+    """
+    check_endpoint(endpoint)
     has_token = bool(settings.token or settings.token_file or settings.token_env)
     if settings.tls is None:
         if has_token and not settings.token_without_tls and not _is_this_machine(endpoint):
@@ -36,6 +41,22 @@ def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[st
             options = [*options, ("grpc.ssl_target_name_override", settings.tls.server_name)]
         channel = grpc.secure_channel(endpoint, _credentials(settings.tls), options=options)
     return grpc.intercept_channel(channel, WithToken(lambda: token_of(settings))) if has_token else channel
+
+
+def check_endpoint(endpoint: str) -> None:
+    """Refuse a host or port that no name service and no trying again would ever find. Other schemes are gRPC's."""
+    host, _, port = endpoint.rpartition(":")
+    if not host or ":" in host.strip("[]") or "/" in host or not (port.isascii() and port.isdigit()):
+        return
+    wrong = ""
+    if int(port[:6]) > PORT_MAX:
+        wrong = f"the port must be 0 to {PORT_MAX}"
+    try:
+        host.rstrip(".").encode("idna")
+    except UnicodeError:
+        wrong = "the host must be a name or address: parts of 1 to 63 characters between dots"
+    if wrong:
+        raise InvalidSetting(f"endpoint = {endpoint!r}: {wrong}", facts={"field": "endpoint", "value": endpoint})
 
 
 def token_of(settings: ClientSettings) -> str:

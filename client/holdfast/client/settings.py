@@ -31,8 +31,8 @@ def check(name: str, value: float, lowest: float, highest: float) -> None:
 class RetryPolicy:
     """How often and when a call is tried again while the broker is away."""
 
-    tries_max: int = 8
-    """Tries altogether."""
+    tries_max: int | None = 8
+    """Tries altogether; None for no limit."""
 
     delay_min_s: float = 0.05
     """Longest pause before the second try; the pause taken is random between half of it and all of it."""
@@ -43,16 +43,18 @@ class RetryPolicy:
     delay_factor: float = 2.0
     """Growth of the pause."""
 
-    budget_s: float = 20.0
-    """No further try begins later than this after the first."""
+    budget_s: float | None = 20.0
+    """No further try begins later than this after the first failure; None for no limit."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        check("tries_max", self.tries_max, 1, 1_000_000)
+        if self.tries_max is not None:
+            check("tries_max", self.tries_max, 1, 1_000_000)
         check("delay_min_s", self.delay_min_s, 0.001, 3600)
         check("delay_max_s", self.delay_max_s, self.delay_min_s, 3600)
         check("delay_factor", self.delay_factor, 1, 10)
-        check("budget_s", self.budget_s, 0, 86_400)
+        if self.budget_s is not None:
+            check("budget_s", self.budget_s, 0, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class ClientSettings:
     retry: RetryPolicy = RetryPolicy()
     """For single calls that may be repeated without harm."""
 
-    reconnect: RetryPolicy = RetryPolicy(tries_max=1_000_000, budget_s=86_400)
-    """Pauses between the tries of a publisher or subscriber to come back; they do not give up by count."""
+    reconnect: RetryPolicy = RetryPolicy(tries_max=None, budget_s=None)
+    """Pauses between the tries of a publisher or subscriber to reconnect; by default without an end."""
 
     reattach_timeout_s: float = 120.0
     """How long a replay tries to go on after its stream broke, without reading anything."""
@@ -101,6 +103,13 @@ class ClientSettings:
 
     keepalive_timeout_s: float = 20.0
     """A probe that stays unanswered so long ends the connection."""
+
+    connect_timeout_s: float = 10.0
+    """Bound for one attempt to connect: name, TCP, TLS and the first frames of HTTP/2 together."""
+
+    handshake_patience_s: float = 60.0
+    """How long TLS or a certificate may be wrong before a publisher, subscriber or call gives up on a broker that it
+    had reached before; one that was never reached is given up on after half a second."""
 
     tls: TlsSettings | None = None
     """How connections are encrypted; None leaves them plain."""
@@ -124,6 +133,8 @@ class ClientSettings:
             raise InvalidSetting(f"{' and '.join(given)}: set one of them", facts={"field": given[1]})
         check("call_timeout_s", self.call_timeout_s, 0.001, 86_400)
         check("reattach_timeout_s", self.reattach_timeout_s, 0, 86_400)
+        check("connect_timeout_s", self.connect_timeout_s, 0.01, 600)
+        check("handshake_patience_s", self.handshake_patience_s, 0, 86_400)
         check("keepalive_s", self.keepalive_s, 30, 86_400)
         check("keepalive_timeout_s", self.keepalive_timeout_s, 1, 3600)
 

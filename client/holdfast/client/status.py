@@ -14,6 +14,8 @@ from google.rpc import error_details_pb2, status_pb2
 from holdfast.client.errors import HoldfastError, error_for
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
+RETRY_AFTER_MAX_S: Final = 60.0
+"""Longest wish to wait that is honoured: a client must not stand still because of one damaged or hostile answer."""
 
 
 def from_status(status: status_pb2.Status) -> HoldfastError:
@@ -28,7 +30,7 @@ def from_status(status: status_pb2.Status) -> HoldfastError:
             facts.update(info.metadata)
         elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
             delay = error_details_pb2.RetryInfo.FromString(detail.value).retry_delay
-            retry_after_s = delay.seconds + delay.nanos / 1e9
+            retry_after_s = min(max(delay.seconds + delay.nanos / 1e9, 0.0), RETRY_AFTER_MAX_S)
         elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
             for violation in error_details_pb2.BadRequest.FromString(detail.value).field_violations:
                 facts.setdefault("field", violation.field)

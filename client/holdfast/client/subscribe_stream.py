@@ -1,7 +1,8 @@
 """Keeps one deliver stream open: opens it, reads what comes, comes back when it breaks.
 
 One thread (``holdfast-subscriber-SINK``) opens and reads; grpc's own thread asks the state for what to send. Both end
-with ``close``.
+with ``close``, in order: what was answered is sent, the stream is half-closed, and the broker ends it. The broker then
+knows that nothing failed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import grpc
 
@@ -17,16 +20,20 @@ from holdfast.client import convert, convert_sinks
 from holdfast.client.channel import Channels
 from holdfast.client.columns import checked_body
 from holdfast.client.delivery import Delivery
-from holdfast.client.errors import BrokerUnavailable, HoldfastError, PageCorrupt, ProtocolViolation
+from holdfast.client.errors import BrokerUnavailable, ClientFault, HoldfastError, PageCorrupt, ProtocolViolation
 from holdfast.client.ranges import intersect
-from holdfast.client.retry import RetryState
+from holdfast.client.reconnect import Reconnect
 from holdfast.client.schemas import SchemaCache
 from holdfast.client.settings import SubscriberSettings
 from holdfast.client.subscription_state import Session, SubscriptionState
+from holdfast.client.threads import GuardedThread, fault_of
 from holdfast.client.values import Durability, StoredPage
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+DAMAGED_MAX: Final = 5
+"""Streams in a row that end with a damaged page and without a good one, until the damage counts as lasting."""
 
 log = logging.getLogger(__name__)
 
@@ -51,31 +58,47 @@ class SubscribeStream:
         self._lock = threading.Lock()
         """Protects the call against a `close` between two streams."""
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=f"holdfast-subscriber-{self._sink}", daemon=True)
+        self._session = Session()
+        self._damaged = 0
+        """Streams in a row that ended with a damaged page."""
+        self._thread = GuardedThread(self._run, name=f"holdfast-subscriber-{self._sink}", on_fault=self._failed)
 
     def start(self) -> None:
         """Start to connect."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the stream and the thread. The state has to be closed."""
+    def stop(self, timeout_s: float) -> None:
+        """End the stream and the thread, in order where that succeeds in time. The state has to be closed."""
+        is_other = self._thread is not threading.current_thread()
+        if is_other and self._state.is_open():
+            self._thread.join(timeout_s)
+        self._cancel()
+        if is_other:
+            self._thread.join()
+
+    def _cancel(self) -> None:
         with self._lock:
             self._stopped = True
             call = self._call
         if call is not None:
             call.cancel()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+
+    def _failed(self, fault: ClientFault) -> None:
+        """Something that nobody expected: end, and tell those who wait."""
+        self._state.broke(self._session, fault)
+        self._cancel()
 
     def _run(self) -> None:
-        pause = RetryState(self._channels.settings.reconnect, random.random)
-        while not self._state.is_closed:
-            session = Session()
+        reconnect = Reconnect(self._channels.settings, clock=time.monotonic, random=random.random)
+        while not self._state.is_closed():
+            session = self._session = Session()
             error = self._one_stream(session)
             if session.is_open:
-                pause.succeeded()
-            comes_back = error.retryable and self._settings.reconnect
-            delay_s = pause.failed(0.0, error.retry_after_s) if comes_back else None
+                reconnect.opened()
+            if self._state.is_closed():
+                self._state.broke(session, None)
+                return
+            delay_s = reconnect.delay_s(error) if self._settings.reconnect else None
             self._state.broke(session, error if delay_s is None else None)
             if delay_s is None:
                 return
@@ -83,7 +106,7 @@ class SubscribeStream:
                 "deliver stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
                 error.reason,
-                pause.failures,
+                reconnect.failures,
                 delay_s,
             )
             self._state.pause(delay_s)
@@ -108,25 +131,31 @@ class SubscribeStream:
         except grpc.RpcError as failure:
             return self._channels.ended(failure, self._sink)
         except PageCorrupt as error:
-            # Damaged on the way: what was not settled comes again over a new stream.
+            # Damaged on the way: what was not settled comes again over a new stream. If it is damaged again and again,
+            # it is so where it comes from.
             call.cancel()
-            return BrokerUnavailable(str(error), reason=error.reason)
+            self._damaged += 1
+            return error if self._damaged >= DAMAGED_MAX else BrokerUnavailable(str(error), reason=error.reason)
         except HoldfastError as error:
             call.cancel()
             return error
         return BrokerUnavailable("the broker ended the stream")
 
     def _requests(self, session: Session) -> Iterator[pb.DeliverRequest]:
-        """Yield what is sent. Runs on grpc's thread."""
-        yield pb.DeliverRequest(open=self._opening())
-        while (request := self._state.next_request(session)) is not None:
-            yield request
+        """Yield what is sent. Runs on grpc's thread, which would keep an error to itself."""
+        try:
+            yield pb.DeliverRequest(open=self._opening())
+            while (request := self._state.next_request(session)) is not None:
+                yield request
+        except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
+            self._failed(fault_of(error))
 
     def _handle(self, session: Session, response: pb.DeliverResponse) -> None:
         state = self._state
         kind = response.WhichOneof("response")
         if kind == "delivery":
             state.arrived(self._delivery(response.delivery))
+            self._damaged = 0
         elif kind == "results":
             state.resolved([convert.settle_result(one) for one in response.results.results])
         elif kind == "revoked":
@@ -137,6 +166,7 @@ class SubscribeStream:
             gap = convert.gap(response.gap)
             state.arrived(Delivery(settler=state, partition=gap.partition, incarnation=state.incarnation, gap=gap))
         elif kind == "opened" and not session.is_open:
+            self._channels.reached(self._sink)
             state.opened(session, response.opened)
         elif kind is not None:
             raise ProtocolViolation(f"{kind} came at a time when it must not")

@@ -29,7 +29,7 @@ from holdfast.client.telemetry import Telemetry
 from holdfast.v1 import buffer_service_pb2 as pb
 
 GOODBYE_S: Final = 5.0
-"""How long ``close`` waits for the results of what was answered."""
+"""Bound for ``close``: results of what was answered, and the orderly end of the stream."""
 
 
 class Subscriber(Reading[Delivery]):
@@ -55,7 +55,10 @@ class Subscriber(Reading[Delivery]):
         self._pid = os.getpid()
         self._on_close = on_close
         self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
-        self._state = SubscriptionState(Telemetry(sink, subscription), clock)
+        self._clock = clock
+        self._state = SubscriptionState(
+            Telemetry(sink, subscription), clock, settle_timeout_s=channels.settings.call_timeout_s
+        )
         self._stream = SubscribeStream(channels, self._opening, settings, self._state)
         self._start = threading.Lock()
         """Protects the start of the thread against two first users."""
@@ -77,9 +80,9 @@ class Subscriber(Reading[Delivery]):
         """
         self._check()
         with self._start:
-            if not self._started and not self._state.is_closed:
-                self._started = True
+            if not self._started and not self._state.is_closed():
                 self._stream.start()
+                self._started = True
         return self._state.take(timeout_s)
 
     def __next__(self) -> Delivery:
@@ -92,19 +95,24 @@ class Subscriber(Reading[Delivery]):
     def set_credit(self, *, records: int, bytes_: int) -> None:
         """Change how much may be in flight; 0 stops deliveries. Takes effect at once, also after a reconnect."""
         self._check()
-        if self._state.is_closed:
+        if self._state.is_closed():
             raise SubscriberClosed("the subscriber was closed")
         self._credit = pb.Credit(records=records, bytes=bytes_)
         self._state.set_credit(self._credit)
 
     def close(self) -> None:
-        """End the iteration, from any thread; what was acked is confirmed first, what was not comes again."""
+        """End the iteration, from any thread; what was acked is confirmed first, what was not comes again.
+
+        The broker is told that this is the end, so that it is no failed try of what comes again. Takes up to 5 s where
+        the broker does not answer.
+        """
         if self._pid != os.getpid():
             return
+        until = self._clock() + GOODBYE_S
         self._state.close(GOODBYE_S)
         with self._start:
             if self._started:
-                self._stream.stop()
+                self._stream.stop(max(0.0, until - self._clock()))
         self._on_close(self)
 
     def _check(self) -> None:

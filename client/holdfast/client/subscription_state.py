@@ -13,7 +13,7 @@ from typing import Final
 
 from holdfast.client.answers import RANGES_MAX, Answer, Answers, Verb, pb_range
 from holdfast.client.delivery import Delivery
-from holdfast.client.errors import HoldfastError
+from holdfast.client.errors import DeadlineExceeded, HoldfastError
 from holdfast.client.inbox import Inbox
 from holdfast.client.ranges import Range, count, intersect
 from holdfast.client.telemetry import Telemetry
@@ -38,7 +38,9 @@ class Session:
 class SubscriptionState:
     """Inbox and answers of one subscriber. Its deliveries settle here."""
 
-    def __init__(self, telemetry: Telemetry, clock: Callable[[], float]) -> None:
+    def __init__(self, telemetry: Telemetry, clock: Callable[[], float], *, settle_timeout_s: float = 30.0) -> None:
+        self._settle_timeout_s = settle_timeout_s
+        """Longest wait for the results of an answer."""
         self._telemetry = telemetry
         self._clock = clock
         self._lock = threading.Lock()
@@ -143,8 +145,15 @@ class SubscriptionState:
             if self._session is None or not self._inbox.is_current(delivery) or delivery.void_from is not None:
                 outcome = SettleOutcome.STALE
             return [SettleResult(delivery.partition, first, last, outcome) for first, last in ranges]
+        until = self._clock() + self._settle_timeout_s
         while answer.results is None:
-            self._news.wait()
+            left_s = until - self._clock()
+            if left_s <= 0:
+                raise DeadlineExceeded(
+                    f"the broker has not answered this {answer.verb} of partition {answer.partition} within "
+                    f"{self._settle_timeout_s:g} s; whether it counted is not known"
+                )
+            self._news.wait(left_s)
         return answer.results
 
     def set_credit(self, credit: pb.Credit) -> None:
@@ -166,10 +175,13 @@ class SubscriptionState:
                     break
                 self._news.wait(left_s)
 
-    @property
     def is_closed(self) -> bool:
         """Whether it was closed."""
         return self._closed
+
+    def is_open(self) -> bool:
+        """Whether a stream is open."""
+        return self._session is not None
 
     def _extend(self, worked_on: Delivery | None, now: float) -> None:
         self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
@@ -189,7 +201,7 @@ class SubscriptionState:
     # --- the stream ----------------------------------------------------------------------------------------------
 
     def next_request(self, session: Session) -> pb.DeliverRequest | None:
-        """Return what is to be sent next, waiting for it; ``None`` when the stream is over."""
+        """Return what is to be sent next, waiting for it; ``None`` when the stream is over, or all was said."""
         with self._lock:
             while not session.is_over:
                 if session.is_open:
@@ -197,6 +209,8 @@ class SubscriptionState:
                     message = self._answers.take(gather=bool(self._inbox) and not self._closed)
                     if message is not None:
                         return message
+                    if self._closed:
+                        return None
                 self._to_send.wait()
         return None
 

@@ -22,11 +22,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from holdfast.client.errors import DeliveryTimeout, HoldfastError, ProtocolViolation
 
 T = TypeVar("T")
+
+DAMAGED_MAX: Final = 5
+"""Times that a page may reach the broker damaged until it fails: then it is damaged where it comes from."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +54,9 @@ class Outgoing(Generic[T]):
 
     given_up: bool = False
     """Its owner was told that it failed; it is never sent again."""
+
+    damaged: int = 0
+    """How often it reached the broker with a wrong checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +248,15 @@ class Window(Generic[T]):
             lane.round += 1
             lane.held_until = until
             lane.position = sum(_number(other) < sequence for other in lane.unanswered)
+
+    def refused_as_damaged(self, partition: int, sequence: int, now: float, error: HoldfastError) -> Failed[T] | None:
+        """The page was damaged on its way: it is sent again, and fails once that has happened too often."""
+        lane = self._lanes.get(partition)
+        if lane is None or not lane.wire or lane.wire[0][0].damaged + 1 >= DAMAGED_MAX:
+            return self.refused_for_good(partition, sequence, error)
+        lane.wire[0][0].damaged += 1
+        self.refused_for_now(partition, sequence, now, error)
+        return None
 
     def refused_for_good(self, partition: int, sequence: int, error: HoldfastError) -> Failed[T] | None:
         """The broker will never take this page: it fails, and its number is a hole."""

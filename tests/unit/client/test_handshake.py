@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.client import ClientSettings, TlsSettings
-from holdfast.client.handshake import problem
+from holdfast.client.handshake import FINAL, Finding, probe, problem
 from tests.certificates import Authority, Pair
 
 PLAIN = ClientSettings()
@@ -58,9 +58,12 @@ def talking_plainly(connection: socket.socket) -> None:
     connection.recv(64)
 
 
-def talking_tls(pair: Pair, *, then: bytes) -> Callable[[socket.socket], None]:
+def talking_tls(pair: Pair, *, then: bytes, demanding: Authority | None = None) -> Callable[[socket.socket], None]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
+    if demanding is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(demanding.cert)
 
     def serve(connection: socket.socket) -> None:
         with context.wrap_socket(connection, server_side=True) as wrapped:
@@ -101,14 +104,52 @@ def test_a_certificate_that_is_not_trusted_is_told_with_its_reason(
         assert "Hostname mismatch" in problem(endpoint, trusting(authority, server_name="elsewhere"))
 
 
-def test_a_broker_that_ends_a_good_handshake_wants_another_certificate(authority: Authority, pair: Pair) -> None:
+def test_a_broker_that_demands_a_certificate_is_told_from_one_that_closes(authority: Authority, pair: Pair) -> None:
     own = authority.signed("own")
-    with listening(talking_tls(pair, then=b"")) as endpoint:
-        none = problem(endpoint, trusting(authority))
-        other = problem(endpoint, trusting(authority, cert_file=str(own.cert), key_file=str(own.key)))
+    with listening(talking_tls(pair, then=SETTINGS_FRAME, demanding=authority)) as endpoint:
+        assert "this client shows none" in problem(endpoint, trusting(authority))
+    other = Authority(own.cert.parent / "other").signed("stranger")
+    with listening(talking_tls(pair, then=SETTINGS_FRAME, demanding=authority)) as endpoint:
+        shown = trusting(authority, cert_file=str(other.cert), key_file=str(other.key))
+        assert "does not take" in problem(endpoint, shown)
+        shown = trusting(authority, cert_file=str(own.cert), key_file=str(own.key))
+        assert problem(endpoint, shown) == ""
 
-    assert "this client shows none" in none
-    assert "does not take" in other
+
+def test_a_close_behind_a_complete_handshake_proves_nothing(authority: Authority, pair: Pair) -> None:
+    own = authority.signed("own")
+    for settings in (
+        trusting(authority),
+        trusting(authority, cert_file=str(own.cert), key_file=str(own.key)),
+    ):
+        with listening(talking_tls(pair, then=b"")) as endpoint:
+            assert probe(endpoint, settings).finding is Finding.CLOSED
+            assert problem(endpoint, settings) == ""
+
+
+def test_a_relay_that_takes_a_certificate_and_has_no_broker_proves_nothing(authority: Authority, pair: Pair) -> None:
+    own = authority.signed("own")
+    settings = trusting(authority, cert_file=str(own.cert), key_file=str(own.key))
+    with listening(talking_tls(pair, then=b"", demanding=authority)) as endpoint:
+        assert probe(endpoint, settings).finding is Finding.CLOSED
+
+
+def test_every_finding_is_final_or_retried_and_the_table_is_complete() -> None:
+    assert set(FINAL) == set(Finding)
+    assert {finding for finding, is_final in FINAL.items() if not is_final} == {Finding.NOTHING, Finding.CLOSED}
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:99999", "a..b:7461", f"{'x' * 64}.de:7461", "127.0.0.1:\u0663"])
+def test_a_place_that_cannot_be_is_no_finding_and_no_error(endpoint: str, authority: Authority) -> None:
+    assert probe(endpoint, PLAIN).finding is Finding.NOTHING
+    assert probe(endpoint, trusting(authority)).finding is Finding.NOTHING
+
+
+def test_files_of_our_own_that_are_being_replaced_are_no_finding_and_no_error(pair: Pair, tmp_path: Path) -> None:
+    with listening(talking_tls(pair, then=SETTINGS_FRAME)) as endpoint:
+        settings = ClientSettings(tls=TlsSettings(str(tmp_path / "missing.pem")))
+
+        assert probe(endpoint, settings).finding is Finding.NOTHING
 
 
 def test_a_broker_that_is_gone_or_is_about_to_be_is_only_unavailable(authority: Authority) -> None:

@@ -8,7 +8,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,6 +19,7 @@ import pytest
 from holdfast.client import (
     BrokerUnavailable,
     ClientClosed,
+    ClientFault,
     DeliveryTimeout,
     FlushTimeout,
     InvalidPage,
@@ -32,7 +35,7 @@ from holdfast.client import (
 from holdfast.client.pages import encode_columns
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
-from tests.unit.client.wire_fake import Log, WireFake, abort, status
+from tests.unit.client.wire_fake import QUICK, Log, WireFake, abort, status
 
 Requests = Iterator[pb.PublishRequest]
 Responses = Iterator[pb.PublishResponse]
@@ -553,3 +556,55 @@ def test_a_publisher_is_not_used_across_fork(fake: WireFake, monkeypatch: pytest
 def test_a_setting_that_cannot_work_is_refused_with_its_name(name: str, value: int) -> None:
     with WireFake() as fake, fake.client() as client, pytest.raises(InvalidSetting, match=f"{name} = {value}"):
         client.publisher("s", **{name: value})  # type: ignore[arg-type]
+
+
+def test_a_page_that_the_wire_damaged_is_sent_again_and_stored_once(fake: WireFake, log: Log) -> None:
+    refusals = [status(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_CORRUPT") for _ in range(3)]
+    log.refuse = lambda page: refusals.pop() if refusals and b"two" in page.body else None
+    with fake.client() as client, client.publisher("s", page_records=1) as publisher:
+        futures = [publisher.send(value, partition=0) for value in (b"one", b"two", b"three")]
+        assert [future.result(10).first_offset for future in futures] == [0, 1, 2]
+
+    assert log.values() == [b"one", b"two", b"three"]
+
+
+def test_a_page_that_is_damaged_whenever_it_comes_fails_and_the_others_are_stored(fake: WireFake, log: Log) -> None:
+    broken = status(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_CORRUPT")
+    log.refuse = lambda page: broken if b"two" in page.body else None
+    with fake.client() as client:
+        publisher = client.publisher("s", page_records=1)
+        futures = [publisher.send(value, partition=0) for value in (b"one", b"two", b"three")]
+        failures = [type(future.exception(10)).__name__ for future in futures]
+        publisher.abandon()
+
+    assert failures == ["NoneType", "PageCorrupt", "NoneType"]
+
+
+def test_an_error_that_nobody_expected_in_the_sender_ends_the_publisher_and_is_told_to_all_who_wait(
+    fake: WireFake, log: Log
+) -> None:
+    page = encode_columns([b"a"])
+    object.__setattr__(page, "record_count", "none")  # cannot be written
+    with fake.client() as client:
+        publisher = client.publisher("s")
+        future = publisher.send_page(page, partition=0)
+
+        assert isinstance(future.exception(10), ClientFault)
+        with pytest.raises(ClientFault):
+            publisher.send(b"next")
+        publisher.abandon()
+
+
+def test_a_publisher_outlives_a_token_file_that_is_being_replaced(fake: WireFake, log: Log, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    with fake.client(replace(QUICK, token_file=str(token))) as client, client.publisher("s") as publisher:
+        publisher.send(b"one", partition=0).result(10)
+        token.unlink()
+        fake.stop()
+        fake.start()
+        future = publisher.send(b"two", partition=0)
+        until(lambda: "token_file" in str(publisher._stream.last_error))
+        token.write_text("second")
+
+        assert future.result(10).first_offset == 1

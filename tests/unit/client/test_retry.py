@@ -108,3 +108,9 @@ def test_a_policy_that_cannot_work_is_refused_with_its_name(name: str, value: fl
         RetryPolicy(**{"delay_min_s": 1, name: value})  # type: ignore[arg-type]  # ints where floats are meant
 
     assert caught.value.facts["field"] == name
+
+
+def test_a_policy_without_limits_never_gives_up() -> None:
+    state = RetryState(RetryPolicy(tries_max=None, budget_s=None), random=lambda: 1.0)
+
+    assert all(state.failed(day * 86_400.0) is not None for day in range(3_000))

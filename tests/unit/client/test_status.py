@@ -9,7 +9,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2
 
 from holdfast.client import BrokerFault, BrokerUnavailable, InvalidSetting, PermissionDenied, SinkFull, Unauthenticated
-from holdfast.client.status import DETAILS_KEY, from_call, from_status
+from holdfast.client.status import DETAILS_KEY, RETRY_AFTER_MAX_S, from_call, from_status
 from tests.unit.client.wire_fake import status
 
 
@@ -74,3 +74,10 @@ def test_details_that_are_none_are_ignored() -> None:
 
 def test_an_rpc_error_that_is_no_call_is_a_fault() -> None:
     assert type(from_call(grpc.RpcError("strange"))) is BrokerFault
+
+
+def test_an_absurd_wish_to_wait_is_cut_so_that_nobody_stands_still() -> None:
+    error = from_status(status(grpc.StatusCode.UNAVAILABLE, "DRAINING", retry_after_s=1e9))
+
+    assert error.retry_after_s == RETRY_AFTER_MAX_S
+    assert from_status(status(grpc.StatusCode.UNAVAILABLE, "DRAINING", retry_after_s=-5)).retry_after_s == 0.0

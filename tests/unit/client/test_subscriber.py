@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from queue import Empty, Queue
 from typing import Any
@@ -15,20 +17,27 @@ import pytest
 
 from holdfast.client import (
     BrokerUnavailable,
+    Client,
+    ClientFault,
     ConsumerReplaced,
+    DeadlineExceeded,
     DropReason,
     InvalidNack,
     InvalidRange,
     InvalidSetting,
+    PageCorrupt,
     SettleOutcome,
+    Subscriber,
     SubscriberClosed,
     SubscriptionNotFound,
     UsedAfterFork,
 )
 from holdfast.client.pages import encode_columns
+from holdfast.client.subscribe_stream import DAMAGED_MAX
+from holdfast.client.subscriber import GOODBYE_S
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
-from tests.unit.client.wire_fake import WireFake, abort, status
+from tests.unit.client.wire_fake import QUICK, WireFake, abort, status
 
 END = object()
 OK = pb.SETTLE_OUTCOME_OK
@@ -72,6 +81,10 @@ class Script:
         self.said: list[pb.DeliverRequest] = []
         self.ack_deadline_s = ack_deadline_s
         self.answers_itself = True
+        self.deaf = False
+        """It does not end a stream that the client has ended."""
+        self.goodbyes = 0
+        """Streams that the client ended in order."""
 
     def serve(self, requests: Iterator[pb.DeliverRequest], context: grpc.ServicerContext) -> Iterator[Any]:
         outgoing = self.to_client
@@ -81,7 +94,7 @@ class Script:
         owned = pb.AssignedPartition(partition=0, owner_epoch=6 + len(self.opens))
         yield pb.DeliverResponse(opened=opened)
         yield pb.DeliverResponse(assignment=pb.Assignment(partitions=[owned]))
-        gone = threading.Event()
+        gone, said_goodbye = threading.Event(), threading.Event()
         context.add_callback(gone.set)
 
         def listen() -> None:
@@ -93,13 +106,17 @@ class Script:
                         results = [pb.SettleResult(range=one, outcome=OK) for one in getattr(request, kind).ranges]
                         outgoing.put(pb.DeliverResponse(results=pb.Results(results=results)))
             except grpc.RpcError:
-                pass  # the call has ended
+                return  # the call has ended
+            said_goodbye.set()
 
         threading.Thread(target=listen).start()  # ends with the call
         while not gone.is_set():
             try:
                 message = outgoing.get(timeout=0.01)
             except Empty:
+                if said_goodbye.is_set() and not self.deaf:
+                    self.goodbyes += 1
+                    return
                 continue
             if message is END:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
@@ -453,3 +470,83 @@ def test_a_subscriber_is_not_used_across_fork(fake: WireFake, monkeypatch: pytes
 def test_a_credit_that_cannot_work_is_refused(fake: WireFake, name: str) -> None:
     with fake.client() as client, pytest.raises(InvalidSetting, match=f"{name} = 0"):
         client.subscriber("s", **{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:99999", "a..b:7461"])
+def test_a_place_that_cannot_be_ends_the_iteration_with_what_is_wrong(endpoint: str) -> None:
+    with Client(endpoint, settings=QUICK) as client, client.subscriber("s") as subscriber:
+        with pytest.raises(InvalidSetting, match="endpoint = "):
+            subscriber.take(10)
+        with pytest.raises(InvalidSetting, match="endpoint = "):
+            client.publisher("s")
+
+
+def test_an_error_that_nobody_expected_is_raised_to_whoever_waits(fake: WireFake, script: Script) -> None:
+    gap = record_pb2.Gap(partition=0, first_offset=0, last_offset=1)
+    gap.at.seconds = 10**15  # no such date
+    script.send(pb.DeliverResponse(gap=gap))
+    with fake.client() as client, client.subscriber("s") as subscriber:
+        with pytest.raises(ClientFault):
+            subscriber.take(10)
+        with pytest.raises(ClientFault):
+            next(subscriber)
+
+
+def test_a_page_that_is_damaged_again_and_again_ends_the_iteration(fake: WireFake, script: Script) -> None:
+    with fake.client() as client, client.subscriber("s") as subscriber:
+        until(lambda: damaged(script, subscriber))
+
+    assert len(script.opens) == DAMAGED_MAX
+
+
+def damaged(script: Script, subscriber: Subscriber) -> bool:
+    """Send a damaged page to the stream that is open; return whether that was one too many."""
+    script.send(delivery(stored(0, 3, crc32=1)))
+    try:
+        return subscriber.take(0.05) is not None
+    except PageCorrupt:
+        return True
+
+
+def test_an_answer_that_the_broker_never_gives_is_not_waited_for_without_end(fake: WireFake, script: Script) -> None:
+    script.answers_itself = False
+    script.send(delivery(stored(0, 3)))
+    with fake.client(replace(QUICK, call_timeout_s=0.1)) as client, client.subscriber("s") as subscriber:
+        one = next(subscriber)
+        with pytest.raises(DeadlineExceeded):
+            one.ack(wait=True)
+        script.send(pb.DeliverResponse(results=pb.Results()))
+
+
+def test_closing_says_goodbye_behind_what_was_acked(fake: WireFake, script: Script) -> None:
+    script.send(delivery(stored(0, 3)), delivery(stored(3, 3)))
+    with fake.client() as client:
+        subscriber = client.subscriber("s")
+        next(subscriber).ack()
+        next(subscriber)
+        subscriber.close()
+        until(lambda: script.goodbyes == 1)
+
+    assert [spans(ack.ranges) for ack in script.heard("ack")] == [[(0, 2)]]
+
+
+def test_a_block_that_ends_by_an_error_says_goodbye_too(fake: WireFake, script: Script) -> None:
+    script.send(delivery(stored(0, 3)))
+    with fake.client() as client:
+        subscriber = client.subscriber("s")
+        with suppress(RuntimeError), subscriber:
+            next(subscriber)
+            raise RuntimeError
+    until(lambda: script.goodbyes == 1)
+
+
+def test_closing_does_not_wait_for_a_broker_that_does_not_answer(fake: WireFake, script: Script) -> None:
+    with fake.client() as client:
+        subscriber = client.subscriber("s")
+        assert subscriber.take(0.1) is None
+        script.deaf = True
+        begun = time.monotonic()
+        subscriber.close()
+
+        assert time.monotonic() - begun < GOODBYE_S + 2
+        assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-subscriber-s"]

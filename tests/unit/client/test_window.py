@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.client.errors import DeliveryTimeout, InvalidPage, ProtocolViolation, SinkFull
-from holdfast.client.window import Failed, Outgoing, Window
+from holdfast.client.errors import DeliveryTimeout, InvalidPage, PageCorrupt, ProtocolViolation, SinkFull
+from holdfast.client.window import DAMAGED_MAX, Failed, Outgoing, Window
 
 POISON = InvalidPage("poison")
 NEVER = 1e9
@@ -475,3 +475,31 @@ def test_nothing_is_lost_nothing_doubled_and_the_order_is_kept(
             else:
                 assert run.settled.count(name) == 1
                 assert name in stored
+
+
+def test_a_page_that_was_damaged_on_its_way_is_sent_again_at_once_and_fails_in_the_end() -> None:
+    window = opened("a", "b")
+    damaged = PageCorrupt("another checksum")
+    for _ in range(DAMAGED_MAX - 1):
+        assert send_all(window) == [("a", 0), ("b", 1)]
+        assert window.refused_as_damaged(0, 0, 0.0, damaged) is None
+        window.refused_as_gap(0, 1)
+
+    assert send_all(window) == [("a", 0), ("b", 1)]
+    failed = window.refused_as_damaged(0, 0, 0.0, damaged)
+    assert failed is not None
+    assert (failed.page.content, failed.error) == ("a", damaged)
+
+
+def test_damage_of_one_page_does_not_count_against_another() -> None:
+    window = opened("a", "b")
+    damaged = PageCorrupt("another checksum")
+    send_all(window)
+    window.refused_as_damaged(0, 0, 0.0, damaged)
+    window.refused_as_gap(0, 1)
+    send_all(window)
+    window.stored(0, 0)
+
+    for _ in range(DAMAGED_MAX - 1):
+        assert window.refused_as_damaged(0, 1, 0.0, damaged) is None
+        send_all(window)
