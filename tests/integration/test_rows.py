@@ -17,6 +17,7 @@ from holdfast.cli import run
 from holdfast.cli.exits import ExitCode
 from holdfast.client import (
     Client,
+    Delivery,
     DeliveryState,
     Encoding,
     InvalidPage,
@@ -236,17 +237,31 @@ def test_rows_that_are_not_what_was_said_stop_nobody_but_who_looks_into_them(
         assert len(list(replay)) == 2
 
 
-def test_a_rejected_row_that_cannot_be_read_stops_the_sink_and_says_why(client: Client, orders: Publisher) -> None:
-    publish(orders, arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1))
+def test_rejected_rows_that_cannot_be_read_are_dead_letters_the_first_with_the_body_of_their_page(
+    client: Client, orders: Publisher
+) -> None:
+    page = arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1)
+    publish(orders, page, arrow.page(BATCH.slice(0, 1), 1))
 
     with client.subscriber("orders") as subscriber:
-        delivery = subscriber.take(20)
-        assert delivery is not None
-        delivery.dead_letter("bad", offset=0, wait=True)
+        held: dict[int, Delivery] = {}
+        while len(held) < 5:
+            delivery = subscriber.take(20)
+            assert delivery is not None
+            held |= {offset: delivery for first, last in delivery.ranges for offset in range(first, last + 1)}
+        for offset in (0, 1, 3, 4):
+            held[offset].dead_letter("bad", offset=offset, wait=True)
 
+    letters = list(client.dead_letters.list("orders"))
+    assert [(each.origin_offset, each.record.value) for each in letters] == [
+        *((0, page.body), (1, b""), (3, b"")),
+        (4, JSON[0]),
+    ]
+    assert all(each.uncut.startswith("the page at offset 0 ") for each in letters[:3])
+    assert letters[3].uncut == ""
+    assert client.dead_letters.redrive("orders") == 1
     [stats] = client.sinks.stats("orders").subscriptions
-    assert stats.partitions[0].state is DeliveryState.PAUSED
-    assert stats.partitions[0].reason.startswith("ROWS_UNREADABLE: the page at offset 0")
+    assert stats.partitions[0].state is not DeliveryState.PAUSED
 
 
 def test_records_and_rows_stand_side_by_side_in_one_sink(client: Client, orders: Publisher) -> None:

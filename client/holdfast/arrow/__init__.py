@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.arrow.checks import RowInvalid, checked
 from holdfast.arrow.dictionaries import can_be_coded, coded
-from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, RowsUnreadable, expanded_bytes
+from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, UNREADABLE, RowsUnreadable, expanded_bytes
 from holdfast.arrow.from_json import rows_from_json
 from holdfast.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
 from holdfast.arrow.json_rows import json_rows
@@ -15,6 +15,7 @@ from holdfast.arrow.one_by_one import json_objects
 
 __all__ = [
     "EXPANDED_BYTES_MAX",
+    "UNREADABLE",
     "RowInvalid",
     "RowsUnreadable",
     "can_be_coded",

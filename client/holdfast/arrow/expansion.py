@@ -23,6 +23,12 @@ EXPANDED_BYTES_MAX: Final = 64 << 20
 _DICTIONARY: Final = 2
 _ROWS: Final = 3
 _OLD_COMPRESSION: Final = b"ARROW:experimental_compression"
+UNREADABLE: Final = (
+    pa.ArrowException,
+    *(ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError),
+    *(BufferError, EOFError, OSError, MemoryError, struct.error),
+)
+"""Raised by pyarrow, and by the code above it, for bytes that are damaged or hostile."""
 
 
 class RowsUnreadable(ValueError):

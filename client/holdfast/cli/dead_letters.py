@@ -66,7 +66,7 @@ def list_dead_letters(
                 letter.reason,
                 letter.attempts,
                 letter.error[:SHOWN_MAX],
-                text_of(letter.record.value)[:SHOWN_MAX],
+                (f"not cut: {letter.uncut}" if letter.uncut else text_of(letter.record.value))[:SHOWN_MAX],
             )
             for letter in letters
         ],

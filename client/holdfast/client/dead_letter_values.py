@@ -53,6 +53,10 @@ class DeadLetter:
     record: Record
     """As it was published."""
 
+    uncut: str = ""
+    """Why it could not be cut out of its page, or empty. If set, ``record.value`` is the body of that whole page, or
+    empty where another dead letter of the page holds it; it is not redriven."""
+
 
 class DeadLetterFilter(TypedDict, total=False):
     """Which dead letters are meant, as keywords: those that fit all that is given."""

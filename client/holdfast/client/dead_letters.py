@@ -124,6 +124,7 @@ def dead_letter(message: pb.DeadLetter) -> DeadLetter:
         origin_offset=message.origin_offset,
         time=convert.moment(message.time),
         traceparent=message.traceparent,
+        uncut=message.uncut,
         record=Record(
             value=record.value,
             key=record.key if record.HasField("key") else None,

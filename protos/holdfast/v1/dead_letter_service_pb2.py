@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from holdfast.v1 import record_pb2 as holdfast_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%holdfast/v1/dead_letter_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18holdfast/v1/record.proto\"\xa6\x02\n\x10\x44\x65\x61\x64LetterFilter\x12-\n\x06reason\x18\x01 \x01(\x0e\x32\x1d.holdfast.v1.DeadLetterReason\x12\x16\n\x0e\x65rror_contains\x18\x02 \x01(\t\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x16\n\tpartition\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x0eorigin_offsets\x18\x05 \x01(\x0b\x32\x18.holdfast.v1.OffsetRange\x12-\n\tfrom_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nuntil_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_partition\"\xc6\x02\n\nDeadLetter\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12-\n\x06reason\x18\x03 \x01(\x0e\x32\x1d.holdfast.v1.DeadLetterReason\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12\x14\n\x0csubscription\x18\x06 \x01(\t\x12\x1a\n\x12origin_incarnation\x18\x07 \x01(\t\x12\x18\n\x10origin_partition\x18\x08 \x01(\r\x12\x15\n\rorigin_offset\x18\t \x01(\x04\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x0b \x01(\t\x12#\n\x06record\x18\x0c \x01(\x0b\x32\x13.holdfast.v1.Record\"|\n\x16ListDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12-\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.holdfast.v1.DeadLetterFilter\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\"a\n\x17ListDeadLettersResponse\x12-\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x17.holdfast.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x96\x02\n\x19RedriveDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12-\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.holdfast.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12K\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x36.holdfast.v1.RedriveDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"G\n\x1aRedriveDeadLettersResponse\x12\x10\n\x08redriven\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x92\x02\n\x17PurgeDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12-\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.holdfast.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12I\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x34.holdfast.v1.PurgeDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"C\n\x18PurgeDeadLettersResponse\x12\x0e\n\x06purged\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*|\n\x10\x44\x65\x61\x64LetterReason\x12\"\n\x1e\x44\x45\x41\x44_LETTER_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x44\x45\x41\x44_LETTER_REASON_REJECTED\x10\x01\x12#\n\x1f\x44\x45\x41\x44_LETTER_REASON_MAX_ATTEMPTS\x10\x02\x32\xb9\x02\n\x11\x44\x65\x61\x64LetterService\x12\\\n\x0fListDeadLetters\x12#.holdfast.v1.ListDeadLettersRequest\x1a$.holdfast.v1.ListDeadLettersResponse\x12\x65\n\x12RedriveDeadLetters\x12&.holdfast.v1.RedriveDeadLettersRequest\x1a\'.holdfast.v1.RedriveDeadLettersResponse\x12_\n\x10PurgeDeadLetters\x12$.holdfast.v1.PurgeDeadLettersRequest\x1a%.holdfast.v1.PurgeDeadLettersResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%holdfast/v1/dead_letter_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18holdfast/v1/record.proto\"\xa6\x02\n\x10\x44\x65\x61\x64LetterFilter\x12-\n\x06reason\x18\x01 \x01(\x0e\x32\x1d.holdfast.v1.DeadLetterReason\x12\x16\n\x0e\x65rror_contains\x18\x02 \x01(\t\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x16\n\tpartition\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x0eorigin_offsets\x18\x05 \x01(\x0b\x32\x18.holdfast.v1.OffsetRange\x12-\n\tfrom_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nuntil_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_partition\"\xd5\x02\n\nDeadLetter\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12-\n\x06reason\x18\x03 \x01(\x0e\x32\x1d.holdfast.v1.DeadLetterReason\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12\x14\n\x0csubscription\x18\x06 \x01(\t\x12\x1a\n\x12origin_incarnation\x18\x07 \x01(\t\x12\x18\n\x10origin_partition\x18\x08 \x01(\r\x12\x15\n\rorigin_offset\x18\t \x01(\x04\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x0b \x01(\t\x12#\n\x06record\x18\x0c \x01(\x0b\x32\x13.holdfast.v1.Record\x12\r\n\x05uncut\x18\r \x01(\t\"|\n\x16ListDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12-\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.holdfast.v1.DeadLetterFilter\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\"a\n\x17ListDeadLettersResponse\x12-\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x17.holdfast.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x96\x02\n\x19RedriveDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12-\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.holdfast.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12K\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x36.holdfast.v1.RedriveDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"G\n\x1aRedriveDeadLettersResponse\x12\x10\n\x08redriven\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x92\x02\n\x17PurgeDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12-\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1d.holdfast.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12I\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x34.holdfast.v1.PurgeDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"C\n\x18PurgeDeadLettersResponse\x12\x0e\n\x06purged\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*|\n\x10\x44\x65\x61\x64LetterReason\x12\"\n\x1e\x44\x45\x41\x44_LETTER_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x44\x45\x41\x44_LETTER_REASON_REJECTED\x10\x01\x12#\n\x1f\x44\x45\x41\x44_LETTER_REASON_MAX_ATTEMPTS\x10\x02\x32\xb9\x02\n\x11\x44\x65\x61\x64LetterService\x12\\\n\x0fListDeadLetters\x12#.holdfast.v1.ListDeadLettersRequest\x1a$.holdfast.v1.ListDeadLettersResponse\x12\x65\n\x12RedriveDeadLetters\x12&.holdfast.v1.RedriveDeadLettersRequest\x1a\'.holdfast.v1.RedriveDeadLettersResponse\x12_\n\x10PurgeDeadLetters\x12$.holdfast.v1.PurgeDeadLettersRequest\x1a%.holdfast.v1.PurgeDeadLettersResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,28 +37,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_options = b'8\001'
   _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._loaded_options = None
   _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_options = b'8\001'
-  _globals['_DEADLETTERREASON']._serialized_start=1664
-  _globals['_DEADLETTERREASON']._serialized_end=1788
+  _globals['_DEADLETTERREASON']._serialized_start=1679
+  _globals['_DEADLETTERREASON']._serialized_end=1803
   _globals['_DEADLETTERFILTER']._serialized_start=114
   _globals['_DEADLETTERFILTER']._serialized_end=408
   _globals['_DEADLETTER']._serialized_start=411
-  _globals['_DEADLETTER']._serialized_end=737
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=739
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=863
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=865
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=962
-  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_start=965
-  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_end=1243
-  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1194
-  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1243
-  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_start=1245
-  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_end=1316
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1319
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1593
-  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1194
-  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1243
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1595
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1662
-  _globals['_DEADLETTERSERVICE']._serialized_start=1791
-  _globals['_DEADLETTERSERVICE']._serialized_end=2104
+  _globals['_DEADLETTER']._serialized_end=752
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=754
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=878
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=880
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=977
+  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_start=980
+  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_end=1258
+  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1209
+  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1258
+  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_start=1260
+  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_end=1331
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1334
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1608
+  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1209
+  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1258
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1610
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1677
+  _globals['_DEADLETTERSERVICE']._serialized_start=1806
+  _globals['_DEADLETTERSERVICE']._serialized_end=2119
 # @@protoc_insertion_point(module_scope)

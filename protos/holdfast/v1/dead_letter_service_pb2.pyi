@@ -39,7 +39,7 @@ class DeadLetterFilter(_message.Message):
     def __init__(self, reason: _Optional[_Union[DeadLetterReason, str]] = ..., error_contains: _Optional[str] = ..., subscription: _Optional[str] = ..., partition: _Optional[int] = ..., origin_offsets: _Optional[_Union[_record_pb2.OffsetRange, _Mapping]] = ..., from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
-    __slots__ = ("partition", "offset", "reason", "error", "attempts", "subscription", "origin_incarnation", "origin_partition", "origin_offset", "time", "traceparent", "record")
+    __slots__ = ("partition", "offset", "reason", "error", "attempts", "subscription", "origin_incarnation", "origin_partition", "origin_offset", "time", "traceparent", "record", "uncut")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class DeadLetter(_message.Message):
     TIME_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    UNCUT_FIELD_NUMBER: _ClassVar[int]
     partition: int
     offset: int
     reason: DeadLetterReason
@@ -64,7 +65,8 @@ class DeadLetter(_message.Message):
     time: _timestamp_pb2.Timestamp
     traceparent: str
     record: _record_pb2.Record
-    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., reason: _Optional[_Union[DeadLetterReason, str]] = ..., error: _Optional[str] = ..., attempts: _Optional[int] = ..., subscription: _Optional[str] = ..., origin_incarnation: _Optional[str] = ..., origin_partition: _Optional[int] = ..., origin_offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ...) -> None: ...
+    uncut: str
+    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., reason: _Optional[_Union[DeadLetterReason, str]] = ..., error: _Optional[str] = ..., attempts: _Optional[int] = ..., subscription: _Optional[str] = ..., origin_incarnation: _Optional[str] = ..., origin_partition: _Optional[int] = ..., origin_offset: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., uncut: _Optional[str] = ...) -> None: ...
 
 class ListDeadLettersRequest(_message.Message):
     __slots__ = ("sink", "filter", "page_size", "page_token")

@@ -33,6 +33,8 @@ NAMES: Final = tuple(
         "traceparent",
     )
 )
+UNCUT: Final = PREFIX + "uncut"
+"""Header behind the others of a record that could not be cut out of its page: the cause."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -127,6 +129,14 @@ class DeadLetter:
     record: PlainRecord
     """As it was published."""
 
+    uncut: str = ""
+    """Why it could not be cut out of its page: its value is the page's body then, or empty; see ``whole_page``."""
+
+    @property
+    def redrivable(self) -> bool:
+        """It is a record of a sink, and the record itself is here."""
+        return self.origin is not None and not self.uncut
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -184,8 +194,21 @@ def dead_letter_settings(origin: SinkSettings, defaults: SinkSettings) -> SinkSe
     )
 
 
-def buried(record: PlainRecord, origin: Origin) -> PlainRecord:
-    """A record as a dead letter."""
+def whole_page(entry: Entry, body: Body, wanted: Sequence[Range], *, with_body: bool) -> list[Cut]:
+    """Records of a page that cannot be cut: the first one's value is the page's body, the others' are empty.
+
+    Without ``with_body`` all are empty: the body was kept with an earlier dead letter of the page.
+    """
+    offsets = [offset for part in wanted for offset in range(part.first, part.end)]
+    first = bytes(body.data) if with_body else b""
+    return [
+        Cut(offset, entry.accepted_at_us, "", PlainRecord(b"" if index else first))
+        for index, offset in enumerate(offsets)
+    ]
+
+
+def buried(record: PlainRecord, origin: Origin, uncut: str = "") -> PlainRecord:
+    """A record as a dead letter; ``uncut`` is why it could not be cut out of its page."""
     texts = (
         origin.reason.name,
         origin.error,
@@ -199,12 +222,15 @@ def buried(record: PlainRecord, origin: Origin) -> PlainRecord:
         origin.traceparent,
     )
     ours = tuple((name, text.encode()) for name, text in zip(NAMES, texts, strict=True))
-    return replace(record, headers=(*record.headers, *ours))
+    last = ((UNCUT, uncut.encode()),) if uncut else ()
+    return replace(record, headers=(*record.headers, *ours, *last))
 
 
 def unburied(cut: Cut) -> DeadLetter:
     """A record of a dead-letter sink as what it was, and what became of it."""
-    headers = cut.record.headers
+    headers, uncut = cut.record.headers, ""
+    if headers and headers[-1][0] == UNCUT:
+        headers, uncut = headers[:-1], headers[-1][1].decode(errors="replace")
     ours = headers[-len(NAMES) :]
     origin = None
     if tuple(name for name, _ in ours) == NAMES:
@@ -212,7 +238,7 @@ def unburied(cut: Cut) -> DeadLetter:
     if origin is None:
         return DeadLetter(cut.offset, cut.accepted_at_us, None, cut.record)
     record = replace(cut.record, headers=headers[: -len(NAMES)])
-    return DeadLetter(cut.offset, cut.accepted_at_us, origin, record)
+    return DeadLetter(cut.offset, cut.accepted_at_us, origin, record, uncut)
 
 
 def _origin(values: Sequence[bytes]) -> Origin | None:

@@ -100,7 +100,7 @@ def dead_letter(partition: int, letter: DeadLetter) -> pb.DeadLetter:
         record.key = plain.key
     if plain.event_time_us is not None:
         record.event_time.CopyFrom(timestamp(plain.event_time_us))
-    message = pb.DeadLetter(partition=partition, offset=letter.offset, record=record)
+    message = pb.DeadLetter(partition=partition, offset=letter.offset, record=record, uncut=letter.uncut)
     if origin is not None:
         message.reason = cast("pb.DeadLetterReason", int(origin.reason))
         message.error = origin.error

@@ -40,7 +40,7 @@ def json_rows(entry: Entry, body: Body, wanted: Sequence[Range], schema_of: Sche
             if first < end:
                 values = arrow.json_objects(batch.slice(first - entry.base, end - first))
                 found += zip(range(first, end), values, strict=True)
-    except ValueError as broken:
+    except arrow.UNREADABLE as broken:
         raise InvalidPage(
             f"the page at offset {entry.base} does not hold {entry.count} rows of its schema: {broken}",
             base_offset=entry.base,

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.broker.core.cursor import Settlement
-from holdfast.broker.core.dead_letters import Origin, PlainRecord, Reason, RecordCodec, buried, chunks, ranges_of
-from holdfast.broker.core.errors import TooManyWaiting
+from holdfast.broker.core.dead_letters import (
+    Cut,
+    Origin,
+    PlainRecord,
+    Reason,
+    RecordCodec,
+    buried,
+    chunks,
+    ranges_of,
+    whole_page,
+)
+from holdfast.broker.core.errors import InvalidPage, SchemaNotFound, TooManyWaiting
 from holdfast.broker.core.pages import Body, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.writes import SchemaRecord, Write
@@ -20,8 +30,8 @@ if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer, Services
     from holdfast.broker.runtime.subscription import Subscription
 
-Page = tuple[Incoming, list[Range]]
-"""A page of dead letters, and which records of the origin are in it."""
+Page = tuple[Incoming, list[Range], frozenset[int]]
+"""A page of dead letters, which records of the origin are in it, and first offsets of pages whose body it holds."""
 
 
 class Withdrawn(Exception):
@@ -61,6 +71,8 @@ class PageMaker:
     incarnation: str
     partition: int
     requests: Sequence[Request]
+    kept: Collection[int] = ()
+    """First offsets of the pages that could not be cut, and of which a dead letter holds the body already."""
 
     def pages(self, found: Sequence[tuple[Entry, Body, list[Range]]]) -> list[Page]:
         """Pages of the records that are wanted of each stored page."""
@@ -69,8 +81,13 @@ class PageMaker:
         )
         firsts = [part.first for part, _ in spans]
         letters: list[tuple[int, PlainRecord, str]] = []
+        bodies: dict[int, int] = {}
+        """First offset of an uncut page, by the offset of the record that carries its body."""
         for entry, body, wanted in found:
-            for cut in self.codec.cut(entry, body, wanted, self.schema_of):
+            cuts, uncut = self._cuts(entry, body, wanted)
+            if uncut and entry.base not in self.kept:
+                bodies[cuts[0].offset] = entry.base
+            for cut in cuts:
                 request = spans[bisect_right(firsts, cut.offset) - 1][1]
                 origin = Origin(
                     reason=request.reason,
@@ -84,11 +101,22 @@ class PageMaker:
                     at_us=request.at_us,
                     traceparent=cut.traceparent,
                 )
-                letters.append((cut.offset, buried(cut.record, origin), cut.traceparent))
+                letters.append((cut.offset, buried(cut.record, origin, uncut), cut.traceparent))
         return [
-            (page_of(self.codec, chunk, self.partition), ranges_of(offset for offset, _, _ in chunk))
+            (
+                page_of(self.codec, chunk, self.partition),
+                ranges_of(offset for offset, _, _ in chunk),
+                frozenset(bodies[offset] for offset, _, _ in chunk if offset in bodies),
+            )
             for chunk in chunks(letters)
         ]
+
+    def _cuts(self, entry: Entry, body: Body, wanted: Sequence[Range]) -> tuple[list[Cut], str]:
+        """The wanted records of a page, and why they could not be cut out of it, if so."""
+        try:
+            return self.codec.cut(entry, body, wanted, self.schema_of), ""
+        except (InvalidPage, SchemaNotFound) as cause:
+            return whole_page(entry, body, wanted, with_body=entry.base not in self.kept), str(cause)
 
 
 class Burial:

@@ -137,6 +137,7 @@ class DeadLetterBox:
     async def redrive(self, wanted: Filter, size: int, position: Position | None) -> Done:
         """Append up to ``size`` dead letters to their origin again, for the subscription that they came from.
 
+        Those that could not be cut out of their page stay: there is no record to append.
         What a consumer of the dead-letter sink has in flight is left to it. Raises the refusals of an append, and
         ``SubscriptionNotFound``; what was redriven before that stays so.
         """
@@ -145,7 +146,7 @@ class DeadLetterBox:
         while at is not None and looked_at < LOOKED_AT_MAX and records < size:
             step = await self._look(at, self._idle)
             looked_at += step.looked_at
-            chosen = [letter for letter in step.letters if letter.origin is not None and wanted.takes(letter)]
+            chosen = [letter for letter in step.letters if letter.redrivable and wanted.takes(letter)]
             after = step.next
             if len(chosen) > size - records:
                 after = Position(at.partition, chosen[size - records].offset, at.end)

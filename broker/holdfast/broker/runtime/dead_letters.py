@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.answers import joined
@@ -20,10 +20,8 @@ from holdfast.broker.core.errors import (
     BrokerFull,
     DiskFull,
     Draining,
-    InvalidPage,
     MemoryOverloaded,
     RecordTooLarge,
-    SchemaNotFound,
     SinkFull,
     SinkNotFound,
     StoreFenced,
@@ -43,7 +41,11 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 ENTRIES_MAX: Final = 64
 """Pages that are read at once."""
+KEPT_MAX: Final = 1_024
+"""Pages of a partition of which it is remembered that a dead letter holds their body; beyond it, they are forgotten."""
 Results = tuple[tuple[int, Range, Outcome], ...]
+Moved = tuple[Append, list[Range], frozenset[int]]
+"""A page of dead letters that was appended; see ``burial.Page``."""
 
 
 class DeadLetters:
@@ -56,9 +58,13 @@ class DeadLetters:
         self._services = services
         self._waiting: dict[int, list[Request]] = {}
         self._workers: dict[int, asyncio.Task[None]] = {}
+        self._closing = False
+        self._kept: dict[int, set[int]] = {}
+        """By partition, first offsets of pages that could not be cut and whose body a dead letter holds."""
 
     def close(self) -> None:
         """End the work; what is queued already goes on by itself."""
+        self._closing = True
         for worker in self._workers.values():
             worker.cancel()
         for requests in self._waiting.values():  # a worker that had not begun yet will never see them
@@ -152,8 +158,13 @@ class DeadLetters:
         if partition not in self._workers:
             name = f"holdfast-dead-letters-{self._buffer.name}-{partition}"
             worker = asyncio.get_running_loop().create_task(self._work(partition), name=name)
+            worker.add_done_callback(self._worker_ended)
             self._workers[partition] = worker
         return request
+
+    def _worker_ended(self, worker: asyncio.Task[None]) -> None:
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            _log.error("dead-letter worker failed sink=%s", self._buffer.name, exc_info=error)
 
     async def _answer(self, partition: int, results: Results, requests: Sequence[Request]) -> Results:
         for request in requests:
@@ -219,10 +230,16 @@ class DeadLetters:
             _log.error("dead letters were not moved sink=%s partition=%d", self._buffer.name, partition)
         finally:
             del self._workers[partition]
-            _end((*requests, *self._waiting.pop(partition, [])), self._closed())
+            unfinished = [*requests, *self._waiting.pop(partition, [])]
+            if self._closing or self._buffer.deleted or self._services.committer.fenced is not None:
+                _end(unfinished, self._closed())
+            else:  # a mistake of ours: nothing may stay held back for it
+                self._give_back(partition, unfinished, None, "the dead-letter worker failed")
+                for request in unfinished:
+                    request.done.set_result(None)
 
     async def _move_all(self, partition: int, requests: list[Request]) -> None:
-        appends: list[tuple[Append, list[Range]]] = []
+        appends: list[Moved] = []
         try:
             while await self._move(partition, requests, appends) and not self._buffer.deleted:
                 pass  # some were withdrawn, and the others of their page have to be looked at again
@@ -231,19 +248,24 @@ class DeadLetters:
             self._buffer.stop(f"DLQ_FULL: {full}")
         except (DiskFull, BrokerFull, MemoryOverloaded) as full:
             self._give_back(partition, requests, None, str(full))
-        except (InvalidPage, SchemaNotFound) as unreadable:
-            self._give_back(partition, requests, 0.0, str(unreadable))
-            self._buffer.stop(f"ROWS_UNREADABLE: {unreadable}")
         except StoreFenced as damage:
             if self._services.committer.fenced is not None:
                 raise
             _log.error("page of a dead letter was not read sink=%s cause=%s", self._buffer.name, damage)
             self._give_back(partition, requests, None, f"its page could not be read: {damage}")
-        for append, ranges in appends:
+        for append, ranges, bodies in appends:
             await append.done
+            self._keep(partition, bodies)
             for request in requests:
                 request.moved += ranges
         self._give_back(partition, requests, None, "its page is gone")
+
+    def _keep(self, partition: int, bodies: Collection[int]) -> None:
+        """Dead letters that hold the bodies of these pages are durable: no other one of the pages has to."""
+        kept = self._kept.setdefault(partition, set())
+        if len(kept) + len(bodies) > KEPT_MAX:
+            kept.clear()
+        kept.update(bodies)
 
     def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
         subscription = self._subscription
@@ -254,9 +276,7 @@ class DeadLetters:
         if revocation is not None:
             subscription.revoke(partition, revocation)
 
-    async def _move(
-        self, partition: int, requests: Sequence[Request], appends: list[tuple[Append, list[Range]]]
-    ) -> bool:
+    async def _move(self, partition: int, requests: Sequence[Request], appends: list[Moved]) -> bool:
         """Append all that is still waiting; whether something was withdrawn meanwhile."""
         lane = self._subscription.lanes[partition]
         parts = sorted(w for request in requests for part in request.parts for w in lane.moving.waiting_in(part))
@@ -266,10 +286,10 @@ class DeadLetters:
             if not places:
                 continue
             lane.moving.bases |= {entry.base for entry, _ in places}
-            for page, ranges in await self._pages(partition, places, requests):
+            for page, ranges, bodies in await self._pages(partition, places, requests):
                 burial = Burial(self._subscription, self._buffer, partition, ranges)
                 try:
-                    appends.append((await self._append(page, burial, lane, ranges), ranges))
+                    appends.append((await self._append(page, burial, lane, ranges), ranges, bodies))
                 except Withdrawn:
                     withdrawn = True
         return withdrawn
@@ -306,7 +326,14 @@ class DeadLetters:
         record = self._buffer.record
         schema_of = self._buffer.schemas.stored
         make = PageMaker(
-            services.records, schema_of, subscription.name, record.name, record.incarnation, partition, requests
+            services.records,
+            schema_of,
+            subscription.name,
+            record.name,
+            record.incarnation,
+            partition,
+            requests,
+            kept=frozenset(self._kept.get(partition, ())),
         )
         return await services.pages.call(make.pages, found)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.broker.core.dead_letters import (
     NAMES,
+    UNCUT,
     Cut,
     DeadLetter,
     Filter,
@@ -20,8 +21,9 @@ from holdfast.broker.core.dead_letters import (
     is_dead_letter_sink,
     ranges_of,
     unburied,
+    whole_page,
 )
-from holdfast.broker.core.pages import PAGE_BYTES_MAX
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Encoding, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import DEFAULTS, Overflow
 
@@ -37,7 +39,9 @@ ORIGIN = Origin(
     at_us=1_700_000_000_000_001,
     traceparent="00-a-b-01",
 )
-HEADERS = st.lists(st.tuples(st.one_of(st.text(min_size=1), st.sampled_from(NAMES)), st.binary()), max_size=14)
+HEADERS = st.lists(
+    st.tuples(st.one_of(st.text(min_size=1), st.sampled_from([*NAMES, UNCUT])), st.binary()), max_size=14
+)
 RECORDS = st.builds(
     PlainRecord,
     value=st.binary(),
@@ -64,11 +68,27 @@ def letter(**origin: object) -> DeadLetter:
     return DeadLetter(0, 0, replace(ORIGIN, **origin), PlainRecord(b""))  # type: ignore[arg-type]
 
 
-@given(RECORDS, ORIGINS)
-def test_a_dead_letter_gives_its_record_and_its_origin_back_exactly(record: PlainRecord, origin: Origin) -> None:
-    found = unburied(Cut(5, 6, "", buried(record, origin)))
+@given(RECORDS, ORIGINS, st.text())
+def test_a_dead_letter_gives_its_record_and_its_origin_back_exactly(
+    record: PlainRecord, origin: Origin, uncut: str
+) -> None:
+    found = unburied(Cut(5, 6, "", buried(record, origin, uncut)))
 
-    assert found == DeadLetter(5, 6, origin, record)
+    assert found == DeadLetter(5, 6, origin, record, uncut)
+    assert found.redrivable is (uncut == "")
+
+
+@pytest.mark.parametrize(("with_body", "first"), [(True, b"body"), (False, b"")])
+def test_of_records_that_cannot_be_cut_only_the_first_holds_the_body_of_the_page(with_body: bool, first: bytes) -> None:
+    entry = Entry(10, 9, 1, False, 4, int(Encoding.ARROW), 7, 7, 0, 0, ())
+
+    cuts = whole_page(entry, Body(0, b"body"), [Range(11, 13), Range(15, 16)], with_body=with_body)
+
+    assert [(cut.offset, cut.accepted_at_us, cut.record.value) for cut in cuts] == [
+        (11, 7, first),
+        (12, 7, b""),
+        (15, 7, b""),
+    ]
 
 
 @given(RECORDS, ORIGINS, ORIGINS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 
@@ -71,6 +72,21 @@ def test_rows_that_are_not_what_was_said_are_told_by_their_place(data: bytes) ->
         json_rows(*stored(10, data), [Range(10, 13)], schema_of)
 
     assert refused.value.facts["base_offset"] == "10"
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError, IndexError, OverflowError, RuntimeError, pa.ArrowCapacityError, struct.error]
+)
+def test_whatever_a_decoder_raises_for_a_page_it_is_told_by_its_place(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise error("length is not a multiple of itemsize")
+
+    monkeypatch.setattr("holdfast.arrow.json_objects", damaged)
+
+    with pytest.raises(InvalidPage, match="the page at offset 10"):
+        json_rows(*stored(10), [Range(10, 13)], schema_of)
 
 
 def test_a_schema_that_is_lost_is_told() -> None:

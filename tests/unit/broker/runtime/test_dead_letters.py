@@ -17,6 +17,7 @@ from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
 from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import Clock, FakeClock
@@ -429,3 +430,29 @@ async def test_a_rejection_that_nobody_waits_for_any_more_ends_with_the_subscrip
         store.let_go()
 
     assert told == []
+
+
+async def test_a_mistake_in_the_worker_gives_its_records_back_and_the_next_ones_are_moved(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = PageCodec.cut
+
+    def fail_once(*args: Any) -> Any:
+        monkeypatch.setattr(PageCodec, "cut", cut)
+        raise ZeroDivisionError("a mistake of ours")
+
+    clock = FakeClock()
+    async with orders(clock=clock) as (broker, buffer):
+        taker = Taker(buffer.subscription(""))
+        await taker.one()
+        monkeypatch.setattr(PageCodec, "cut", fail_once)
+
+        assert await reject(taker, 0, 1) == [STALE]
+
+        assert "dead-letter worker failed sink=orders" in caplog.text
+        assert account(taker) == (0, 0, 10)
+        clock.advance(60)
+        assert await taker.one() == [0]
+        assert await reject(taker, 0, 1) == [OK]
+        assert [letter.record.value for letter in await letters(broker)] == [b"x" * 10]
+        assert account(taker) == (0, 1, 9)
