@@ -79,6 +79,7 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.EpochContentConflict: lambda: errors.EpochContentConflict("p", 3, stored=(1, "k:a"), sent=(2, "k:b")),
     errors.ProducerChanged: lambda: errors.ProducerChanged("orders", "w", "p", "q"),
     errors.Draining: errors.Draining,
+    errors.ReadFailed: lambda: errors.ReadFailed("Input/output error"),
     errors.StoreFenced: lambda: errors.StoreFenced("sync failed"),
 }
 """One of each."""
@@ -151,6 +152,7 @@ def test_what_may_be_tried_again_says_when() -> None:
         errors.TooManyStreams,
         errors.RateLimited,
         errors.Draining,
+        errors.ReadFailed,
         errors.StoreFenced,
     }
 

@@ -55,7 +55,35 @@ class Gauges:
         )
         meter.create_observable_gauge("holdfast.connections", [self._open], "{connection}", "Open connections by use")
         meter.create_observable_gauge("holdfast.streams", [self._streams], "{stream}", "Open streams")
-        meter.create_observable_gauge("holdfast.tail.size", [self._tail], "By", "Newest pages kept in memory")
+        self._of_broker(meter.create_observable_gauge, "holdfast.tail.size", "By", "Newest pages kept in memory", _tail)
+        self._of_broker(
+            meter.create_observable_counter,
+            "holdfast.storage.read.failures",
+            "{failure}",
+            "Reads of the store that failed, those that worked when tried again included",
+            lambda broker: broker.services.pages.holds.failures,
+        )
+        self._of_broker(
+            meter.create_observable_gauge,
+            "holdfast.storage.unreadable.partitions",
+            "{partition}",
+            "Partitions that wait for reads of the store to work again",
+            lambda broker: len(broker.services.pages.holds),
+        )
+        self._of_broker(
+            meter.create_observable_gauge,
+            "holdfast.quarantine.pages",
+            "{page}",
+            "Damaged pages whose bytes are kept aside",
+            lambda broker: broker.quarantine.pages,
+        )
+        self._of_broker(
+            meter.create_observable_counter,
+            "holdfast.quarantine.evicted.pages",
+            "{page}",
+            "Quarantined pages given up for newer ones",
+            lambda broker: broker.quarantine.evicted,
+        )
 
     def watch(self, broker: Broker) -> None:
         """Observe this broker."""
@@ -73,6 +101,14 @@ class Gauges:
         """Let go of a sink's lag, or of one of its subscriptions'."""
         for key in [key for key in self._lags if key[0] == sink and subscription in {None, key[1]}]:
             del self._lags[key]
+
+    def _of_broker(
+        self, create: Callable[..., object], name: str, unit: str, description: str, value: Callable[[Broker], float]
+    ) -> None:
+        def observe(options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(value(self._broker), attributes({}))] if self._broker is not None else []
+
+        create(name, [observe], unit, description)
 
     def _of_logs(
         self, meter: Meter, name: str, unit: str, description: str, value: Callable[[PartitionLog], float]
@@ -116,5 +152,6 @@ class Gauges:
     def _streams(self, options: CallbackOptions) -> Iterable[Observation]:
         return [Observation(self._broker.streams, attributes({}))] if self._broker is not None else []
 
-    def _tail(self, options: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(self._broker.tail.size, attributes({}))] if self._broker is not None else []
+
+def _tail(broker: Broker) -> float:
+    return broker.tail.size

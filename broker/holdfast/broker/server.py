@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import threading
@@ -342,6 +343,7 @@ def serve(
     ``ExportingError`` when an ``OTEL_…`` variable is wrong.
     """
     tune()
+    os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records
     security = read(settings)
     connections_max = allow_open_files(settings)
     store = open_store(settings)

@@ -245,6 +245,10 @@ def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
         quarantined_pages=message.quarantined_pages,
         quarantined_bytes=message.quarantined_bytes,
         mended=tuple(message.mended),
+        unreadable=tuple(message.unreadable),
+        read_failures=message.read_failures,
+        background_failures=tuple(message.background_failures),
+        quarantine_evicted_pages=message.quarantine_evicted_pages,
     )
 
 

@@ -18,7 +18,7 @@
     │                         EpochFenced, EpochConflict, EpochContentConflict, ProducerChanged, SchemaChanged
     ├── DataLoss              PageQuarantined, GapError
     ├── AccessDenied          Unauthenticated, PermissionDenied, HandshakeFailed
-    ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced
+    ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced, ReadFailed
     ├── BrokerFault           the broker failed in a way it has no name for
     │   └── ProtocolViolation the broker said something that the contract does not allow
     ├── ClientFault           the client library failed in a way it has no name for
@@ -572,6 +572,12 @@ class StoreFenced(BrokerUnavailable):
     """The broker's disk failed. Nothing is accepted until it was restarted."""
 
     default_reason = "STORE_FENCED"
+
+
+class ReadFailed(BrokerUnavailable):
+    """The broker's disk did not answer a read. Nothing is lost by it; the same request may succeed later."""
+
+    default_reason = "READ_FAILED"
 
 
 class BrokerFault(HoldfastError):

@@ -99,6 +99,7 @@ class WaitReason(StrEnum):
     """Too many records are on their way to the dead-letter sink."""
 
     LEASE = "LEASE"
+    READ_FAILED = "READ_FAILED"
     """Its holder, to settle it or give it back."""
 
 

@@ -294,3 +294,11 @@ class BrokerInfo:
     """Bytes of them."""
     mended: tuple[str, ...] = ()
     """What was damaged when the broker started, and what was done about it."""
+    unreadable: tuple[str, ...] = ()
+    """Partitions whose reads fail now, and why; they go on by themselves when the disk answers."""
+    read_failures: int = 0
+    """Reads that failed since the broker started, those that worked when tried again included."""
+    background_failures: tuple[str, ...] = ()
+    """Background tasks of the broker that failed and were restarted, and why."""
+    quarantine_evicted_pages: int = 0
+    """Quarantined pages whose bytes were given up because there were too many."""

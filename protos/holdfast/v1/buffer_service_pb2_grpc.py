@@ -31,6 +31,7 @@ class BufferServiceStub(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -101,6 +102,7 @@ class BufferServiceServicer(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -289,6 +291,7 @@ class BufferService(object):
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`, as the status of a call or,
     inside a stream, as the answer to one page or range. Any call may end with `UNAVAILABLE` / `DRAINING` (the broker is
     stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /

@@ -38,6 +38,7 @@ class DeadLetterServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -85,6 +86,7 @@ class DeadLetterServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -171,6 +173,7 @@ class DeadLetterService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /

@@ -35,6 +35,7 @@ class EpochServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -89,6 +90,7 @@ class EpochServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -200,6 +202,7 @@ class EpochService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /

@@ -31,6 +31,7 @@ class SchemaServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -71,6 +72,7 @@ class SchemaServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -144,6 +146,7 @@ class SchemaService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /

@@ -63,6 +63,7 @@ class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_REASON_DEAD_LETTER: _ClassVar[WaitReason]
     WAIT_REASON_DEAD_LETTERS_FULL: _ClassVar[WaitReason]
     WAIT_REASON_LEASE: _ClassVar[WaitReason]
+    WAIT_REASON_READ_FAILED: _ClassVar[WaitReason]
 
 class DeliveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -118,6 +119,7 @@ WAIT_REASON_PARKED: WaitReason
 WAIT_REASON_DEAD_LETTER: WaitReason
 WAIT_REASON_DEAD_LETTERS_FULL: WaitReason
 WAIT_REASON_LEASE: WaitReason
+WAIT_REASON_READ_FAILED: WaitReason
 DELIVERY_STATE_UNSPECIFIED: DeliveryState
 DELIVERY_STATE_FLOWING: DeliveryState
 DELIVERY_STATE_BACKING_OFF: DeliveryState

@@ -31,6 +31,7 @@ class SinkServiceStub(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -140,6 +141,7 @@ class SinkServiceServicer(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
@@ -436,6 +438,7 @@ class SinkService(object):
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "holdfast.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`.
+    A call whose reads fail ends with `UNAVAILABLE` / `READ_FAILED`, with `RetryInfo`; nothing is lost by that.
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /

@@ -19,6 +19,7 @@
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict,
     │       EpochContentConflict, ProducerChanged, SchemaChanged
     └── Unavailable        Draining, StoreFenced: the broker is going away; come back
+                           ReadFailed: the disk did not answer a read; nothing is lost by it; try again
 
 The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
 """
@@ -668,6 +669,16 @@ class Draining(BrokerError):
 
     def __init__(self) -> None:
         super().__init__("the broker is stopping")
+
+
+class ReadFailed(BrokerError):
+    """The disk did not answer a read, also when it was tried again. Nothing was dropped for it; try again later."""
+
+    reason = "READ_FAILED"
+    retry_after_s = 1.0
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"a read of the store failed, and will be tried again: {cause}", cause=_shown(cause))
 
 
 class StoreFenced(BrokerError):

@@ -69,6 +69,7 @@ class Wait(IntEnum):
     DEAD_LETTER = 18
     DEAD_LETTERS_FULL = 19
     LEASE = 20
+    READ_FAILED = 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,9 @@ class Moment:
 
     recent: bool
     """That page is among the recent ones in memory."""
+
+    unreadable: str = ""
+    """Why reads of the partition fail, while they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,9 @@ def _place(log: PartitionLog, offset: int, moment: Moment) -> Place:
         if moment.entry.base in log.held:
             return Place.MEMORY
         return Place.RECENT if moment.recent else Place.DISK
-    return Place.TRIMMED if offset < log.head.earliest or log.pages == 0 else Place.MISSING
+    if offset < log.head.earliest or log.pages == 0:
+        return Place.TRIMMED
+    return Place.DISK if moment.unreadable else Place.MISSING
 
 
 # -- what the subscription has done with it
@@ -276,6 +282,7 @@ def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, b
         return Waiting(Wait.COMMIT)
     return (
         _stopped(lane, moment)
+        or _unreadable(moment)
         or _parked(lane, offset, moment)
         or _held_back(lane, offset, moment)
         or _at_a_bound(lane)
@@ -295,6 +302,13 @@ def _stopped(lane: Lane, moment: Moment) -> Waiting | None:
     if moment.moving_until is not None:
         return Waiting(Wait.MOVING, moment.moving_until)
     return None
+
+
+def _unreadable(moment: Moment) -> Waiting | None:
+    """Whether the partition waits for the disk. A page in memory may go out all the same."""
+    if not moment.unreadable or moment.recent:
+        return None
+    return Waiting(Wait.READ_FAILED, detail=moment.unreadable)
 
 
 def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:

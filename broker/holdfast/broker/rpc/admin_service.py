@@ -11,7 +11,8 @@ from holdfast.broker.runtime.broker import Broker
 from holdfast.v1 import admin_service_pb2 as pb
 from holdfast.v1 import admin_service_pb2_grpc as pb_grpc
 
-MENDED_MAX: Final = 100
+TOLD_MAX: Final = 100
+"""Sentences of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +60,8 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             groups=broker.committer.groups,
             quarantined_pages=broker.quarantine.pages,
             quarantined_bytes=broker.quarantine.size,
-            mended=[str(one) for one in broker.mended[:MENDED_MAX]],
+            mended=[str(one) for one in broker.mended[:TOLD_MAX]],
+            unreadable=broker.unreadable()[:TOLD_MAX],
+            read_failures=broker.services.pages.holds.failures,
+            quarantine_evicted_pages=broker.quarantine.evicted,
         )

@@ -40,6 +40,7 @@ _WAITS: Final = {
     Wait.PARKED: "It has stepped aside until {until}; the last failure was: {detail}.",
     Wait.DEAD_LETTER: "It is on its way to another sink, and settled there when the batch that moves it is on disk.",
     Wait.DEAD_LETTERS_FULL: "Too many records are on their way to the dead letters: these have to arrive.",
+    Wait.READ_FAILED: "The disk does not answer, and is asked again: {detail}.",
     Wait.BEHIND: "It comes behind {before} others.",
     Wait.NOTHING: "It goes out next.",
 }
@@ -72,6 +73,7 @@ def _where(found: Explanation) -> str:
 
 
 _PLACES: Final[dict[Place, Callable[[Explanation], str]]] = {
+    Place.DISK: lambda _: "It is on disk; its page is not known while the index cannot be read.",
     Place.AWAITING_COMMIT: lambda _: "It waits for the batch that makes it durable.",
     Place.TRIMMED: lambda _: "Every subscription had settled it, and its page was deleted.",
     Place.MISSING: lambda _: "It should be stored, but the index does not name its page: the store is damaged.",

@@ -76,6 +76,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.EpochContentConflict: grpc.StatusCode.ABORTED,
     errors.ProducerChanged: grpc.StatusCode.ABORTED,
     errors.Draining: grpc.StatusCode.UNAVAILABLE,
+    errors.ReadFailed: grpc.StatusCode.UNAVAILABLE,
     errors.StoreFenced: grpc.StatusCode.UNAVAILABLE,
 }
 

@@ -198,7 +198,7 @@ class Broker:
             age,
             self.committer,
             self.reclaimer,
-            Pages(journal, self.tail, self.committer.call),
+            Pages(journal, self.tail, self.committer.call, clock),
             meter,
             found.start_count,
             self.quota,
@@ -303,7 +303,7 @@ class Broker:
                 self.committer.look_at_disk()
                 self.memory.look()
                 if self._ballast is not None:
-                    await self._ballast.look(self._journal.free_bytes())
+                    await self._ballast.look(self.committer.free_bytes)
                 self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
 
     async def _measure(self, buffer: Buffer) -> None:
@@ -315,6 +315,15 @@ class Broker:
                 return
             if not buffer.deleted:
                 self.services.instruments.measured(buffer.name, subscription.name, lanes)
+
+    def unreadable(self) -> list[str]:
+        """Return a sentence for each partition whose reads fail now."""
+        names = {buffer.record.id: buffer.name for buffer in self.sinks.values()}
+        return [
+            f"partition {partition} of {names[sink]} since {hold.since}: {hold.reason}"
+            for sink, partition, hold in self.services.pages.holds
+            if sink in names
+        ]
 
     # -- sinks
 

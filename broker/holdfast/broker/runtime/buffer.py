@@ -16,7 +16,7 @@ from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.dead_letters import RecordCodec, is_dead_letter_sink
 from holdfast.broker.core.epochs import StoredEpochs
-from holdfast.broker.core.errors import InvalidName, SinkNotFound, StoreFenced, SubscriptionNotFound
+from holdfast.broker.core.errors import InvalidName, ReadFailed, SinkNotFound, StoreFenced, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.limits import Wait, admit, excess
 from holdfast.broker.core.log import PartitionLog
@@ -53,6 +53,7 @@ from holdfast.broker.runtime.pages import Pages
 from holdfast.broker.runtime.pulse import Pulse
 from holdfast.broker.runtime.quarantine import Quarantine
 from holdfast.broker.runtime.quota import Quota
+from holdfast.broker.runtime.read_holds import ReadHold
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Slots
 from holdfast.broker.runtime.retaining import Retaining
@@ -140,6 +141,8 @@ class Buffer:
         """Held by the purge that drops pages; another one waits for it."""
         self._drops: dict[int, asyncio.Future[None]] = {}
         """The last drop of each partition: done when it is durable, and all before it with it."""
+        self._trim_again: set[int] = set()
+        """Partitions whose index could not be read when it was their turn."""
         self._trim_event = asyncio.Event()
         self._trim_due: set[int] = {log.number for log in self.logs}
         self._tasks = [
@@ -245,6 +248,7 @@ class Buffer:
         self.tier.offsets.give_slots()
         whole = [Due(self.record.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
         self._services.reclaimer.add(whole)
+        self._services.pages.holds.forget(self.record.id, range(len(self.logs)))
 
     async def close(self) -> None:
         """End the sink's tasks; its state stays as it is."""
@@ -389,12 +393,18 @@ class Buffer:
             subscription.wake(partition, new_page=True)
         self.changed.fire()
 
+    def read_hold(self, partition: int) -> ReadHold | None:
+        """Return why reads of a partition fail now; None while they work."""
+        return self._services.pages.holds.at(self.record.id, partition)
+
     def sweep(self) -> None:
         """End pulling consumers and sets whose lease has run out, and look at what is retained."""
         for subscription in self.subscriptions.values():
             subscription.pullers.sweep()
             subscription.leasing.sweep()
         self._drop_log.sweep()
+        while self._trim_again:
+            self.trim_now(self._trim_again.pop())
         self.retaining.sweep()
         self.staging.sweep()
 
@@ -504,6 +514,7 @@ class Buffer:
             writes += [PutDue(item) for item in due]
         for entry in entries:
             self._services.pages.tail.drop(entry.number)
+        self._services.pages.holds.worked(sink, partition, [entry.number for entry in entries])
         synced = self._services.committer.write(writes)
         synced.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
         return synced
@@ -531,13 +542,15 @@ class Buffer:
                 log = self.logs[self._trim_due.pop()]
                 try:
                     await self.trim(log)
+                except ReadFailed:  # it is known which reads fail; see ``ReadHolds``
+                    self._trim_again.add(log.number)
                 except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
                     _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
     async def _look_at_retained(self) -> None:
         try:
             await self.retaining.look()
-        except StoreFenced as damage:
+        except (ReadFailed, StoreFenced) as damage:
             _log.error("retained pages were not counted sink=%s cause=%s", self.name, damage)
 
     async def trim(self, log: PartitionLog, *, mending: bool = True) -> None:

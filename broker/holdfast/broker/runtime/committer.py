@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from holdfast.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
+from holdfast.broker.core.errors import DiskFull, ReadFailed, StoreFenced, TooManyWaiting
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
 from holdfast.broker.runtime.clock import Clock
@@ -70,6 +70,7 @@ class Committer:
         self._waiting_bytes_max = waiting_bytes_max
         self._disk_reserve_bytes = disk_reserve_bytes
         self._free_bytes = journal.free_bytes()
+        self._room_unknown = False
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
@@ -133,9 +134,24 @@ class Committer:
         if self._free_bytes - self.waiting_bytes - size < self._disk_reserve_bytes:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
 
+    @property
+    def free_bytes(self) -> int:
+        """Room on the device, as it was when the device last said so."""
+        return self._free_bytes
+
     def look_at_disk(self) -> None:
-        """See how much room the device has left: after every batch, and once a second."""
-        self._free_bytes = self._journal.free_bytes()
+        """See how much room the device has left: after every batch, and once a second.
+
+        Where it does not say, what it said last holds.
+        """
+        try:
+            self._free_bytes = self._journal.free_bytes()
+        except ReadFailed as failure:
+            if not self._room_unknown:
+                _log.error("free space is not known bytes_before=%d cause=%s", self._free_bytes, failure)
+            self._room_unknown = True
+        else:
+            self._room_unknown = False
 
     def append(self, lineup: Queue, append: Append) -> None:
         """Queue a page; ``append.done`` is set when it is durable."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core.errors import ReadFailed
 from holdfast.broker.core.filling import Filling
 from holdfast.broker.core.flights import InFlight
 from holdfast.broker.core.lane import Lane
@@ -24,6 +25,8 @@ from holdfast.broker.runtime.pages import EntryReader
 if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
 
+READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
+"""How long a partition waits after each failed read in a row; the last one holds from then on."""
 TIMERS_S: Final = 0.1
 """How often the timers of a busy consumer are looked at."""
 
@@ -61,6 +64,8 @@ class Consumer:
         """Why it was ended by the broker, if it was."""
         self._subscription = subscription
         self._readers: dict[tuple[int, Kind], EntryReader] = {}
+        self._failed_reads: dict[int, tuple[int, float]] = {}
+        """By partition: failed reads in a row, and when it is read again."""
 
     def reader(self, partition: int, kind: Kind = Kind.LIVE) -> EntryReader:
         """The reader of a partition, made when it is first needed; what has stepped aside is read by its own."""
@@ -103,7 +108,8 @@ class Consumer:
         """When the next timer of its lanes, or of a handover, runs out that had not at ``looked_at``."""
         owners = self._subscription.owners
         timers = [at for lane in owners.lanes_of(self.id) if (at := lane.next_timer(looked_at)) is not None]
-        return min([*timers, *owners.timers()], default=None)
+        reads = [at for _, at in self._failed_reads.values() if at > looked_at]
+        return min([*timers, *reads, *owners.timers()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
@@ -122,7 +128,23 @@ class Consumer:
         return taken is not None
 
     async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
-        """The next thing of a lane, put in flight and emitted; None when nothing may be sent now."""
+        """The next thing of a lane, put in flight and emitted; None when nothing may be sent now.
+
+        Where a read fails nothing is dropped: the lane waits, and the read is tried again by a timer.
+        """
+        tries, again_at = self._failed_reads.get(partition, (0, 0.0))
+        if tries and self._subscription.now() < again_at:
+            return None
+        try:
+            event = await self._take(partition, lane, records_max)
+        except ReadFailed:
+            delay_s = READ_AGAIN_S[min(tries, len(READ_AGAIN_S) - 1)]
+            self._failed_reads[partition] = (tries + 1, self._subscription.now() + delay_s)
+            return None
+        self._failed_reads.pop(partition, None)
+        return event
+
+    async def _take(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         for kind in lane.order(self._subscription.now()):
             if kind is Kind.LIVE:
                 event = await self._take_live(partition, lane, records_max)
@@ -265,7 +287,7 @@ class Consumer:
         ranges: list[Range] = []
         sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
         send = lane.send if kind is Kind.LIVE else lane.send_parked
-        for entry, body in zip(entries, bodies, strict=True):
+        for entry, body in zip(entries, bodies, strict=False):  # bodies end where a read failed
             if body is None:
                 if not pages:
                     self._subscription.damaged(partition, entry)

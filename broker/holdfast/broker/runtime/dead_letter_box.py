@@ -237,7 +237,7 @@ class DeadLetterBox:
             entries.append(entry)
         if not entries:
             return Step((), 0, Position(at.partition, at.end, at.end))
-        bodies, _ = await keeper.bodies(at.partition, entries, realtime=self._box.settings.realtime)
+        bodies = await keeper.all_bodies(at.partition, entries, realtime=self._box.settings.realtime)
         found: list[tuple[Entry, Body, Sequence[Range]]] = []
         for entry, body in zip(entries, bodies, strict=True):
             if body is None:

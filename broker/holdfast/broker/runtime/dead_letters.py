@@ -21,6 +21,7 @@ from holdfast.broker.core.errors import (
     DiskFull,
     Draining,
     MemoryOverloaded,
+    ReadFailed,
     RecordTooLarge,
     SinkFull,
     SinkNotFound,
@@ -248,7 +249,7 @@ class DeadLetters:
             self._buffer.stop(f"DLQ_FULL: {full}")
         except (DiskFull, BrokerFull, MemoryOverloaded) as full:
             self._give_back(partition, requests, None, str(full))
-        except StoreFenced as damage:
+        except (ReadFailed, StoreFenced) as damage:
             if self._services.committer.fenced is not None:
                 raise
             _log.error("page of a dead letter was not read sink=%s cause=%s", self._buffer.name, damage)
@@ -316,7 +317,7 @@ class DeadLetters:
     ) -> list[Page]:
         subscription, services = self._subscription, self._services
         entries = [entry for entry, _ in places]
-        bodies, _ = await subscription.bodies(partition, entries, realtime=self._buffer.settings.realtime)
+        bodies = await subscription.all_bodies(partition, entries, realtime=self._buffer.settings.realtime)
         found: list[tuple[Entry, Body, list[Range]]] = []
         for (entry, wanted), body in zip(places, bodies, strict=True):
             if body is None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.pages import DropReason
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.pages import Pages
@@ -39,12 +39,12 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
 
 
 async def empty_at_stop(buffers: Iterable[Buffer], pages: Pages) -> None:
-    """Empty the sinks that a clean stop is to leave empty. One whose index is damaged keeps what is left."""
+    """Empty the sinks that a clean stop is to leave empty. One whose index cannot be read keeps what is left."""
     for buffer in buffers:
         if buffer.settings.clean_cache_at_stop:
             try:
                 dropped = await empty(buffer, pages, DropReason.CLEANED_AT_STOP)
-            except StoreFenced as damage:
+            except (ReadFailed, StoreFenced) as damage:
                 _log.error("sink was not emptied sink=%s cause=%s", buffer.name, damage)
             else:
                 _log.info("sink was emptied at the stop sink=%s records=%d", buffer.name, dropped)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from holdfast.broker.core.epochs import EpochRecord
-from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.writes import DropEpoch, Write
 from holdfast.broker.runtime.buffer import Buffer, Services
@@ -46,7 +46,7 @@ class EpochSweep:
                 known.add(key)
                 try:
                     await self._sweep(buffer, producer, key)
-                except StoreFenced as damage:
+                except (ReadFailed, StoreFenced) as damage:
                     _log.error("epochs could not be read sink=%s cause=%s", buffer.name, damage)
         for key in self._fronts.keys() - known:
             del self._fronts[key]

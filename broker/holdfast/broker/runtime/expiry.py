@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.expiry import expired
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry
@@ -69,7 +69,7 @@ class Expirer:
         for log in list(buffer.logs):
             try:
                 await self._sweep(buffer, log)
-            except StoreFenced as damage:
+            except (ReadFailed, StoreFenced) as damage:
                 place = (buffer.record.id, log.number)
                 if place not in self._damaged:
                     self._damaged.add(place)

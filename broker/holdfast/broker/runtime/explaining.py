@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.broker.core.errors import ReadFailed
 from holdfast.broker.core.explain import Explanation, Moment, Owner, explain
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Entry
@@ -43,6 +44,7 @@ async def explained(
         moving_until=subscription.owners.moving_until(partition),
         entry=entry,
         recent=entry is not None and buffer.settings.realtime and services.pages.tail.get(entry.number) is not None,
+        unreadable=hold.reason if (hold := buffer.read_hold(partition)) is not None else "",
     )
     explanation = explain(log, lane, subscription.name, offset, moment)
     found = Explained(explanation, moment.now, services.clock.wall_us())
@@ -54,7 +56,10 @@ async def _entry(subscription: Subscription, log: PartitionLog, offset: int) -> 
     """The page that an offset is stored in, if it still stands when it has been looked up."""
     if offset >= log.tail.next_offset or log.gap_at(offset) is not None:
         return None
-    entries = await subscription.entry_reader(log.number).upcoming(offset)
+    try:
+        entries = await subscription.entry_reader(log.number).upcoming(offset)
+    except ReadFailed:
+        return None  # the partition is noted as one that cannot be read
     found = next((entry for entry in entries if entry.base <= offset < entry.end), None)
     lives = found is not None and found.base >= log.head.earliest and log.gap_at(found.base) is None
     return found if lives else None

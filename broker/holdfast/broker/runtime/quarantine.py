@@ -1,7 +1,11 @@
-"""Damaged pages whose bytes are kept aside, so that somebody may look at them. Bounded: the oldest go first."""
+"""Damaged pages whose bytes are kept aside, so that somebody may look at them.
+
+Bounded: the oldest go first, and each that goes is counted and logged with what is lost by it.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -9,6 +13,7 @@ from typing import Final
 from holdfast.broker.core.pages import Entry
 from holdfast.broker.core.writes import DropQuarantine, Due, PutDue, PutQuarantine, Write
 
+_log: Final = logging.getLogger(__name__)
 PAGES_MAX: Final = 1_000
 BYTES_MAX: Final = 256 << 20
 
@@ -21,6 +26,8 @@ class Quarantine:
         self._pages_max = pages_max
         self.size = sum(one.entry.size for one in self._kept)
         """Bytes of their bodies."""
+        self.evicted = 0
+        """Pages given up for newer ones by this process."""
 
     @property
     def pages(self) -> int:
@@ -39,6 +46,11 @@ class Quarantine:
             oldest = self._kept.popleft()
             page = oldest.entry
             self.size -= page.size
+            self.evicted += 1
+            place = (oldest.sink, oldest.partition, page.base, page.end, page.size)
+            _log.error(
+                "quarantined page was given up for newer ones sink=%d partition=%d first=%d end=%d bytes=%d", *place
+            )
             due.append(Due(oldest.sink, oldest.partition, page.bulk, page.number, page.number, page.size))
             writes += [DropQuarantine(oldest.sink, oldest.partition, page.number), PutDue(due[-1])]
         return writes, due

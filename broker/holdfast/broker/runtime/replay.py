@@ -83,6 +83,7 @@ class Replay:
 
         Raises:
             OffsetTrimmed: what it was about to read was settled and trimmed.
+            ReadFailed: the disk does not answer; nothing is lost, and the same position may be read later.
             SinkNotFound: the sink was deleted.
         """
         if end is not None and end < start:
@@ -145,7 +146,8 @@ class Replay:
         if ahead:
             self._hints.tell(entries, chosen[-1].end, stop, realtime=realtime)
         bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
-        pages = [(entry, body) for entry, body in zip(chosen, bodies, strict=True) if body is not None]
+        found = zip(chosen, bodies, strict=False)  # bodies end where a read failed, and the next step tells it
+        pages = [(entry, body) for entry, body in found if body is not None]
         if len(pages) < len(chosen):
             return await self._around_damage(position, chosen[0], pages)
         return Batch(tuple(pages))

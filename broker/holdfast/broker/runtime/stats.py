@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.errors import ReadFailed
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Durability, Entry
 from holdfast.broker.core.resend import State
@@ -51,6 +52,8 @@ class LaneState:
     """Wall clock of the next try, while backing off."""
 
     reason: str
+    """Why nothing is sent now: what failed at the target, and why the partition cannot be read."""
+
     realtime: bool | None
     """Whether the reader is served from memory; None when nothing was read."""
 
@@ -95,10 +98,14 @@ async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneSt
 
 async def _fronts(buffer: Buffer, subscription: Subscription) -> list[list[Entry]]:
     """The entries from the lowest unsettled record on, per partition, as far as they are at hand."""
-    return [
-        await subscription.entry_reader(log.number).upcoming(subscription.lanes[log.number].cursor.watermark)
-        for log in buffer.logs
-    ]
+    return [await _front(subscription, log.number) for log in buffer.logs]
+
+
+async def _front(subscription: Subscription, partition: int) -> list[Entry]:
+    try:
+        return await subscription.entry_reader(partition).upcoming(subscription.lanes[partition].cursor.watermark)
+    except ReadFailed:
+        return []  # all but its size and age is known, and why is told
 
 
 def _lane_states(buffer: Buffer, subscription: Subscription, fronts: list[list[Entry]]) -> list[LaneState]:
@@ -123,6 +130,8 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
     now = subscription.now()
     backing_off = lane.resend.state is State.BACKING_OFF
     mode = subscription.mode_of(partition)
+    hold = buffer.read_hold(partition)
+    reasons = [lane.resend.reason, f"READ_FAILED: {hold.reason}" if hold is not None else ""]
     return LaneState(
         partition=partition,
         cursor=cursor,
@@ -134,7 +143,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
         redelivered=lane.redelivered,
         state=lane.resend.state,
         retry_at_us=buffer.wall_now_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
-        reason=lane.resend.reason,
+        reason="; ".join(reason for reason in reasons if reason),
         realtime=mode[0] if mode is not None and lane.owner is not None else None,
         mode_switches=mode[1] if mode is not None else 0,
         balances=cursor.balances(end),

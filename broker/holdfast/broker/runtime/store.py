@@ -16,7 +16,10 @@ from holdfast.broker.core.writes import Due, PageWrite, Write
 
 
 class Journal(Protocol):
-    """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``."""
+    """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``.
+
+    All that read may raise ``ReadFailed``: nothing is known of the bytes then, and nothing is dropped for it.
+    """
 
     def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
         """Store pages and apply writes: all or nothing, durable on return. The commit thread.

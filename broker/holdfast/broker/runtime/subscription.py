@@ -86,7 +86,12 @@ class Subscription:
     async def bodies(
         self, partition: int, entries: Sequence[Entry], *, realtime: bool
     ) -> tuple[list[Body | None], bool]:
+        """See ``Pages.bodies``."""
         return await self._services.pages.bodies(self._buffer.record.id, partition, entries, realtime=realtime)
+
+    async def all_bodies(self, partition: int, entries: Sequence[Entry], *, realtime: bool) -> list[Body | None]:
+        """See ``Pages.all_bodies``."""
+        return await self._services.pages.all_bodies(self._buffer.record.id, partition, entries, realtime=realtime)
 
     def mode(self, partition: int, *, realtime: bool) -> None:
         """Note where the last delivery came from; a switch is logged and counted."""
@@ -114,7 +119,7 @@ class Subscription:
         await self._buffer.mend(self.log(partition))
 
     def damaged(self, partition: int, entry: Entry) -> None:
-        """A page could not be read. If it still stands in the log it is damaged: its bytes are kept aside."""
+        """A page is missing or does not check out. If it stands in the log still, its bytes are kept aside."""
         log = self.log(partition)
         live = entry.base >= log.head.earliest and log.gap_at(entry.base) is None
         if live:

@@ -20,6 +20,8 @@ import zlib
 from pathlib import Path
 from typing import Final
 
+from holdfast.broker.storage.permissions import FILE_MODE
+
 _log: Final = logging.getLogger(__name__)
 _MAGIC: Final = b"HFACCEPT"
 _HEADER: Final = struct.Struct(">8s16sQ")
@@ -57,7 +59,7 @@ class AcceptedFile:
             _log.warning("the system names no boot: after a kill it is not known what memory held")
             return
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
             self.found = self._read(os.pread(self._handle, os.fstat(self._handle).st_size, 0))
         except OSError as error:
             self._give_up(error)

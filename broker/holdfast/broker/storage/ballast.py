@@ -11,6 +11,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.storage.permissions import FILE_MODE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -40,7 +42,7 @@ class Ballast:
         """
         if not hasattr(os, "posix_fallocate"):
             return
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             if os.fstat(file).st_size > size:
                 os.ftruncate(file, size)

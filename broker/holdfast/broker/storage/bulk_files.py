@@ -10,24 +10,29 @@ Threads: ``add`` from one, ``compact`` from one other, the reads from any.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import EIO, ESTALE
 from pathlib import Path
 from typing import Final
 
 from holdfast.broker.storage import bulk_file
 from holdfast.broker.storage.bulk_file import BulkFile, Unreadable
 from holdfast.broker.storage.contract import Value
-from holdfast.broker.storage.directory import sync_path
+from holdfast.broker.storage.failures import Cause, cause_of
 from holdfast.broker.storage.file_ranges import give_back
 from holdfast.broker.storage.key_ranges import KeyRanges
+from holdfast.broker.storage.open_files import SpareFiles
 from holdfast.broker.storage.writing import new_buffer
 
 _log: Final = logging.getLogger(__name__)
+_SPARE_FILES: Final = 4
+"""Descriptors kept for writing and reading files when the process has no other left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,9 @@ class BulkFiles:
     def __init__(self, folder: Path, *, open_max: int) -> None:
         """Look at the names; no file is read. What was being written when a process died has a name like the others."""
         self._folder = folder
+        self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        """Of the folder: to sync the names in it, and to notice when another folder stands in its place."""
+        self._spare = SpareFiles(_SPARE_FILES)
         self._open_max = open_max
         self._buffer = new_buffer()
         self._lock = threading.Lock()  # guards the next two, and the order of changes to the listing
@@ -89,13 +97,38 @@ class BulkFiles:
         return list(self._listing.lasts)
 
     def add(self, items: Sequence[tuple[bytes, Value]]) -> None:
-        """Write a file, durable when this returns. Raises ``OSError``."""
+        """Write a file, durable when this returns.
+
+        Raises ``OSError``; after one for a shortage there is no file, and the same items may come again.
+        """
         first, last = items[0][0], items[-1][0]
         path = self._folder / bulk_file.name_of(first, last)
-        bulk_file.write(path, items, self._buffer)
-        sync_path(self._folder)
+        try:
+            bulk_file.write(path, items, self._buffer)
+        except OSError as error:
+            if cause_of(error) is Cause.SHORTAGE:
+                with suppress(FileNotFoundError):
+                    path.unlink()
+                self._lend()
+            raise
+        self._sync_names()
         with self._lock:
             self._listing = _listed([*self._listing.files, _Named(first, last, path)])
+            self._spare.restore()
+
+    def _sync_names(self) -> None:
+        """Make the names of files durable. A failure is never one that passes: a sync is not repeated."""
+        try:
+            os.fsync(self._handle)
+        except OSError as error:
+            raise OSError(EIO, f"names of files could not be synced: {error}", str(self._folder)) from error
+
+    def _lend(self) -> None:
+        """Let the next call that opens a file have descriptors of ours."""
+        with self._lock:
+            self._spare.lend()
+            if self._open:
+                self._open.popitem(last=False)
 
     def read(self, keys: Sequence[bytes], deleted: KeyRanges) -> list[bytes | None]:
         """Values in the order of ``keys``, as they are found; None where there is none. Raises ``OSError``."""
@@ -151,6 +184,10 @@ class BulkFiles:
         """Let the files go."""
         with self._lock:
             self._open.clear()
+            self._spare.close()
+            handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
     def _remove(self, gone: list[_Named]) -> None:
         paths = {named.path for named in gone}
@@ -162,7 +199,7 @@ class BulkFiles:
         for path in paths:
             with suppress(FileNotFoundError):
                 path.unlink()
-        sync_path(self._folder)
+        self._sync_names()
 
     def _thin_out(self, path: Path, opened: BulkFile, first: bytes, end: bytes, deleted: KeyRanges) -> None:
         with self._lock:
@@ -186,9 +223,10 @@ class BulkFiles:
                 self._open.move_to_end(named.path)
                 return found
         try:
-            found = BulkFile(named.path)
+            found = self._open_file(named.path)
         except FileNotFoundError:
-            if named in self._listing.files and not quietly:
+            self._check_folder()
+            if self._is_listed(named) and not quietly:
                 _log.error("file of pages is missing path=%s", named.path)
             return None
         except Unreadable as damage:
@@ -196,10 +234,29 @@ class BulkFiles:
                 _log.error("file of pages cannot be read cause=%s", damage)
             return None
         with self._lock:
-            self._open[named.path] = found
+            if self._is_listed(named):  # else it was removed meanwhile: its space comes back with the last descriptor
+                self._open[named.path] = found
             while len(self._open) > self._open_max:
                 self._open.popitem(last=False)
         return found
+
+    def _open_file(self, path: Path) -> BulkFile:
+        try:
+            return BulkFile(path)
+        except OSError as error:
+            if cause_of(error) is not Cause.SHORTAGE:
+                raise
+        self._lend()
+        return BulkFile(path)
+
+    def _is_listed(self, named: _Named) -> bool:
+        return self._listing.at(named.last) is named
+
+    def _check_folder(self) -> None:
+        """Raise ``OSError`` where the folder itself is away, as when its disk is not mounted: no file is lost then."""
+        here, opened = os.stat(self._folder), os.fstat(self._handle)
+        if (here.st_dev, here.st_ino) != (opened.st_dev, opened.st_ino):
+            raise OSError(ESTALE, "another folder is in its place", str(self._folder))
 
 
 def _listed(files: list[_Named]) -> _Listing:

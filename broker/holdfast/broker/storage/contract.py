@@ -137,7 +137,8 @@ class Store(Protocol):
         damaged. A key of ``wanted`` that stands in one of them is kept if it can be read by itself. Not for ``BULK``.
         Takes as long as reading the family; a crash leaves all as it was. Called where ``write`` is.
 
-        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
+        Raises ``StoreUnreadable`` where a read failed for another reason than damage, with nothing changed, and
+        ``StoreFailed`` or ``StoreNoSpace``, which fences the store.
         """
         ...
 
@@ -146,7 +147,7 @@ class Store(Protocol):
 
         A damaged value of ``BULK`` or ``SMALL`` comes back damaged, so that one bit costs one value
         and its space can still be given back. Elsewhere ``StoreCorrupt`` names the first key that
-        cannot be read. Raises ``StoreFailed`` where the reason is not damage.
+        cannot be read. Raises ``StoreUnreadable`` where the reason is not damage.
         """
         ...
 
@@ -167,7 +168,7 @@ class Store(Protocol):
         meanwhile: keep ``limit`` near 1,000, and of ``BULK`` near 10.
 
         Raises ``StoreCorrupt`` where a part cannot be read; it never ends early in silence. In
-        reverse that includes what stands just below ``first``. Raises ``StoreFailed`` where the
+        reverse that includes what stands just below ``first``. Raises ``StoreUnreadable`` where the
         reason is not damage.
         """
         ...
@@ -184,7 +185,7 @@ class Store(Protocol):
     def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
         """Return at most ``limit`` keys of ``BULK`` in ``[first, end)``, the lowest ones, without reading values.
 
-        What stands in a file that cannot be read is left out. Raises ``StoreFailed``.
+        What stands in a file whose tables are damaged is left out. Raises ``StoreUnreadable``.
         """
         ...
 
@@ -197,11 +198,14 @@ class Store(Protocol):
         ...
 
     def live_bytes(self) -> int:
-        """Return the bytes the store takes up, logs and files not yet compacted included."""
+        """Return the bytes the store takes up, logs and files not yet compacted included.
+
+        Raises ``StoreUnreadable``.
+        """
         ...
 
     def free_bytes(self) -> int:
-        """Return the bytes that the store's device has left for this process. Cheap."""
+        """Return the bytes that the store's device has left for this process. Cheap. Raises ``StoreUnreadable``."""
         ...
 
     def close(self) -> None:

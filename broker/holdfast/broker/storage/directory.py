@@ -7,30 +7,40 @@
     ballast       room that a start on a full device gives up first; see ``ballast``
     synced        how far the log was synced; see ``synced``
 
-The lock is the operating system's and ends with the process, however that ends: a file left behind by
-a dead owner says nothing. What the file says is for people and for the error, never for a decision.
+The locks are the operating system's and end with the process, however that ends: a file left behind by
+a dead owner says nothing. What the file says is for people and for the error, never for a decision. There are two, on
+the directory and on ``owner.json``, so that removing the file lets no second owner in. A file system that cannot lock
+a directory (NFS) leaves the one on the file.
+
+The directory and all in it belong to the account that runs the broker; see ``permissions``.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import socket
 from datetime import UTC, datetime
-from errno import ENOTDIR
+from errno import EBADF, EINVAL, ENOLCK, ENOTDIR, EOPNOTSUPP
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.storage.ballast import NAME as BALLAST
 from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
+from holdfast.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_log: Final = logging.getLogger(__name__)
 FORMAT: Final = 2
 """The layout this version writes and reads. Changed only with a way to read the one before."""
+
+_NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}
+"""Answers of file systems that lock files only."""
 
 _BLOCK_BYTES: Final = 512
 """The unit of ``st_blocks``, whatever the file system's blocks are."""
@@ -49,14 +59,19 @@ class StoreDirectory:
         self.bulk: Final = path / "bulk"
         self.synced: Final = path / "synced"
         make_directory(path)
-        self._lock: int | None = _lock(path / "owner.json", directory=path)
+        self._locks: list[int] = []
         try:
+            self._locks += lock_directory(path)
+            self._locks.append(_lock_file(path / "owner.json", directory=path))
+            close_to_others(path)
             Ballast(path).release_where_full()
-            _sign(self._lock)
+            _sign(self._locks[-1])
             self._check_format()
             self._check_database()
             make_directory(self.database)
             make_directory(self.bulk)
+            made = self.database.stat()
+            self._opened: Final = (made.st_dev, made.st_ino)
         except BaseException:
             self.release()
             raise
@@ -79,11 +94,18 @@ class StoreDirectory:
         """Return the bytes that the file system has left."""
         return shutil.disk_usage(self.path).free
 
+    def is_there(self) -> bool:
+        """Return whether the directory that was opened still stands at its path."""
+        try:
+            found = self.database.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._opened
+
     def release(self) -> None:
         """Let another process have the directory. Releasing twice does nothing."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+        while self._locks:
+            os.close(self._locks.pop())
 
     def _check_format(self) -> None:
         path = self.path / "FORMAT"
@@ -113,7 +135,7 @@ def make_directory(path: Path) -> None:
     if path.exists():
         raise NotADirectoryError(ENOTDIR, "It is there and is no directory", str(path))
     make_directory(path.parent)
-    path.mkdir(exist_ok=True)
+    path.mkdir(DIRECTORY_MODE, exist_ok=True)
     sync_path(path.parent)
 
 
@@ -129,24 +151,64 @@ def sync_path(path: Path) -> None:
 def _write_durably(path: Path, content: bytes) -> None:
     """Write a file that is there as a whole or not at all."""
     draft = path.with_name(f"{path.name}.new")
-    draft.write_bytes(content)
-    sync_path(draft)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    try:
+        os.write(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
     draft.replace(path)
     sync_path(path.parent)
 
 
-def _lock(path: Path, *, directory: Path) -> int:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+def lock_directory(path: Path) -> list[int]:
+    """Lock a directory itself; empty where the file system cannot do that. Raises ``StoreLocked``."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        pid = _owner_pid(os.pread(handle, 4096, 0))
         os.close(handle)
-        raise StoreLocked(directory, pid) from None
-    except BaseException:
+        raise StoreLocked(path, _pid_in(path / "owner.json")) from None
+    except OSError as error:
         os.close(handle)
-        raise
-    return handle
+        if error.errno not in _NOT_LOCKABLE:
+            raise
+        _log.warning("directory itself cannot be locked here directory=%s cause=%s", path, error)
+        return []
+    return [handle]
+
+
+def _lock_file(path: Path, *, directory: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(handle, path):
+                return handle
+        except BlockingIOError:
+            pid = read_owner(handle)
+            os.close(handle)
+            raise StoreLocked(directory, pid) from None
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # it was removed before it was locked: another one may be there
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(handle)
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _pid_in(path: Path) -> int | None:
+    try:
+        return _owner_pid(path.read_bytes()[:4096])
+    except OSError:
+        return None
 
 
 def _sign(handle: int) -> None:

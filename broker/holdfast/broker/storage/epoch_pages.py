@@ -45,13 +45,14 @@ class EpochPages:
 
     def _read(self) -> list[tuple[EpochRecord, EpochPart]]:
         if self._parts is None:
-            self._parts = []
+            parts: list[tuple[EpochRecord, EpochPart]] = []
             for _, value in self._journal.scan_all(Family.META, *keys.of_sink(self._sink, keys.EPOCH)):
                 try:
                     epoch = codec.decode_epoch(value)
                 except codec.Undecodable:
                     continue
-                self._parts += [(epoch, part) for part in epoch.parts if part.partition == self._partition]
+                parts += [(epoch, part) for part in epoch.parts if part.partition == self._partition]
+            self._parts = parts
         return self._parts
 
     def _entries(self, epoch: EpochRecord, part: EpochPart, age_us: int) -> list[Entry]:

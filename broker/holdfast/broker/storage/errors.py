@@ -3,6 +3,8 @@
     StoreError
     ├── StoreFailed               acknowledge nothing that waits; end the process; open the store again
     │   └── StoreNoSpace          the same, once there is room
+    ├── StoreUnreadable           hold what needs it and read again later; drop and reclaim nothing for it
+    ├── StoreShortage             nothing was done; wait a moment and try again
     ├── StoreCorrupt              read around the damage, or rebuild what it covers
     ├── StoreClosed               nothing: the process is stopping
     ├── StoreLocked               end the owner, or use another directory
@@ -49,6 +51,30 @@ class StoreFailed(StoreError):
 
 class StoreNoSpace(StoreFailed):
     """The disk or the quota is full. Make room, then open the store again: that needs room too."""
+
+
+class StoreUnreadable(StoreError):
+    """A read failed for a reason that says nothing about the bytes: an I/O error, or a shortage that passes.
+
+    Read again later. Nothing may be dropped, reclaimed or rebuilt because of it.
+    """
+
+    def __init__(self, reason: str, *, family: Family | None = None) -> None:
+        """Name the family, where it is known, and the reason."""
+        where = "store" if family is None else f"family {family}"
+        super().__init__(f"{where} could not be read: {reason}")
+        self.family = family
+        self.reason = reason
+
+
+class StoreShortage(StoreError):
+    """The process or the system had no descriptor or memory to spare. The change did not begin: try again."""
+
+    def __init__(self, action: str, reason: str) -> None:
+        """Name the action and the reason."""
+        super().__init__(f"store could not {action} for a shortage: {reason}")
+        self.action = action
+        self.reason = reason
 
 
 class StoreCorrupt(StoreError):

@@ -1,15 +1,35 @@
-"""Which error a failure is: the one place that reads what RocksDB and the system say.
+"""Classification of failures: the one place that reads what RocksDB and the system say.
 
-rocksdict raises bare ``Exception`` with RocksDB's text, so the text has to be read.
+rocksdict raises bare ``Exception`` with RocksDB's text, so the text has to be read. The tables below decide by the
+cause of a failure and by what was being done:
+
+| cause | read | ingest | write, sync, compact, close | open |
+|---|---|---|---|---|
+| damage | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
+| a file of RocksDB is missing | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
+| no space | `StoreUnreadable` | `StoreNoSpace` | `StoreNoSpace` | `StoreNoSpace` |
+| shortage that passes | `StoreUnreadable` | `StoreShortage` | `StoreFailed` | `StoreFailed` |
+| any other error of the system | `StoreUnreadable` | `StoreFailed` | `StoreFailed` | `StoreFailed` |
+
+So only bytes that were read and are wrong are damage. A shortage at a write of RocksDB still fences: its handle is
+dead after a write that failed half-way. An ingest begins with a file of its own, which can be written again.
 """
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
-from errno import EDQUOT, EIO, ENOSPC
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreNoSpace
+from holdfast.broker.storage.errors import (
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreNoSpace,
+    StoreShortage,
+    StoreUnreadable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,15 +39,56 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Literal["open", "ingest", "write", "sync", "read", "compact", "close"]
 
-_NO_SPACE: Final = ("No space left on device", "Disk quota exceeded")
-_DAMAGE: Final = ("Corruption", "Not implemented: File uses a future feature")
-"""How the text begins; a flipped bit can make a table look like one of a later version."""
 
-_MISSING: Final = "IO error: No such file or directory"
-"""Where a database is opened: a file that others name is not there."""
+class Cause(Enum):
+    """Kinds of failure that are handled differently."""
 
-_NOT_DAMAGE: Final = ("Too many open files", "Cannot allocate memory", "Permission denied", *_NO_SPACE)
-"""Reads that fail for these reasons say nothing of the bytes."""
+    DAMAGE = auto()
+    MISSING = auto()
+    NO_SPACE = auto()
+    SHORTAGE = auto()
+    SYSTEM = auto()
+    UNKNOWN = auto()
+
+
+CODES: Final = {
+    errno.ENOSPC: Cause.NO_SPACE,
+    errno.EDQUOT: Cause.NO_SPACE,
+    errno.EMFILE: Cause.SHORTAGE,
+    errno.ENFILE: Cause.SHORTAGE,
+    errno.ENOMEM: Cause.SHORTAGE,
+    errno.EINTR: Cause.SHORTAGE,
+    errno.EAGAIN: Cause.SHORTAGE,
+    errno.ENOBUFS: Cause.SHORTAGE,
+}
+"""Causes by error number; every other number is ``SYSTEM``."""
+
+_TEXTS: Final = (
+    ("No space left on device", Cause.NO_SPACE),
+    ("Disk quota exceeded", Cause.NO_SPACE),
+    ("Too many open files", Cause.SHORTAGE),
+    ("Cannot allocate memory", Cause.SHORTAGE),
+    ("Interrupted system call", Cause.SHORTAGE),
+    ("Resource temporarily unavailable", Cause.SHORTAGE),
+)
+"""What the system's part of RocksDB's text means, wherever it stands."""
+
+_BEGINNINGS: Final = (
+    ("Corruption", Cause.DAMAGE),
+    ("Not implemented: File uses a future feature", Cause.DAMAGE),  # a flipped bit can make a table look like that
+    ("IO error: No such file or directory", Cause.MISSING),
+    ("IO error", Cause.SYSTEM),
+)
+"""How RocksDB's text begins, where none of the above is in it."""
+
+
+def cause_of(error: Exception) -> Cause:
+    """Return the cause of a failure of the system or of RocksDB."""
+    if isinstance(error, OSError):
+        return CODES.get(error.errno or 0, Cause.SYSTEM)
+    text = _text(error)
+    found = next((cause for part, cause in _TEXTS if part in text), None)
+    return found or next((cause for begin, cause in _BEGINNINGS if text.startswith(begin)), Cause.UNKNOWN)
 
 
 @contextmanager
@@ -41,23 +102,26 @@ def classified(
     try:
         yield
     except OSError as error:
-        if action == "read" and error.errno == EIO:
-            raise StoreCorrupt(family, str(error), key=key, directory=directory) from error
-        kind = StoreNoSpace if error.errno in {ENOSPC, EDQUOT} else StoreFailed
-        raise kind(action, str(error)) from error
+        raise _store_error(cause_of(error), str(error), action, family, key, directory) from error
     except Exception as error:  # it has no class of its own, see above
         if type(error) is not Exception:
             raise
-        raise _from_text(" ".join(str(error).split()), action, family, key, directory) from error
+        raise _store_error(cause_of(error), _text(error), action, family, key, directory) from error
 
 
-def _from_text(
-    text: str, action: Action, family: Family | None, key: bytes | None, directory: Path | None
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _store_error(
+    cause: Cause, text: str, action: Action, family: Family | None, key: bytes | None, directory: Path | None
 ) -> StoreError:
-    if any(reason in text for reason in _NO_SPACE):
-        return StoreNoSpace(action, text)
-    unreadable = text.startswith("IO error") and not any(reason in text for reason in _NOT_DAMAGE)
-    damaged = text.startswith(_DAMAGE) or (action == "open" and text.startswith(_MISSING))
-    if (action in {"read", "open"} and damaged) or (action == "read" and unreadable):
+    if action in {"read", "open"} and cause in {Cause.DAMAGE, Cause.MISSING}:
         return StoreCorrupt(family, text, key=key, directory=directory)
+    if action == "read" and cause is not Cause.UNKNOWN:
+        return StoreUnreadable(text, family=family)
+    if cause is Cause.NO_SPACE:
+        return StoreNoSpace(action, text)
+    if action == "ingest" and cause is Cause.SHORTAGE:
+        return StoreShortage(action, text)
     return StoreFailed(action, text)

@@ -19,7 +19,7 @@ from typing import Final
 from rocksdict import Cache, Rdict
 
 from holdfast.broker.storage.contract import Delete, Family
-from holdfast.broker.storage.directory import FORMAT, read_owner
+from holdfast.broker.storage.directory import FORMAT, lock_directory, read_owner
 from holdfast.broker.storage.errors import StoreCorrupt, StoreFailed, StoreLocked
 from holdfast.broker.storage.failures import classified
 from holdfast.broker.storage.rocks import RocksStore
@@ -35,19 +35,19 @@ _SEED_NUMBER: Final = 90_000_000
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
     """Keep a broker from starting on a directory. Raises ``StoreLocked`` where one runs."""
+    handles = lock_directory(directory)
     path = directory / "owner.json"
-    if not path.exists():
-        yield
-        return
-    handle = os.open(path, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreLocked(directory, read_owner(handle)) from None
+        if path.exists():
+            handles.append(os.open(path, os.O_RDONLY))
+            try:
+                fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreLocked(directory, read_owner(handles[-1])) from None
         yield
     finally:
-        os.close(handle)
+        for handle in handles:
+            os.close(handle)
 
 
 def snapshot(directory: Path, into: Path) -> None:

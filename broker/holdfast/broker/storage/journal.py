@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.broker.core.epochs import EpochRecord
-from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.errors import BrokerError, ReadFailed, StoreFenced
 from holdfast.broker.core.mending import IndexDamaged
 from holdfast.broker.core.pages import Body, Entry
 from holdfast.broker.core.writer import Slot
@@ -59,7 +59,7 @@ from holdfast.broker.core.writes import (
 )
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store, Value
-from holdfast.broker.storage.errors import StoreCorrupt, StoreError
+from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreUnreadable
 from holdfast.broker.storage.header import Damaged, Header, body_of
 
 _log: Final = logging.getLogger(__name__)
@@ -123,11 +123,16 @@ class Journal:
             raise StoreFenced(str(error)) from error
 
     def rewrite_index(self) -> list[tuple[bytes, bytes]]:
-        """Write the index anew without what cannot be read; returns the ranges of keys that were left out."""
+        """Write the index anew without what is damaged; returns the ranges of keys that were left out.
+
+        Raises:
+            ReadFailed: a read failed for another reason; the index is as it was.
+            StoreFenced: it could not be written.
+        """
         try:
             return self.store.rewrite(Family.INDEX)
         except StoreError as error:
-            raise StoreFenced(str(error)) from error
+            raise _refusal(error) from error
 
     # -- reclaiming: the reclaim thread, after the commit of a `Reclaim`
 
@@ -145,8 +150,10 @@ class Journal:
     def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
         """The bodies of pages, in order: None where one is missing or does not check out, which is logged.
 
+        What does not check out is read twice: only the second answer counts.
+
         Raises:
-            StoreFenced: the store could not read, for a reason that is not damage.
+            ReadFailed: the store could not read, for a reason that is not damage.
         """
         found: list[Body | None] = [None] * len(entries)
         for family in (Family.BULK, Family.SMALL):
@@ -156,22 +163,28 @@ class Journal:
             key = keys.bulk if family is Family.BULK else keys.small
             values = self.get(family, [key(entries[i].number, sink, partition) for i in wanted])
             for i, value in zip(wanted, values, strict=True):
-                found[i] = None if value is None else self._body(value, sink, partition, entries[i])
+                found[i] = self._body(value, sink, partition, entries[i])
+                if found[i] is None:
+                    [again] = self.get(family, [key(entries[i].number, sink, partition)])
+                    found[i] = self._body(again, sink, partition, entries[i], tell=True)
         return found
 
     def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
         """Let the system begin to read pages of bulk that will be asked for soon.
 
         Raises:
-            StoreFenced: the store could not look for them, for a reason that is not damage.
+            ReadFailed: the store could not look for them, for a reason that is not damage.
         """
         try:
             self.store.expect([keys.bulk(number, sink, partition) for number in numbers])
         except StoreError as error:
-            raise StoreFenced(str(error)) from error
+            raise _refusal(error) from error
 
     def get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
-        """Values in order; None where there is none, or where it cannot be read, which is logged."""
+        """Values in order; None where there is none, or where it is damaged, which is logged.
+
+        Raises ``ReadFailed`` where the reason is not damage.
+        """
         try:
             return self.store.get_many(family, wanted)
         except StoreCorrupt as error:
@@ -180,14 +193,17 @@ class Journal:
                 return [None]
             return [value for key in wanted for value in self.get(family, [key])]
         except StoreError as error:
-            raise StoreFenced(str(error)) from error
+            raise _refusal(error) from error
 
-    def _body(self, value: bytes, sink: int, partition: int, entry: Entry) -> Body | None:
+    def _body(self, value: bytes | None, sink: int, partition: int, entry: Entry, *, tell: bool = False) -> Body | None:
+        if value is None:
+            return None
         try:
             return body_of(value, self._header(sink, partition, entry, 0))
         except Damaged as damage:
-            place = (sink, partition, entry.number)
-            _log.error("page was damaged sink=%d partition=%d number=%d cause=%s", *place, damage)
+            if tell:
+                place = (sink, partition, entry.number)
+                _log.error("page was damaged sink=%d partition=%d number=%d cause=%s", *place, damage)
             return None
 
     def _header(self, sink: int, partition: int, entry: Entry, crc32: int, stage: int = 0) -> Header:
@@ -209,7 +225,7 @@ class Journal:
                         runs.append(Due(sink, partition, bulk=True, first=number, last=number, size=0))
                 first = found[-1] + b"\0"
         except StoreError as error:
-            raise StoreFenced(str(error)) from error
+            raise _refusal(error) from error
         return runs
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
@@ -284,19 +300,30 @@ class Journal:
         except StoreCorrupt as error:
             raise (IndexDamaged if family is Family.INDEX else StoreFenced)(str(error)) from error
         except StoreError as error:
-            raise StoreFenced(str(error)) from error
+            raise _refusal(error) from error
 
     def live_bytes(self) -> int:
-        """Bytes that the store takes up on its device."""
-        return self.store.live_bytes()
+        """Bytes that the store takes up on its device. Raises ``ReadFailed``."""
+        try:
+            return self.store.live_bytes()
+        except StoreError as error:
+            raise _refusal(error) from error
 
     def free_bytes(self) -> int:
-        """Bytes that its device has left."""
-        return self.store.free_bytes()
+        """Bytes that its device has left. Raises ``ReadFailed``."""
+        try:
+            return self.store.free_bytes()
+        except StoreError as error:
+            raise _refusal(error) from error
 
     def close(self) -> None:
         """Give the store up."""
         self.store.close()
+
+
+def _refusal(error: StoreError) -> BrokerError:
+    """What a failed read is for the rest of the broker."""
+    return ReadFailed(str(error)) if isinstance(error, StoreUnreadable) else StoreFenced(str(error))
 
 
 def _due_span(due: Due) -> keys.Span:

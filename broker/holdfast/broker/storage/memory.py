@@ -24,7 +24,7 @@ from holdfast.broker.storage.contract import (
     check_range,
     check_scan,
 )
-from holdfast.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed
+from holdfast.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,6 +148,9 @@ class MemoryStore:
         self._journal: list[_Step] = []
         self._next_failures: dict[Action, StoreFailed] = {}
         self._damaged: set[tuple[Family, bytes]] = set()
+        self._unreadable: set[tuple[Family, bytes | None]] = set()
+        self.failed_reads = 0
+        """Reads refused since ``fail_reads`` was called."""
         self._fenced_by: StoreFailed | None = None
         self._closed = False
         self._next_marks: Marks = (0, 0)
@@ -194,6 +197,7 @@ class MemoryStore:
         """Forget the damaged values of a family; see ``Store.rewrite``."""
         with self._lock:
             self._begin_change("write")
+            self._refuse_unreadable(family, *(key for key in self._seen.tables[family].keys))
             gone = sorted(key for other, key in self._damaged if other is family)
             self._do(_Batch(tuple(Delete(family, key) for key in gone)))
             self._damaged -= {(family, key) for key in gone}
@@ -203,6 +207,7 @@ class MemoryStore:
         """Return values in the order of ``keys``; see ``Store.get_many``."""
         with self._lock:
             self._refuse_closed()
+            self._refuse_unreadable(family, *keys)
             return [self._read(family, key) for key in keys]
 
     def expect(self, keys: Sequence[bytes]) -> None:
@@ -219,6 +224,7 @@ class MemoryStore:
             self._refuse_closed()
             keys = self._seen.tables[family].span(first, end)
             chosen = keys[: -limit - 1 : -1] if reverse else keys[:limit]
+            self._refuse_unreadable(family, *chosen)
             return [(key, self._read(family, key) or b"") for key in chosen]
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
@@ -250,9 +256,11 @@ class MemoryStore:
             return held + sum(self._seen.deleted_bytes.values())
 
     def free_bytes(self) -> int:
-        """Return ``room``: a test may make it small."""
+        """Return ``room``: a test may make it small, or negative: then the device does not answer."""
         with self._lock:
             self._refuse_closed()
+            if self.room < 0:
+                raise StoreUnreadable("failure of statvfs asked for by a test")
             return self.room
 
     def close(self) -> None:
@@ -310,6 +318,24 @@ class MemoryStore:
         """
         with self._lock:
             self._damaged.add((family, key))
+
+    def fail_reads(self, family: Family, key: bytes | None = None) -> None:
+        """Let reads of ``key`` fail as a disk does that is away for a while, or all reads of the family.
+
+        Until ``let_read``; a store that is reopened can be read.
+        """
+        with self._lock:
+            self._unreadable.add((family, key))
+
+    def let_read(self) -> None:
+        """Let all reads work again."""
+        with self._lock:
+            self._unreadable.clear()
+
+    def _refuse_unreadable(self, family: Family, *keys: bytes) -> None:
+        if any((family, key) in self._unreadable for key in (None, *keys)):
+            self.failed_reads += 1
+            raise StoreUnreadable("I/O error asked for by a test", family=family)
 
     def _do(self, step: _Step) -> None:
         self._seen.apply(step)

@@ -29,6 +29,7 @@ from typing import Final
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import (
     RESERVE,
@@ -428,7 +429,9 @@ class Mending:
                 slot = decoded(value, codec.decode_slot)
                 if slot is not None and keys.slot_partition(key) == partition:
                     ends.append(slot[1].first + slot[1].count)
-        except StoreCorrupt:
+        except StoreFenced as failure:
+            if not isinstance(failure.__cause__, StoreCorrupt):
+                raise
             return RESERVE
         return max(ends)
 

@@ -6,7 +6,9 @@ once, before anything is opened.
 
 from __future__ import annotations
 
+import os
 import resource
+from contextlib import suppress
 from typing import Final
 
 from holdfast.broker.storage.errors import StoreFilesLimited
@@ -45,6 +47,32 @@ def raise_open_files(wanted: int) -> int:
     except (OSError, ValueError):
         return soft
     return raised
+
+
+class SpareFiles:
+    """Descriptors held back, so that the store can still open a file when the process has used up the others.
+
+    Used by one thread at a time.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Take ``count`` of them, or as many as there are."""
+        self._count = count
+        self._held: list[int] = []
+        self.restore()
+
+    def lend(self) -> None:
+        """Let whoever opens files next have them."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def restore(self) -> None:
+        """Take back what was lent, as far as there are descriptors."""
+        with suppress(OSError):
+            while len(self._held) < self._count:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    close = lend
 
 
 def _allows(limit: int, needed: int) -> bool:

@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.broker.core.errors import StoreFenced
+from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.mending import IndexDamaged, Mended
 from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, PutQuarantine, Write
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put, Store
-from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError
+from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
 from holdfast.broker.storage.mending import Mending
+from holdfast.broker.storage.patience import START_READ_DELAYS_S, patiently
 from holdfast.broker.storage.state import OF_SINKS, State, StoredSink, decoded
 from holdfast.broker.storage.survey import SurveyingJournal
 
@@ -54,10 +55,16 @@ class Recovered:
 def recover(store: Store) -> Recovered:
     """Begin a start on ``store``: count it, read its state, mend what is damaged, note orphans in the ledger.
 
-    Raises ``StoreError``: ``StoreCorrupt`` where the state cannot be read.
+    Raises ``StoreError``: ``StoreCorrupt`` where the state is damaged beyond repair, ``StoreUnreadable`` where reads
+    fail for another reason, also when they are tried again. Blocks.
     """
-    with _told_as_at_a_start():
-        return _recover(store)
+
+    def begin() -> Recovered:
+        with _told_as_at_a_start():
+            return _recover(store)
+
+    # What was written before a read failed is what a start that was killed there leaves behind.
+    return patiently(begin, START_READ_DELAYS_S, passing=StoreUnreadable)
 
 
 @contextmanager
@@ -66,7 +73,7 @@ def _told_as_at_a_start() -> Iterator[None]:
     try:
         try:
             yield
-        except (StoreFenced, IndexDamaged) as failure:
+        except (StoreFenced, ReadFailed, IndexDamaged) as failure:
             if isinstance(failure.__cause__, StoreError):
                 raise failure.__cause__ from None
             raise

@@ -48,10 +48,11 @@ from holdfast.broker.storage.contract import (
     check_scan,
 )
 from holdfast.broker.storage.directory import StoreDirectory
-from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed
+from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
 from holdfast.broker.storage.failures import Action, classified
 from holdfast.broker.storage.key_ranges import KeyRanges
 from holdfast.broker.storage.open_files import ensure_open_files
+from holdfast.broker.storage.patience import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
 from holdfast.broker.storage.rocks_families import copied, generations, make_families, next_generation
 from holdfast.broker.storage.rocks_options import database_options, family_options
 from holdfast.broker.storage.settings import RocksSettings
@@ -72,7 +73,7 @@ class RocksStore:
         """Open the store in ``directory``, creating it where there is none.
 
         Raises ``StoreLocked``, ``StoreFormatUnsupported``, ``StoreFilesLimited``, ``StoreCorrupt``,
-        ``StoreNoSpace`` or ``StoreFailed``.
+        ``StoreNoSpace``, ``StoreUnreadable`` or ``StoreFailed``.
         """
         settings = settings or RocksSettings()
         self._usage: Final = Usage()
@@ -82,11 +83,12 @@ class RocksStore:
         with classified("open"):
             self._directory = StoreDirectory(directory)
         try:
+            patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
             self._open(settings)
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
                 self._bulk: Final = BulkFiles(self._directory.bulk, open_max=settings.open_bulk_max)
-            self._deleted = self._stored_deleted()
+            self._deleted = patiently(self._stored_deleted, START_READ_DELAYS_S, passing=StoreUnreadable)
         except BaseException:
             gc.collect()
             self._directory.release()
@@ -95,6 +97,13 @@ class RocksStore:
         self._marks = self._synced.found.marks
         if missing > 0:
             _log.error("synced writes were lost, the log is damaged directory=%s writes=%d", directory, missing)
+
+    def _read_logs(self) -> None:
+        """Read the logs once before RocksDB does, which takes a read error of its log for the log's end."""
+        for path in sorted(self._directory.database.glob("*.log")):
+            with classified("read"), path.open("rb", buffering=0) as log:
+                while log.read(1 << 20):
+                    pass
 
     def _stored_deleted(self) -> KeyRanges:
         """What of the bulk was deleted; where that cannot be read, some bytes that nothing names stay on the disk."""
@@ -143,7 +152,19 @@ class RocksStore:
         check_ingest(items, self._bulk.highest)
         with self._changing("ingest"):
             if items:
+                self._add_bulk(items)
+
+    def _add_bulk(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Write a file; while descriptors or memory are short, whoever appends waits for it."""
+
+        def add() -> None:
+            with classified("ingest"):
                 self._bulk.add(items)
+
+        try:
+            patiently(add, SHORTAGE_DELAYS_S, passing=StoreShortage)
+        except StoreShortage as shortage:
+            raise StoreFailed("ingest", f"{shortage.reason}, and that did not pass") from shortage
 
     def write(self, operations: Sequence[Operation]) -> None:
         """Apply one batch, durable with the next ``sync``; see ``Store.write``."""
@@ -225,7 +246,11 @@ class RocksStore:
                     return None
 
             later = next_generation(name)
-            made, lost = copied(self._database, old, later, family, self._cache, wanted, alone)
+            try:
+                made, lost = copied(self._database, old, later, family, self._cache, wanted, alone)
+            except StoreUnreadable:
+                self._database.drop_column_family(later)  # all stays as it was
+                raise
             self._families[family], self._names[family] = made, later
             self._handles[family] = self._database.get_column_family_handle(later)
             self._database.drop_column_family(name)
@@ -362,8 +387,13 @@ class RocksStore:
     @contextmanager
     def _calling(self, action: Action, family: Family | None = None) -> Iterator[None]:
         """Keep the store open during a call, and give its errors their class."""
-        with self._usage.call(), classified(action, family):
-            yield
+        try:
+            with self._usage.call(), classified(action, family):
+                yield
+        except StoreCorrupt as damage:
+            if not self._directory.is_there():  # its disk is not mounted, perhaps: nothing is known of its bytes
+                raise StoreUnreadable(f"directory {self._directory.path} is away", family=family) from damage
+            raise
 
     @contextmanager
     def _changing(self, action: Action) -> Iterator[None]:
@@ -375,6 +405,8 @@ class RocksStore:
                     yield
             except (KeyError, TypeError, ValueError):
                 raise  # no bytes: a mistake of the caller, met before anything was done
+            except StoreUnreadable:
+                raise  # nothing was changed
             except BaseException as error:
                 self._fenced_by = error
                 raise

@@ -60,7 +60,7 @@ def next_generation(name: str) -> str:
 def readable(table: Rdict, family: Family, lost: list[Span]) -> Iterator[tuple[bytes, bytes]]:
     """Everything of a family that can be read; ``lost`` gets the ranges of keys that cannot.
 
-    Raises ``StoreFailed`` where the reason is not damage.
+    Raises ``StoreUnreadable`` where the reason is not damage.
     """
     first: bytes | None = b""
     while first is not None:

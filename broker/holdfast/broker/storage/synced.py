@@ -17,6 +17,8 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.storage.permissions import FILE_MODE
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -39,7 +41,7 @@ class SyncMark:
 
     def __init__(self, path: Path) -> None:
         """Open the file; one that is new, or not whole, says that nothing was synced. Raises ``OSError``."""
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
         self.found: Final = found or Note()
         """What was noted before this one was opened."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from holdfast.broker.storage.permissions import FILE_MODE
+
 BLOCK_BYTES: Final = 4_096
 """A file has a multiple of this: what disks and file systems ask for is as much, or less."""
 BUFFER_BYTES: Final = 4 << 20
@@ -32,11 +34,11 @@ class Writing:
         """Make the file, which must not be there; ``buffer`` is nobody else's meanwhile. Raises ``OSError``."""
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         try:
-            self._handle = os.open(path, flags | _DIRECT, 0o644)
+            self._handle = os.open(path, flags | _DIRECT, FILE_MODE)
         except OSError as error:
             if error.errno != EINVAL:
                 raise
-            self._handle = os.open(path, flags & ~os.O_EXCL, 0o644)  # it was made before it was refused
+            self._handle = os.open(path, flags & ~os.O_EXCL, FILE_MODE)  # it was made before it was refused
         self._buffer = buffer
         self._filled = 0
 

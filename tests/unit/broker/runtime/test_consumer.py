@@ -1,20 +1,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
+from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.settings import Overflow
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.consumer import Credit
 from holdfast.broker.runtime.events import Delivered, GapMet
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.errors import StoreUnreadable
 from holdfast.broker.storage.memory import MemoryStore
-from tests.unit.broker.running import PLENTY, delivered_values
+from tests.unit.broker.running import PLENTY, delivered_values, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker
@@ -22,6 +26,18 @@ from tests.unit.broker.samples import page
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
+
+
+class FailingOnce(MemoryStore):
+    """A store whose next reads of small pages fail."""
+
+    failures_left = 0
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        if family is Family.SMALL and self.failures_left:
+            self.failures_left -= 1
+            raise StoreUnreadable("Input/output error", family=family)
+        return super().get_many(family, keys)
 
 
 def join(buffer: Buffer, *, records: int = PLENTY.records, size: int = PLENTY.size) -> Taker:
@@ -117,6 +133,85 @@ async def test_a_damaged_page_is_kept_aside_and_told_as_a_gap() -> None:
         await buffer.subscription("").save(0)
         assert len(store.scan(Family.SMALL, *keys.of_sink(buffer.record.id), 10)) == 3
         assert len(store.scan(Family.META, *keys.of_kind(keys.QUARANTINE), 10)) == 1
+
+
+# -- reads that fail
+
+
+async def test_a_page_whose_read_fails_is_neither_dropped_nor_passed_over_and_comes_when_reads_work_again() -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with sink(store, clock, bounds=Bounds(tail_bytes=0)) as buffer:
+        await fill(buffer, 3)
+        pages = store.scan(Family.SMALL, *keys.of_sink(buffer.record.id), 10)
+        store.fail_reads(Family.SMALL, pages[1][0])
+        taker = join(buffer)
+
+        before = await taker.all_offsets()
+        held = buffer.read_hold(0)
+        clock.advance(10)
+        still = await taker.all_offsets()
+        store.let_read()
+        waiting = await taker.all_offsets()
+        clock.advance(10)
+        after = await taker.all_offsets()
+
+        assert (before, still, waiting, after) == ([0], [], [], [1, 2])
+        assert held is not None
+        assert "I/O error" in held.reason
+        assert buffer.read_hold(0) is None
+        assert taker.told_gaps() == []
+        assert buffer.logs[0].head.dropped == ()
+        assert store.scan(Family.META, *keys.of_kind(keys.QUARANTINE), 10) == []
+
+
+async def test_a_read_that_fails_once_is_tried_again_at_once() -> None:
+    store = FailingOnce()
+    async with sink(store, bounds=Bounds(tail_bytes=0)) as buffer:
+        await fill(buffer, 3)
+        store.failures_left = 2
+
+        assert await join(buffer).all_offsets() == [0, 1, 2]
+        assert store.failures_left == 0
+        assert buffer.read_hold(0) is None
+
+
+async def test_a_page_in_memory_goes_out_to_one_subscription_while_another_waits_for_the_disk() -> None:
+    store = MemoryStore()
+    async with sink(store, bounds=Bounds(tail_bytes=1_500)) as buffer:
+        await buffer.subscribing.create("second", EARLIEST, or_earliest=False)
+        await fill(buffer, 1, size=1_000)
+        current = Taker(buffer.subscription("second"), "b")
+        first = await current.all_offsets()
+        await fill(buffer, 1, size=1_000)
+        store.fail_reads(Family.SMALL)
+
+        behind = await join(buffer).all_offsets()
+        second = await current.all_offsets()
+
+        assert (behind, first, second) == ([], [0], [1])
+
+
+async def test_an_index_that_cannot_be_read_is_neither_mended_nor_written_anew() -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with sink(store, clock, bounds=Bounds(tail_bytes=0)) as buffer:
+        await fill(buffer, 3)
+    store = store.reopen()
+    async with running(store, clock, bounds=Bounds(tail_bytes=0)) as broker:
+        buffer = broker.sink("orders")
+        store.fail_reads(Family.INDEX)
+        taker = join(buffer)
+
+        before = await taker.all_offsets()
+        held = buffer.read_hold(0)
+        store.let_read()
+        clock.advance(10)
+
+        assert before == []
+        assert held is not None
+        assert held.index
+        assert await taker.all_offsets() == [0, 1, 2]
+        assert broker.services.pages.rewritten == 0
+        assert taker.told_gaps() == []
 
 
 # -- where the bytes come from

@@ -12,6 +12,7 @@ import pytest
 from holdfast.broker.core.errors import InvalidPartition
 from holdfast.broker.core.explain import Place, RecordState, Wait
 from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.rpc.explain_text import text
 from holdfast.broker.runtime.broker import Bounds, Broker
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.consumer import Credit
@@ -187,3 +188,20 @@ async def test_a_partition_that_is_handed_over_says_so() -> None:
 
         assert found.explanation.waiting.reason is Wait.MOVING
         assert found.explanation.waiting.until is not None
+
+
+async def test_a_record_that_cannot_be_read_now_is_told_with_the_reason_and_not_taken_for_missing() -> None:
+    store = MemoryStore()
+    async with orders(store, tail_bytes=0):
+        pass
+    store = store.reopen()
+    async with running(store, bounds=Bounds(tail_bytes=0)) as broker:
+        store.fail_reads(Family.INDEX)
+        Taker(broker.sink("orders").subscription(""))
+
+        found = await ask(broker, 2)
+
+        assert (found.explanation.place, found.explanation.waiting.reason) == (Place.DISK, Wait.READ_FAILED)
+        assert "I/O error" in found.explanation.waiting.detail
+        assert "cannot be read" in text(found, "default")
+        assert "I/O error" in text(found, "default")

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.broker.core.errors import ReadFailed
 from holdfast.broker.core.log import RECENT_MAX
+from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.pages import WINDOW, EntryReader, Pages
+from holdfast.broker.runtime.pages import RETRY_DELAYS_S, WINDOW, EntryReader, Pages
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
@@ -121,3 +123,82 @@ async def test_the_first_entries_are_brought_into_memory_slice_by_slice() -> Non
         assert loaded[0] == WINDOW
         assert loaded == sorted(loaded)
         assert [entry.base for entry in log.first_entries()] == list(range(MANY))
+
+
+# -- reads that fail
+
+
+async def test_reads_that_work_again_are_noticed_though_nobody_reads() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=3, tail_bytes=0) as (pages, buffer):
+        store.fail_reads(Family.SMALL)
+        entries = buffer.logs[0].first_entries()
+        with pytest.raises(ReadFailed):
+            await pages.bodies(buffer.record.id, 0, entries, realtime=False)
+        await pages.probe()
+        failing = len(pages.holds)
+        store.let_read()
+        await pages.probe()
+
+        assert (failing, len(pages.holds)) == (1, 0)
+        assert pages.holds.failures > 3
+
+
+async def test_a_partition_that_is_known_to_fail_is_asked_once_and_not_patiently() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=1, tail_bytes=0) as (pages, buffer):
+        store.fail_reads(Family.SMALL)
+        entries = buffer.logs[0].first_entries()
+        counts: list[int] = []
+        for _ in range(2):
+            before = store.failed_reads
+            with pytest.raises(ReadFailed):
+                await pages.bodies(buffer.record.id, 0, entries, realtime=False)
+            counts.append(store.failed_reads - before)
+
+        assert counts == [1 + len(RETRY_DELAYS_S), 1]
+
+
+async def test_pages_before_the_one_that_fails_are_given_and_who_needs_all_gets_the_error() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=4, tail_bytes=0) as (pages, buffer):
+        sink_id = buffer.record.id
+        stored = store.scan(Family.SMALL, *keys.of_sink(sink_id), 10)
+        store.fail_reads(Family.SMALL, stored[2][0])
+        entries = buffer.logs[0].first_entries()
+
+        found, _ = await pages.bodies(sink_id, 0, entries, realtime=False)
+        with pytest.raises(ReadFailed):
+            await pages.all_bodies(sink_id, 0, entries, realtime=False)
+
+        assert [body is not None for body in found] == [True, True]
+        hold = pages.holds.at(sink_id, 0)
+        assert hold is not None
+        assert list(hold.pages) == [entries[2].number]
+
+
+async def test_a_page_that_fails_and_is_removed_holds_nothing_any_more() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=2, tail_bytes=0) as (pages, buffer):
+        store.fail_reads(Family.SMALL)
+        entries = buffer.logs[0].first_entries()
+        with pytest.raises(ReadFailed):
+            await pages.bodies(buffer.record.id, 0, entries[:1], realtime=False)
+
+        buffer.drop(0, entries[:1], DropReason.PURGED)
+
+        assert len(pages.holds) == 0
+
+
+async def test_an_index_is_not_written_anew_when_a_read_fails_in_the_middle_of_that() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=3, tail_bytes=0) as (pages, buffer):
+        store.fail_reads(Family.INDEX)
+
+        with pytest.raises(ReadFailed):
+            pages.journal.rewrite_index()
+        store.let_read()
+
+        assert await walked(reader(pages, buffer), 0) == [0, 2, 4]
+        append = await buffer.append(page(b"x"))
+        await append.done

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidRange, OffsetTrimmed, SinkNotFound
+from holdfast.broker.core.errors import InvalidRange, OffsetTrimmed, ReadFailed, SinkNotFound
 from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
 from holdfast.broker.core.pages import DropReason, Gap
 from holdfast.broker.core.settings import Overflow
@@ -96,6 +96,24 @@ async def test_a_damaged_page_becomes_a_gap_between_the_others() -> None:
 
         assert await at.met() == ["0", "1", "CORRUPT 2-2", "3"]
         assert at.buffer.logs[0].head.dropped == ((DropReason.CORRUPT, 1),)
+
+
+async def test_a_read_that_fails_ends_a_reading_after_what_could_be_read_and_drops_nothing() -> None:
+    store = MemoryStore()
+    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+        await at.fill(4)
+        pages = store.scan(Family.SMALL, *keys.of_sink(at.buffer.record.id), 10)
+        store.fail_reads(Family.SMALL, pages[2][0])
+
+        reading = at.replay().read(0, None, follow=False, ahead=True)
+        steps = [await anext(reading), await anext(reading)]
+        with pytest.raises(ReadFailed):
+            await anext(reading)
+        store.let_read()
+
+        assert [entry.base for step in steps if isinstance(step, Batch) for entry, _ in step.pages] == [0, 1]
+        assert await at.met(2) == ["2", "3"]
+        assert at.buffer.logs[0].head.dropped == ()
 
 
 async def test_reading_again_settles_nothing() -> None:

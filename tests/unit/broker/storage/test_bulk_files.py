@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import resource
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from holdfast.broker.storage import bulk_file
 from holdfast.broker.storage.bulk_files import BulkFiles
 from holdfast.broker.storage.key_ranges import KeyRanges
 
@@ -139,3 +143,105 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     files.compact(b"", b"\xff", NOTHING.added(b"", b"\xff"))
 
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+# -- what fails and passes
+
+
+def test_a_file_is_written_again_after_a_shortage_and_nothing_of_the_first_try_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = filled(tmp_path, files=1)
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: _short())
+
+    with pytest.raises(OSError, match="memory"):
+        files.add([(key(4), b"x" * 10_000)])
+    left = len(list(tmp_path.iterdir()))
+    monkeypatch.setattr(os, "write", real)
+    files.add([(key(4), b"y" * 10_000)])
+
+    assert left == 1
+    assert files.read([key(0), key(4)], NOTHING) == [bytes([0, 0]) * 5_000, b"y" * 10_000]
+
+
+def _short() -> int:
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+def test_a_failed_sync_of_names_is_never_taken_for_a_shortage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = filled(tmp_path, files=1)
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    with pytest.raises(OSError, match="names of files could not be synced") as failure:
+        files.add([(key(4), b"x" * 10)])
+
+    assert failure.value.errno == errno.EIO
+
+
+def test_files_are_still_written_and_read_when_the_process_has_no_descriptor_left(tmp_path: Path) -> None:
+    files = filled(tmp_path, files=3, open_max=1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        read = files.read([key(0), key(5), key(9)], NOTHING)
+        files.add([(key(90), b"z" * 10)])
+    finally:
+        for handle in taken:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert None not in read
+    assert files.read([key(90)], NOTHING) == [b"z" * 10]
+    files.close()
+
+
+def test_a_file_that_goes_while_a_reader_opens_it_is_not_held_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = filled(tmp_path, files=2)
+    real = bulk_file.BulkFile.__init__
+
+    def opening(self: bulk_file.BulkFile, path: Path) -> None:
+        real(self, path)
+        monkeypatch.setattr(bulk_file.BulkFile, "__init__", real)
+        files.compact(key(0), key(4), NOTHING.added(key(0), key(4)))
+
+    monkeypatch.setattr(bulk_file.BulkFile, "__init__", opening)
+
+    assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]
+    gc.collect()
+    assert not [name for name in _open_files() if name.endswith("(deleted)") and str(tmp_path) in name]
+
+
+def _open_files() -> list[str]:
+    found: list[str] = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return found
+
+
+def test_files_are_not_missing_while_their_folder_is_away(tmp_path: Path) -> None:
+    folder = tmp_path / "bulk"
+    folder.mkdir()
+    files = filled(folder, open_max=1)
+    folder.rename(tmp_path / "unmounted")
+
+    with pytest.raises(OSError, match="No such file"):
+        files.read([key(0)], NOTHING)
+    folder.mkdir()
+    with pytest.raises(OSError, match="another folder"):
+        files.read([key(0)], NOTHING)
+    folder.rmdir()
+    (tmp_path / "unmounted").rename(folder)
+
+    assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]

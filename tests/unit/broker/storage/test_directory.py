@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import socket
@@ -90,4 +92,47 @@ def test_a_file_with_two_names_takes_its_space_once(tmp_path: Path) -> None:
     (directory.database / "a").hardlink_to(directory.bulk / "a")
 
     assert 1_000_000 <= directory.live_bytes() - before < 1_100_000
+    directory.release()
+
+
+@pytest.mark.parametrize("name", ["owner.json", "db/LOCK"])
+def test_a_second_owner_is_refused_though_somebody_removed_a_lock_file(tmp_path: Path, name: str) -> None:
+    directory = StoreDirectory(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+
+    with pytest.raises(StoreLocked):
+        StoreDirectory(tmp_path)
+
+    directory.release()
+    StoreDirectory(tmp_path).release()
+
+
+def test_a_file_system_that_locks_files_only_is_taken_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = fcntl.flock
+
+    def flock(handle: int, operation: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        real(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    directory = StoreDirectory(tmp_path)
+
+    with pytest.raises(StoreLocked):
+        StoreDirectory(tmp_path)
+
+    directory.release()
+    assert "directory itself cannot be locked" in caplog.text
+
+
+def test_a_directory_that_was_moved_away_is_noticed(tmp_path: Path) -> None:
+    directory = StoreDirectory(tmp_path / "data")
+    there = directory.is_there()
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    gone = directory.is_there()
+    StoreDirectory(tmp_path / "data").release()
+
+    assert (there, gone, directory.is_there()) == (True, False, False)
     directory.release()
