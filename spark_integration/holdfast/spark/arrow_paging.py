@@ -19,10 +19,12 @@ from holdfast.arrow import EXPANDED_BYTES_MAX, coded, encode_batches, expanded_b
 from holdfast.arrow.ipc import Compression as Codec
 from holdfast.arrow.json_rows import json_text
 from holdfast.client.rows import encode_rows
+from holdfast.spark.column_names import matches
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import AUTO, Compression
 from holdfast.spark.paging import OPEN_BYTES_MAX, Ready, slices
 from holdfast.spark.registering import RowSchema
+from holdfast.spark.row_fitting import Fitting
 
 UNCOMPRESSED_MAX: Final = 4
 """So many times the size of a page its rows may have before they are compressed: readers have to hold them."""
@@ -93,13 +95,17 @@ class ArrowPager:
         page_bytes: int,
         page_records: int,
         linger_s: float,
+        case_sensitive: bool = False,
     ) -> None:
         """Rows without ``partition_by`` fill a page of ``first_partition``, then one of the next, and so on."""
         self._version = schema.version
-        self._schema = read_schema(schema.arrow_schema)
-        self._partition_by = partition_by
+        known = read_schema(schema.arrow_schema)
+        self._fitting = Fitting(known, case_sensitive=case_sensitive, drop_others=False)
+        names = matches(partition_by, known.names, case_sensitive=case_sensitive)
+        self._partition_by = tuple(names.get(name, name) for name in partition_by)
         self._compressing = Compressing(compression)
-        self._dictionary = frozenset(dictionary) - {AUTO}
+        names = matches(dictionary, known.names, case_sensitive=case_sensitive)
+        self._dictionary = frozenset(names.get(name, name) for name in dictionary) - {AUTO}
         self._is_auto = AUTO in dictionary
         self._partitions = partitions
         self._spread = first_partition % partitions
@@ -115,7 +121,7 @@ class ArrowPager:
         for partition, page in list(self._open.items()):
             if now_s - page.since_s >= self._linger_s:
                 yield from self._close(partition)
-        for part in slices(conformed(batch, self._schema)):
+        for part in slices(self._fitting.batch(batch)):
             if not self._partition_by or self._partitions == 1:
                 yield from self._fill(None if not self._partition_by else 0, part, now_s)
                 continue
@@ -178,21 +184,6 @@ class ArrowPager:
         half = rows.num_rows // 2
         yield from self._encoded(partition, rows.slice(0, half))
         yield from self._encoded(partition, rows.slice(half))
-
-
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with the columns, types and zones of ``schema``; what it does not have is null."""
-    columns = []
-    for wanted in schema:
-        place = batch.schema.get_field_index(wanted.name)
-        if place < 0:
-            columns.append(pa.nulls(batch.num_rows, wanted.type))
-        else:
-            column = batch.column(place)
-            columns.append(column if column.type.equals(wanted.type, check_metadata=True) else column.cast(wanted.type))
-    if not columns:
-        return batch
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def targets(batch: pa.RecordBatch, partition_by: tuple[str, ...], partitions: int) -> NDArray[np.int64]:

@@ -160,6 +160,15 @@ class WriteOptions:
     invalid_utf8: InvalidUtf8 = InvalidUtf8.FAIL
     """What becomes of a string that is not UTF-8."""
 
+    merge_schema: bool = True
+    """New columns of the rows are added to the schema of the sink, instead of being refused."""
+
+    type_widening: bool = False
+    """Columns of the sink take a wider type that the rows have, instead of refusing them."""
+
+    case_sensitive: bool = False
+    """Names of columns that differ in their case are different, as with ``spark.sql.caseSensitive``."""
+
 
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s", *CREDENTIAL_OPTIONS)
 WRITE_OPTIONS: Final = (
@@ -170,6 +179,9 @@ WRITE_OPTIONS: Final = (
     "arrow_dictionary",
     "partition_by",
     "invalid_utf8",
+    "mergeSchema",
+    "type_widening",
+    "case_sensitive",
     "delivery_timeout_s",
     "page_bytes",
     "linger_ms",
@@ -236,6 +248,9 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         partition_by=_columns("partition_by", values),
         arrow_dictionary=_columns("arrow_dictionary", values),
         invalid_utf8=values.choice("invalid_utf8", InvalidUtf8, default=InvalidUtf8.FAIL),
+        merge_schema=values.flag("mergeSchema", default=True),
+        type_widening=values.flag("type_widening", default=False),
+        case_sensitive=values.flag("case_sensitive", default=False),
     )
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from holdfast.spark.column_names import matches
 from holdfast.spark.errors import HoldfastSparkError
 
 GAP_COLUMN: Final = "_gap"
@@ -107,11 +108,12 @@ def _chosen(option: str, among: StructType, names: tuple[str, ...] | None) -> li
     if names is None:
         return list(among.fields)
     known = among.fieldNames()
-    wrong = [name for name in names if name not in known or names.count(name) > 1]
+    matched = matches(names, known)
+    wrong = [name for name in names if name not in matched or names.count(name) > 1]
     if wrong:
         more = f"{_EVERY}, or " if among is METADATA else ""
         raise HoldfastSparkError(
             f"Option {option} names {wrong[0]!r}, which is no column of it or was named before.",
             f"Set it to {more}some of: {', '.join(known)}.",
         )
-    return [among[name] for name in names]
+    return [among[matched[name]] for name in names]

@@ -11,16 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from holdfast.arrow import encode_schema
+from holdfast.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
 from holdfast.client import Client, errors
 from holdfast.spark.broker import FRESH_S, REFRESH_S, connect
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target, WriteOptions
 from holdfast.spark.remedies import explained
-from holdfast.spark.row_schema import check_rows, grown, parse
+from holdfast.spark.row_schema import USUAL, MergeRules, check_rows, grown, nullable_schema, parse
 from holdfast.spark.schema import RowPlan
 
 TRIES: Final = 10
@@ -35,16 +36,16 @@ class RowSchema:
     arrow_schema: bytes
 
 
-def register(target: Target, rows: StructType, *, patience_s: float) -> RowSchema:
+def register(target: Target, rows: StructType, *, patience_s: float, rules: MergeRules = USUAL) -> RowSchema:
     """Return the version of the sink's schema that holds these rows, registering it if need be.
 
     Raises `HoldfastSparkError` where the rows do not fit, and `HoldfastError`.
     """
-    check_rows(rows)
+    check_rows(rows, case_sensitive=rules.case_sensitive)
     with connect(target, patience_s=patience_s) as client:
         for _ in range(TRIES):
             try:
-                return _settled(client, target.sink, rows)
+                return _settled(client, target.sink, rows, rules)
             except errors.SchemaChanged:
                 continue
     raise HoldfastSparkError(
@@ -52,9 +53,9 @@ def register(target: Target, rows: StructType, *, patience_s: float) -> RowSchem
     )
 
 
-def _settled(client: Client, sink: str, rows: StructType) -> RowSchema:
+def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules) -> RowSchema:
     version, latest = client.schemas.latest(sink)
-    wanted = rows
+    wanted = nullable_schema(rows)
     if latest is not None:
         known = parse(latest.spark_schema)
         if known is None:
@@ -62,12 +63,27 @@ def _settled(client: Client, sink: str, rows: StructType) -> RowSchema:
                 f"The schema of sink {sink!r} was registered by another program than Spark.",
                 'Write to another sink, or write whole rows as JSON with .option("row_format", "json").',
             )
-        wanted = grown(known, rows, sink=sink, version=latest.version)
+        wanted = grown(known, rows, sink=sink, version=latest.version, rules=rules)
         if wanted == known:
             return RowSchema(latest.version, latest.arrow_schema)
-    arrow_schema = encode_schema(to_arrow_schema(wanted, timezone="UTC"))
+    arrow_schema = _encoded(wanted)
     made = client.schemas.register(sink, arrow_schema, previous=version, spark_schema=wanted.json())
     return RowSchema(made, arrow_schema)
+
+
+def _encoded(wanted: StructType) -> bytes:
+    """Return the schema message. Raises `HoldfastSparkError` for a schema whose pages no reader would take."""
+    schema = to_arrow_schema(wanted, timezone="UTC")
+    message = encode_schema(schema)
+    row = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+    try:
+        decode_rows(message, encode_batches([row]), 1)
+    except (RowsUnreadable, pa.ArrowInvalid) as unreadable:
+        raise HoldfastSparkError(
+            f"The rows have a schema that no reader would take: {unreadable}.",
+            'Nest columns less deeply, or write whole rows as JSON with .option("row_format", "json").',
+        ) from unreadable
+    return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +98,17 @@ class SchemaDirectory:
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` is monotonic, in seconds."""
         self._clock = clock
-        self._known: dict[tuple[Target, str], _Known] = {}
+        self._known: dict[tuple[Target, str, MergeRules], _Known] = {}
 
-    def register(self, target: Target, rows: StructType) -> RowSchema:
+    def register(self, target: Target, rows: StructType, rules: MergeRules = USUAL) -> RowSchema:
         """As `register`, but what was settled before holds while the broker is away. Raises `HoldfastSparkError`."""
-        place = (target, rows.json())
+        place = (target, rows.json(), rules)
         known = self._known.get(place)
         if known is not None and self._clock() - known.at_s < FRESH_S:
             return known.schema
         patience_s = target.connect_timeout_s if known is None else REFRESH_S
         try:
-            schema = register(target, rows, patience_s=patience_s)
+            schema = register(target, rows, patience_s=patience_s, rules=rules)
         except errors.BrokerUnavailable as error:
             if known is None:
                 raise explained(error, target, doing="ask for the schema of") from error
@@ -113,4 +129,7 @@ def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType) -> R
 
     Raises `HoldfastSparkError` where they do not fit: before anything is written.
     """
-    return SCHEMAS_SETTLED.register(options.target, rows) if plan.kind is Rows.ARROW else None
+    if plan.kind is not Rows.ARROW:
+        return None
+    rules = MergeRules(options.merge_schema, options.type_widening, options.case_sensitive)
+    return SCHEMAS_SETTLED.register(options.target, rows, rules)

@@ -49,7 +49,7 @@ class HoldfastResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._options = options
         self._resending = resending
-        self._pages = page_reader(options, schema)
+        self._pages = page_reader(options, schema, is_stream=True)
         self._ask = Asking(options.target)
         self._initial: SetOffset | None = None
         """Spark asks twice, and it has to be the same both times."""

@@ -18,7 +18,6 @@ from holdfast.client.arrow import record_batch
 from holdfast.client.columns import decode_columns
 from holdfast.client.rows import VERSION_HEADER
 from holdfast.spark.arrow_pages import missing_batch, page_batch, places, within
-from holdfast.spark.arrow_paging import conformed
 from holdfast.spark.broker import connect
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target
@@ -26,7 +25,8 @@ from holdfast.spark.ranges import Missing
 from holdfast.spark.read_options import EventTimes, ReadOptions, SchemaOptions
 from holdfast.spark.read_schema import RECORD, read_schema, row_columns
 from holdfast.spark.remedies import explained
-from holdfast.spark.row_schema import parse, readable_as
+from holdfast.spark.row_fitting import Fitting, Misfit, may_be_null, nulls_in
+from holdfast.spark.row_schema import nullable_schema, parse, readable_as
 
 _AS_RECORDS: Final = 'Read records instead: .option("row_format", "record").'
 
@@ -75,16 +75,22 @@ class RecordPages:
 class RowPages:
     """Reads rows with a schema."""
 
-    def __init__(self, schema: StructType, about: frozenset[str], sink: str) -> None:
-        """``schema`` has the columns of the read; those in ``about`` are no columns of the rows."""
+    def __init__(self, schema: StructType, about: frozenset[str], sink: str, *, every_column: bool) -> None:
+        """``schema`` has the columns of the read; those in ``about`` are no columns of the rows.
+
+        With ``every_column`` a page with more columns than that is refused; else they are left out.
+        """
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._about = pa.schema([field for field in self.schema if field.name in about])
         self._rows = pa.schema([field for field in self.schema if field.name not in about])
+        self._fitting = Fitting(self._rows, drop_others=not every_column)
+        self._never_null = [field for field in self._rows if not may_be_null(field)]
         self._sink = sink
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
-        rows = conformed(record_batch(page), self._rows) if page.encoding is Encoding.ARROW else self._sent_again(page)
+        rows = self._fitted(page) if page.encoding is Encoding.ARROW else self._sent_again(page)
+        self._check_nulls(page, rows)
         if not self._about.names:
             return rows
         found = places(page, self._about, self._sink)
@@ -101,6 +107,28 @@ class RowPages:
             for field in self.schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _fitted(self, page: StoredPage) -> pa.RecordBatch:
+        try:
+            return self._fitting.batch(record_batch(page))
+        except Misfit as newer:
+            raise HoldfastSparkError(
+                f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink"
+                f" {self._sink!r} have a newer schema than this query was planned with: {newer}.",
+                "Load the sink again: restart the query from its checkpoint, or call spark.read...load() again. "
+                'A query for some columns goes on: name them with .option("columns", "<a>,<b>").',
+            ) from newer
+
+    def _check_nulls(self, page: StoredPage, rows: pa.RecordBatch) -> None:
+        """Raise `HoldfastSparkError` for a null where a user has set a schema without: Spark would read it as 0."""
+        for field in self._never_null:
+            path = nulls_in(rows.column(field.name), field)
+            if path is not None:
+                raise HoldfastSparkError(
+                    f"Column {path} is null within offsets {page.first_offset} to {page.last_offset} of partition"
+                    f" {page.partition} of sink {self._sink!r}, and the schema that was set says that it never is.",
+                    "Leave .schema(...) out, or let every column and nested field of it be nullable.",
+                )
 
     def _sent_again(self, page: StoredPage) -> pa.RecordBatch:
         """Return rows that were dead letters, and were sent again one by one, as JSON."""
@@ -127,11 +155,14 @@ def columns_of(options: SchemaOptions) -> StructType:
         raise HoldfastSparkError(f"Sink {options.target.sink!r} has no schema of rows.", _AS_RECORDS)
     if latest is None:
         return read_schema(options.columns, options.metadata)
-    return row_columns(latest, options.columns, options.metadata)
+    return row_columns(nullable_schema(latest), options.columns, options.metadata)
 
 
-def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
-    """Return what makes batches of ``schema``: Spark passes on what a user has set. Raises `HoldfastSparkError`."""
+def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = False) -> PageReader:
+    """Return what makes batches of ``schema``: Spark passes on what a user has set. Raises `HoldfastSparkError`.
+
+    A stream of all columns refuses pages that have more of them: what it has passed is not read again.
+    """
     sink = options.target.sink
     may_be_records = options.rows is not Rows.ARROW and set(options.columns or ()) <= set(RECORD.fieldNames())
     if options.event_times is not None and _latest(options.target) is not None:
@@ -145,15 +176,18 @@ def page_reader(options: ReadOptions, schema: StructType) -> PageReader:
             "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
             "the options columns and metadata choose columns.",
         )
+    latest = nullable_schema(latest)
     own = row_columns(latest, options.columns, options.metadata)
     if schema != own and not readable_as(own, schema):
         raise HoldfastSparkError(
-            f"Sink {options.target.sink!r} holds rows of another schema than the one that was set:"
+            f"Sink {sink!r} holds rows of another schema than the one that was set, or that this was planned with:"
             f"\n  {latest.simpleString()}",
-            "Leave .schema(...) out, or name columns of it with their types.",
+            "Load the sink again: its schema may have grown. Or leave .schema(...) out, or name columns of it with "
+            "their types.",
         )
     about = set(own.fieldNames()) - set(latest.fieldNames())
-    return RowPages(schema, frozenset(about), sink)
+    every_column = is_stream and options.columns is None and schema == own
+    return RowPages(schema, frozenset(about), sink, every_column=every_column)
 
 
 def _no_event_time(what: str) -> HoldfastSparkError:

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from holdfast.spark.column_names import matches
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import AUTO, Rows
 
@@ -147,8 +148,9 @@ def _check_partition_by(kind: Rows, schema: StructType, partition_by: tuple[str,
             f"Option partition_by is for rows with a schema; these are written as {kind.value}.",
             'Name the key of a record by a column key, or set .option("row_format", "arrow").',
         )
+    known = matches(partition_by, schema.fieldNames())
     for name in partition_by:
-        if name not in schema.fieldNames():
+        if name not in known:
             raise HoldfastSparkError(
                 f"Option partition_by names the column {name}, which the rows do not have.",
                 f"Use one of: {', '.join(schema.fieldNames())}.",
@@ -162,8 +164,9 @@ def _check_dictionary(kind: Rows, schema: StructType, arrow_dictionary: tuple[st
             'Leave it out, or set .option("row_format", "arrow").',
         )
     suitable = [field.name for field in schema.fields if isinstance(field.dataType, StringType | BinaryType)]
+    known = {AUTO: AUTO} | matches(arrow_dictionary, suitable)
     for name in arrow_dictionary:
-        if name not in {AUTO, *suitable}:
+        if name not in known:
             found = schema[name].dataType.simpleString() if name in schema.fieldNames() else "none of the columns"
             raise HoldfastSparkError(
                 f"Option arrow_dictionary names {name}, which is {found}: only strings and binaries that are columns"

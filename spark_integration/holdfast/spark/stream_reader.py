@@ -45,7 +45,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises `HoldfastSparkError` for what the sink does not hold.
         """
         self._options = options
-        self._pages = page_reader(options, schema)
+        self._pages = page_reader(options, schema, is_stream=True)
         self._asked = Asking(options.target)
         self._initial: StreamOffset | None = None
         """Spark asks twice, and ``latest`` has to be the same both times."""

@@ -212,6 +212,7 @@ def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
         partition_by=options.partition_by,
         compression=options.arrow_compression,
         dictionary=options.arrow_dictionary,
+        case_sensitive=options.case_sensitive,
         **bounds,
     )
 

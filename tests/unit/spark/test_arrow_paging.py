@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.arrow import decode_rows, encode_schema
 from holdfast.client import Encoding, partition_of
-from holdfast.spark.arrow_paging import TRIED_EVERY, ArrowPager, conformed, row_keys
+from holdfast.spark.arrow_paging import TRIED_EVERY, ArrowPager, row_keys
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Compression
 from holdfast.spark.paging import Ready
@@ -261,17 +261,6 @@ def test_a_key_is_bytes_text_or_json() -> None:
     assert row_keys(rows, ("d",)).to_pylist() == [b'"1970-01-01"', b"null"]
     assert row_keys(rows, ("n", "s")).to_pylist() == ['{"n":42,"s":"é"}'.encode(), b'{"n":null,"s":null}']
     assert zlib.crc32(b"42") % 3 == partition_of(b"42", 3)
-
-
-def test_rows_take_the_order_zones_and_types_of_the_schema() -> None:
-    wanted = pa.schema([("ts", pa.timestamp("us", "UTC")), ("missing", pa.list_(pa.int32())), ("void", pa.int64())])
-    rows = pa.record_batch({"void": pa.nulls(2), "ts": pa.array([1, None], pa.timestamp("us", "America/New_York"))})
-
-    found = conformed(rows, wanted)
-
-    assert found.schema.equals(wanted)
-    assert found.column("ts").cast(pa.int64()).to_pylist() == [1, None]
-    assert found.column("missing").to_pylist() == found.column("void").to_pylist() == [None, None]
 
 
 def test_no_rows_are_no_page() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from holdfast.client import arrow, testing
 from holdfast.client.testing import TestBroker
@@ -14,6 +15,7 @@ from holdfast.spark.broker import FRESH_S
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target, write_options
 from holdfast.spark.registering import SchemaDirectory, register, schema_of_write
+from holdfast.spark.row_schema import MergeRules
 from holdfast.spark.schema import plan_rows
 
 ROWS = StructType([StructField("id", LongType(), nullable=False)])
@@ -47,8 +49,8 @@ def test_what_is_registered_is_both_schemas(orders: TestBroker) -> None:
     with orders.client() as client:
         schema = client.schemas.get("orders")
     assert (found.version, found.arrow_schema) == (1, schema.arrow_schema)
-    assert schema.spark_schema == ROWS.json()
-    assert str(arrow.arrow_schema(schema)) == "id: int64 not null"
+    assert schema.spark_schema == StructType([StructField("id", LongType())]).json()
+    assert str(arrow.arrow_schema(schema)) == "id: int64"
     assert cloudpickle.loads(cloudpickle.dumps(found)) == found
 
 
@@ -56,16 +58,45 @@ def test_writers_that_begin_at_once_settle_on_one_growing_schema(orders: TestBro
     schemas = [StructType([*ROWS.fields, StructField(f"c{n}", StringType())]) for n in range(4)]
     register(target(orders), ROWS, patience_s=10)
 
-    def grow(rows: StructType) -> int:
-        try:
-            return register(target(orders), rows, patience_s=10).version
-        except HoldfastSparkError:  # another one's column was first
-            return 0
-
     with ThreadPoolExecutor(4) as pool:
-        versions = list(pool.map(grow, schemas))
+        versions = list(pool.map(lambda rows: register(target(orders), rows, patience_s=10).version, schemas))
 
-    assert sorted(versions) == [0, 0, 0, 2]
+    assert sorted(versions) == [2, 3, 4, 5]
+    with orders.client() as client:
+        assert set(arrow.arrow_schema(client.schemas.get("orders")).names) == {"id", "c0", "c1", "c2", "c3"}
+
+
+def test_a_schema_with_columns_that_are_never_null_is_replaced_by_one_that_is_nullable(orders: TestBroker) -> None:
+    stored = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    with orders.client() as client:
+        client.schemas.register("orders", arrow.encode_schema(stored), previous=0, spark_schema=ROWS.json())
+
+    assert [register(target(orders), ROWS, patience_s=10).version for _ in range(2)] == [2, 2]
+
+
+def test_the_rules_of_a_write_are_part_of_what_was_settled(orders: TestBroker) -> None:
+    directory = SchemaDirectory(Clock())
+    more = StructType([*ROWS.fields, StructField("more", LongType())])
+    directory.register(target(orders), ROWS)
+    directory.register(target(orders), more)
+
+    assert directory.register(target(orders), more, MergeRules(merge_schema=False)).version == 2
+    with pytest.raises(HoldfastSparkError, match=r"\+ other bigint    \(new\)"):
+        directory.register(
+            target(orders), StructType([StructField("other", LongType())]), MergeRules(merge_schema=False)
+        )
+
+
+def test_a_schema_that_is_nested_deeper_than_readers_take_is_refused(orders: TestBroker) -> None:
+    kind: DataType = LongType()
+    for _ in range(70):
+        kind = StructType([StructField("a", kind)])
+
+    with pytest.raises(HoldfastSparkError, match="a schema that no reader would take"):
+        register(target(orders), StructType([StructField("deep", kind)]), patience_s=10)
+
+    with orders.client() as client:
+        assert client.schemas.latest("orders") == (0, None)
 
 
 def test_what_was_settled_is_not_asked_for_again_and_outlives_the_broker_for_a_while() -> None:

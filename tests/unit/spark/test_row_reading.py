@@ -76,6 +76,24 @@ def test_only_the_wanted_rows_of_a_page_and_the_wanted_columns_come(orders: Test
     assert rows(orders, FIRST, start=1) == [{"id": 2}, {"id": 3}, {"id": 4}]
 
 
+def test_a_stream_of_every_column_refuses_a_page_with_more_and_a_stream_of_some_does_not(orders: TestBroker) -> None:
+    plain = {**OPTIONS, "endpoint": orders.endpoint}
+    reader = page_reader(read_options(plain, {}), columns(orders), is_stream=True)
+    chosen = page_reader(read_options({**plain, "columns": "id,name"}, {}), columns(orders), is_stream=True)
+    more = StructType([*SECOND.fields, StructField("more", LongType())])
+    assert SchemaDirectory(Clock()).register(read_options(plain, {}).target, more).version == 3
+    with orders.client() as client:
+        with client.publisher("orders") as publisher:
+            batch = pa.record_batch({"id": [5], "name": ["e"], "more": [1]})
+            publisher.send_page(arrow.page(batch, 3), partition=0).result(20)
+        [page] = [page for page in client.replay_pages("orders", partition=0, start=4) if isinstance(page, StoredPage)]
+        with pytest.raises(HoldfastSparkError, match=r"Offsets 4 to 4 of partition 0 .* column more is new") as refused:
+            reader.batch(page)
+
+        assert chosen.batch(page).to_pylist() == [{"id": 5, "name": "e"}]
+    assert "Load the sink again" in refused.value.remedy
+
+
 def test_rows_read_as_records_are_json_objects(orders: TestBroker) -> None:
     found = rows(orders, RECORD, start=3)
 
