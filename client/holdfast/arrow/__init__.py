@@ -10,14 +10,17 @@ from holdfast.arrow.dictionaries import can_be_coded, coded
 from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, UNREADABLE, RowsUnreadable, expanded_bytes
 from holdfast.arrow.from_json import rows_from_json
 from holdfast.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
+from holdfast.arrow.json_prefix import json_prefix
 from holdfast.arrow.json_rows import json_rows
-from holdfast.arrow.one_by_one import json_objects
+from holdfast.arrow.one_by_one import PIECE_BYTES, batch_bytes, json_objects, json_pieces
 
 __all__ = [
     "EXPANDED_BYTES_MAX",
+    "PIECE_BYTES",
     "UNREADABLE",
     "RowInvalid",
     "RowsUnreadable",
+    "batch_bytes",
     "can_be_coded",
     "checked",
     "coded",
@@ -26,6 +29,8 @@ __all__ = [
     "encode_schema",
     "expanded_bytes",
     "json_objects",
+    "json_pieces",
+    "json_prefix",
     "json_rows",
     "read_schema",
     "rows_from_json",

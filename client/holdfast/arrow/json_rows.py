@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from typing import Final
 
 import pyarrow as pa
@@ -111,7 +112,7 @@ def _map(kind: pa.MapType, array: pa.Array) -> pa.Array:
     lists = array.cast(pa.list_(entries_type))
     keys, values = lists.flatten().flatten()
     texts = json_text(keys)
-    if not _is_quoted(kind.key_type):
+    if not is_quoted(kind.key_type):
         # A number that is not one ("NaN") is quoted already, other numbers are not.
         bare = texts if _is_nested(kind.key_type) else pc.utf8_trim(texts, characters='"')
         texts = _escaped(bare)
@@ -123,7 +124,7 @@ def _is_nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind))
 
 
-def _is_quoted(kind: pa.DataType) -> bool:
+def is_quoted(kind: pa.DataType) -> bool:
     """Say whether every element of this type is written as a JSON string."""
     return not (
         _is_nested(kind)
@@ -199,13 +200,18 @@ def _escaped(text: pa.Array) -> pa.Array:
 
 def _escapable_in(text: pa.Array) -> frozenset[int]:
     """Return which of the bytes that have to be escaped occur."""
+    return frozenset(text_bytes(text).translate(None, _NOT_ESCAPED))
+
+
+def text_bytes(text: pa.Array) -> bytes:
+    """Return all bytes of a string array, joined."""
     _, offsets, data = text.buffers()
     if data is None or len(text) == 0:
-        return frozenset()
+        return b""
     # A foreign writer's buffer may be longer than its offsets are, and not by whole ones.
-    ends = memoryview(offsets)[: offsets.size // _INT32 * _INT32].cast("i")
-    first, end = ends[text.offset], ends[text.offset + len(text)]
-    return frozenset(data.slice(first, end - first).to_pybytes().translate(None, _NOT_ESCAPED))
+    (first,) = struct.unpack_from("=i", offsets, _INT32 * text.offset)
+    (end,) = struct.unpack_from("=i", offsets, _INT32 * (text.offset + len(text)))
+    return data.slice(first, end - first).to_pybytes()  # type: ignore[no-any-return]
 
 
 def _quoted(text: pa.Array) -> pa.Array:

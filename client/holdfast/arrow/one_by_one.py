@@ -1,75 +1,65 @@
 """Rows of a page as JSON objects, for who takes them one by one.
 
-What came over a network may be small as a page and large as text: names of columns are written once per row, and the
-values of a dictionary wherever they stand. How long the text becomes is estimated before it is made.
+What came over a network may be small as a page and large as text: names of columns are written once per row, control
+characters take six bytes, and the values of a dictionary stand wherever they are used. How long the text becomes is
+counted before it is made, and it is made a piece at a time.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.arrow.expansion import RowsUnreadable
 from holdfast.arrow.json_rows import json_rows
+from holdfast.arrow.json_size import object_bytes
 
 JSON_BYTES_MAX: Final = 256 << 20
-"""About how many bytes of JSON are made of one page."""
-_VALUE: Final = 32
-"""Bytes that a number, a time or the frame of something else takes, about."""
-_ESCAPED: Final = 2
-"""So many times its own size a string or binary may have: quotes are escaped, binaries are base64."""
+"""Most bytes of JSON that are made of one page at once."""
+PIECE_BYTES: Final = 2 << 20
+"""Bytes of JSON that are made at a time, unless a single row has more."""
 
 
 def json_objects(batch: pa.RecordBatch) -> list[bytes]:
     """Return one JSON object per row.
 
-    Raises `RowsUnreadable` where that would be too much text, and ``NoJsonForm`` for a type that has no JSON.
+    Raises `RowsUnreadable` where that would be too much text or cannot be made, and ``NoJsonForm`` for a type that has
+    no JSON.
     """
-    size = _names(batch.schema.names) * batch.num_rows + sum(json_bytes(column) for column in batch.columns)
+    size = batch_bytes(batch)
     if size > JSON_BYTES_MAX:
         raise RowsUnreadable(
-            f"they become about {size} bytes of JSON, and at most {JSON_BYTES_MAX} are made; take the page as it is"
+            f"they become up to {size} bytes of JSON, and at most {JSON_BYTES_MAX} are made; take the page as it is"
         )
-    found: list[bytes] = json_rows(batch).to_pylist()
+    try:
+        found: list[bytes] = json_rows(batch).to_pylist()
+    except (pa.ArrowException, struct.error) as error:
+        raise RowsUnreadable(f"no JSON can be made of the rows: {error}") from error
     return found
 
 
-def json_bytes(array: pa.Array) -> int:
-    """Return about how long the JSON of an array becomes; nothing is made."""
-    kind = array.type
-    size = _VALUE * len(array)
-    if pa.types.is_struct(kind):
-        return size + _names([field.name for field in kind]) * len(array) + sum(map(json_bytes, array.flatten()))
-    if pa.types.is_map(kind):
-        entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
-        return size + sum(map(json_bytes, entries.flatten().flatten()))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return size + json_bytes(array.flatten())
-    if pa.types.is_dictionary(kind):
-        return size + _taken_bytes(array)
-    if any(is_kind(kind) for is_kind in _WITH_LENGTHS):
-        return size + _ESCAPED * (pc.sum(pc.binary_length(array)).as_py() or 0)
-    return size
+def json_pieces(batch: pa.RecordBatch, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, pa.RecordBatch, int]]:
+    """Yield place, rows and bytes of JSON of consecutive pieces of a batch; one with more bytes has a single row."""
+    pieces = [(0, batch)]
+    while pieces:
+        at, rows = pieces.pop()
+        size = batch_bytes(rows)
+        if size <= bytes_max or rows.num_rows <= 1:
+            if rows.num_rows:
+                yield at, rows, size
+            continue
+        # Never a piece with less than half of the rows is divided further than it has to be.
+        step = max(1, min(rows.num_rows // 2, rows.num_rows * bytes_max // size))
+        firsts = range(0, rows.num_rows, step)
+        pieces += [(at + first, rows.slice(first, step)) for first in reversed(firsts)]
 
 
-_WITH_LENGTHS: Final = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_fixed_size_binary,
-)
-
-
-def _taken_bytes(array: pa.DictionaryArray) -> int:
-    """Every value is as long as the longest in the worst case; for strings it is counted."""
-    if not any(is_kind(array.type.value_type) for is_kind in _WITH_LENGTHS):
-        return json_bytes(array.dictionary) * len(array)
-    lengths = pc.binary_length(array.dictionary)
-    return _ESCAPED * (pc.sum(lengths.take(array.indices)).as_py() or 0)
-
-
-def _names(names: list[str]) -> int:
-    return sum(len(name.encode()) + 4 for name in names)
+def batch_bytes(batch: pa.RecordBatch) -> int:
+    """Return how long the JSON objects of a batch become at most; nothing is made."""
+    try:
+        return object_bytes(batch.schema.names, batch.columns, batch.num_rows)
+    except (pa.ArrowException, struct.error) as error:
+        raise RowsUnreadable(f"no JSON can be made of the rows: {error}") from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from holdfast.cli.output import Output, write_json, write_table
+
+MARK: Final = " [truncated]"
 
 
 def peek(
@@ -29,5 +31,14 @@ def peek(
     write_table(
         f"{sink}, partition {partition}",
         ("offset", "accepted", "key", "value", "bytes"),
-        [(record.offset, record.accepted_at, record.key, record.value, record.value_bytes) for record in records],
+        [
+            (
+                record.offset,
+                record.accepted_at,
+                record.key,
+                f"{record.value}{MARK}" if record.truncated else record.value,
+                record.value_bytes,
+            )
+            for record in records
+        ],
     )

@@ -220,6 +220,8 @@ def peeked_record(message: buffer_service_pb2.PeekedRecord) -> PeekedRecord:
         value_bytes=message.value_bytes,
         headers=dict(message.headers),
         event_time=moment(message.event_time) if message.HasField("event_time") else None,
+        truncated=message.truncated,
+        headers_omitted=message.headers_omitted,
     )
 
 

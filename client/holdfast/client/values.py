@@ -255,10 +255,15 @@ class PeekedRecord:
     """``json``, ``text`` or ``base64``."""
 
     value_bytes: int
-    """Length of the whole value."""
+    """Length of the whole value; of a row whose JSON was not made as a whole, at most so many."""
 
     headers: Mapping[str, str]
     event_time: datetime | None
+    truncated: bool = False
+    """Something is left out: characters of the value, of the key or of a header, or headers."""
+
+    headers_omitted: int = 0
+    """Headers that are left out."""
 
 
 @dataclass(frozen=True, slots=True)

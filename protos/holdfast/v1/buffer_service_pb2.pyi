@@ -521,7 +521,7 @@ class PeekRequest(_message.Message):
     def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_records: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class PeekedRecord(_message.Message):
-    __slots__ = ("offset", "accepted_at", "key", "value", "format", "value_bytes", "headers", "event_time")
+    __slots__ = ("offset", "accepted_at", "key", "value", "format", "value_bytes", "headers", "event_time", "truncated", "headers_omitted")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -537,6 +537,8 @@ class PeekedRecord(_message.Message):
     VALUE_BYTES_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_OMITTED_FIELD_NUMBER: _ClassVar[int]
     offset: int
     accepted_at: _timestamp_pb2.Timestamp
     key: str
@@ -545,7 +547,9 @@ class PeekedRecord(_message.Message):
     value_bytes: int
     headers: _containers.ScalarMap[str, str]
     event_time: _timestamp_pb2.Timestamp
-    def __init__(self, offset: _Optional[int] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., value: _Optional[str] = ..., format: _Optional[str] = ..., value_bytes: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    truncated: bool
+    headers_omitted: int
+    def __init__(self, offset: _Optional[int] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., value: _Optional[str] = ..., format: _Optional[str] = ..., value_bytes: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., truncated: bool = ..., headers_omitted: _Optional[int] = ...) -> None: ...
 
 class PeekResponse(_message.Message):
     __slots__ = ("records", "gaps")

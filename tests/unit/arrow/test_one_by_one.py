@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import RowsUnreadable, json_objects
-from holdfast.arrow.json_rows import json_rows, json_text
-from holdfast.arrow.one_by_one import JSON_BYTES_MAX, json_bytes
+from holdfast.arrow import RowsUnreadable, batch_bytes, json_objects, json_pieces
+from holdfast.arrow.json_rows import json_rows
+from holdfast.arrow.one_by_one import JSON_BYTES_MAX
 
 MIB = 1 << 20
 
@@ -20,29 +20,24 @@ def test_rows_are_the_objects_that_json_rows_makes() -> None:
     assert json_objects(rows) == json_rows(rows).to_pylist() == [b'{"id":1,"text":"a"}', b'{"id":2,"text":null}']
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array([1, None, -(1 << 63)]),
-        pa.array([True, False]),
-        pa.array(["short", "x" * 1_000, None, '"' * 50]),
-        pa.array([b"\x00" * 900]),
-        pa.array([b"\x00" * 9], pa.binary(9)),
-        pa.array([[1, 2, None], None, []]),
-        pa.array([[1, 2]], pa.list_(pa.int64(), 2)),
-        pa.array([{"name": "x", "other": [1.5]}, None]),
-        pa.array([[("key", "value" * 100)], None, []], pa.map_(pa.string(), pa.string())),
-        pa.array(["long " * 100, "short"]).dictionary_encode(),
-        pa.array([1, 2, 1]).dictionary_encode(),
-        pa.nulls(7),
-    ],
-    ids=lambda values: str(values.type),
-)
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_estimate_is_no_less_than_the_text(values: pa.Array, first: int) -> None:
-    part = values.slice(first)
+def test_pieces_are_all_rows_in_order_and_bounded() -> None:
+    rows = pa.record_batch({"id": range(1_000), "text": ["x" * (number % 50) for number in range(1_000)]})
 
-    assert json_bytes(part) >= sum(map(len, json_text(part).to_pylist()))
+    pieces = list(json_pieces(rows, bytes_max=2_000))
+
+    assert pa.Table.from_batches([piece for _, piece, _ in pieces]) == pa.Table.from_batches([rows])
+    assert [at for at, _, _ in pieces] == [sum(p.num_rows for _, p, _ in pieces[:n]) for n in range(len(pieces))]
+    assert all(size == batch_bytes(piece) <= 2_000 for _, piece, size in pieces)
+    assert len(pieces) < 150
+
+
+def test_a_row_that_is_larger_than_a_piece_is_one_of_its_own() -> None:
+    rows = pa.record_batch({"text": ["a", "\x01" * 1_000, "b", "c"]})
+
+    found = [(at, piece.num_rows) for at, piece, size in json_pieces(rows, bytes_max=500) if size > 500]
+
+    assert found == [(1, 1)]
+    assert list(json_pieces(rows.slice(4))) == []
 
 
 @pytest.mark.parametrize(
@@ -50,7 +45,7 @@ def test_the_estimate_is_no_less_than_the_text(values: pa.Array, first: int) -> 
     [
         {"n" * MIB: pa.nulls(300)},
         {"a": pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int16()), ["x" * MIB])},
-        {"a": pa.ListArray.from_arrays(pa.array([0, 10 * MIB], pa.int32()), pa.nulls(10 * MIB))},
+        {"a": pa.ListArray.from_arrays(pa.array([0, 60 * MIB], pa.int32()), pa.nulls(60 * MIB))},
         {"a": pa.StructArray.from_arrays([pa.nulls(300)], names=["n" * MIB])},
     ],
     ids=["names", "dictionary", "nulls in a list", "names inside"],

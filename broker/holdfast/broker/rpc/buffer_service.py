@@ -23,6 +23,7 @@ from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.deliver_stream import DeliverStream
 from holdfast.broker.rpc.header_counts import HEADERS_MAX
+from holdfast.broker.rpc.peeking import peeked
 from holdfast.broker.rpc.publish_stream import PublishStream
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
@@ -36,6 +37,10 @@ from holdfast.v1 import record_pb2
 BATCH_RECORDS_MAX: Final = 65_536
 PULL_RECORDS: Final = (100, 10_000)
 PULL_WAIT_US_MAX: Final = 60_000_000
+PULL_BYTES: Final = 28 << 20
+"""Bytes of an answer: more would not fit into a message. Only rows become so much."""
+LARGE_PAGE_BYTES: Final = 64 << 10
+"""Records of a larger page are taken out of it in a thread."""
 PULL_CONSUMER: Final = "pull"
 ANSWERS_MAX: Final = 1_024
 PEEK_RECORDS: Final = (10, 1_000)
@@ -126,9 +131,12 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         puller = subscription.pullers.get(consumer_id)
         taken = await self._unless_over(buffer, puller.take(request.max_records or default, wait_us / 1_000_000))
         response = pb.PullResponse()
+        room = PULL_BYTES
         for event in taken:
             if isinstance(event, Delivered):
-                response.records.extend(await self._delivered(buffer, event))
+                delivered = await self._delivered(buffer, event, room)
+                room -= sum(record.ByteSize() for record in delivered)
+                response.records.extend(delivered)
             else:
                 response.gaps.append(convert.gap(event.partition, event.gap))
         return response
@@ -230,38 +238,51 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 response.gaps.append(convert.gap(request.partition, step))
                 continue
             for entry, body in step.pages:
-                first = max(start, entry.base)
-                for found in await self._placed(buffer, entry, body, Range(first, min(entry.end, first + left))):
-                    shown = records.peeked(found)
-                    response.records.append(shown)
-                    left, room = left - 1, room - shown.ByteSize()
-                    if left == 0 or room <= 0:
-                        return response
+                within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
+                found = await self._broker.services.pages.decode(
+                    peeked, entry, body, within, buffer.schemas.stored, room=room
+                )
+                response.records.extend(found)
+                left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
+                if left == 0 or room <= 0 or len(found) < within.size:
+                    return response
         return response
 
-    async def _delivered(self, buffer: Buffer, event: Delivered) -> list[pb.DeliveredRecord]:
+    async def _delivered(self, buffer: Buffer, event: Delivered, room: int) -> list[pb.DeliveredRecord]:
         tries = dict(event.attempts)
-        return [
-            pb.DeliveredRecord(
-                partition=event.partition,
-                offset=found.offset,
-                record=found.record,
-                accepted_at=convert.timestamp(found.accepted_at_us),
-                attempt=tries.get(found.offset, 0),
-                resend=event.resend,
-                owner_epoch=event.owner_epoch,
-                revision=event.revision,
-            )
-            for wanted in event.ranges
-            for entry, body in event.pages
-            if entry.base < wanted.end and wanted.first < entry.end
-            for found in await self._placed(buffer, entry, body, wanted)
-        ]
+        delivered: list[pb.DeliveredRecord] = []
+        for wanted in event.ranges:
+            for entry, body in event.pages:
+                if entry.end <= wanted.first or wanted.end <= entry.base:
+                    continue
+                for found in await self._placed(buffer, entry, body, wanted):
+                    room -= found.size
+                    if room < 0:
+                        raise InvalidPull(
+                            f"the records become more than {PULL_BYTES} bytes: pull fewer with max_records, or take "
+                            "their pages with Deliver",
+                            field="max_records",
+                        )
+                    delivered.append(
+                        pb.DeliveredRecord(
+                            partition=event.partition,
+                            offset=found.offset,
+                            record=found.record,
+                            accepted_at=convert.timestamp(found.accepted_at_us),
+                            attempt=tries.get(found.offset, 0),
+                            resend=event.resend,
+                            owner_epoch=event.owner_epoch,
+                            revision=event.revision,
+                        )
+                    )
+        return delivered
 
     async def _placed(self, buffer: Buffer, entry: Entry, body: Body, within: Range) -> Iterable[records.Placed]:
-        """The records of a page, one by one. Rows take time to decode, and the loop does not wait for it."""
+        """The records of a page, one by one. Those of a large one take time, and the loop does not wait for it."""
         found = records.placed(entry, body, within, buffer.schemas.stored)
-        return await self._broker.services.pages.call(list, found) if entry.encoding == Encoding.ARROW else found
+        if entry.encoding == Encoding.ARROW or entry.size > LARGE_PAGE_BYTES:
+            return await self._broker.services.pages.decode(list, found)
+        return found
 
 
 async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:

@@ -9,11 +9,11 @@ from holdfast.broker.core.errors import InvalidFilter
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
 from holdfast.broker.rpc.page_tokens import page_token, place_of
+from holdfast.broker.rpc.records import record_message
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.dead_letter_box import DeadLetterBox, Position
 from holdfast.v1 import dead_letter_service_pb2 as pb
 from holdfast.v1 import dead_letter_service_pb2_grpc as pb_grpc
-from holdfast.v1 import record_pb2
 
 LIST: Final = (100, 1_000)
 REDRIVE: Final = (1_000, 10_000)
@@ -91,15 +91,7 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
 
 def dead_letter(partition: int, letter: DeadLetter) -> pb.DeadLetter:
     """A dead letter for the wire."""
-    plain, origin = letter.record, letter.origin
-    record = record_pb2.Record(
-        value=plain.value,
-        headers=[record_pb2.Header(key=name, value=value) for name, value in plain.headers],
-    )
-    if plain.key is not None:
-        record.key = plain.key
-    if plain.event_time_us is not None:
-        record.event_time.CopyFrom(timestamp(plain.event_time_us))
+    record, origin = record_message(letter.record), letter.origin
     message = pb.DeadLetter(partition=partition, offset=letter.offset, record=record, uncut=letter.uncut)
     if origin is not None:
         message.reason = cast("pb.DeadLetterReason", int(origin.reason))

@@ -9,14 +9,20 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from typing import Final
 
 from holdfast.broker.core.dead_letters import Cut, PlainRecord
 from holdfast.broker.core.pages import Body, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.counting import NO_KEY, NO_TIME
 from holdfast.broker.rpc.rows import SchemaOf, json_rows, version_header
+from holdfast.broker.rpc.run_columns import records_at
 from holdfast.v1 import record_pb2
+
+GROWTH_MAX: Final = 64
+"""Rows that are cut out of a page become at most so many times its bytes as JSON ..."""
+GROWTH_BYTES: Final = 64 << 10
+"""... and so many bytes more: names of columns and dictionaries grow, a page that was made to grow does not."""
 
 
 class PageCodec:
@@ -26,18 +32,10 @@ class PageCodec:
         """See ``RecordCodec``."""
         if entry.encoding == Encoding.ARROW:
             headers = (version_header(body),)
-            rows = json_rows(entry, body, wanted, schema_of)
+            rows = json_rows(entry, body, wanted, schema_of, bytes_max=GROWTH_MAX * entry.size + GROWTH_BYTES)
             return [_cut(entry, offset, PlainRecord(value, headers=headers)) for offset, value in rows]
-        found: list[Cut] = []
-        base = entry.base
-        for run in record_pb2.RecordPage.FromString(bytes(body.data)).runs:
-            end = base + len(run.value_lengths)
-            offsets = [o for part in wanted for o in range(max(part.first, base), min(part.end, end))]
-            if offsets:
-                records = _Columns(run)
-                found += [_cut(entry, offset, records.at(offset - base)) for offset in offsets]
-            base = end
-        return found
+        found = records_at(body.data, entry.base, wanted)
+        return [_cut(entry, offset, record) for offset, record, _ in found]
 
     def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
         """See ``RecordCodec``."""
@@ -64,29 +62,3 @@ def _cut(entry: Entry, offset: int, record: PlainRecord) -> Cut:
     part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
     accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
     return Cut(offset, accepted, entry.parts[part].traceparent if part >= 0 else "", record)
-
-
-class _Columns:
-    """One run, with the places of its values and keys."""
-
-    def __init__(self, run: record_pb2.RecordRun) -> None:
-        self._run = run
-        self._values = run.values
-        self._value_at = [0, *accumulate(run.value_lengths)]
-        self._keys = run.keys
-        self._key_lengths = list(run.key_lengths)
-        self._key_at = [0, *accumulate(0 if length == NO_KEY else length for length in self._key_lengths)]
-
-    def at(self, index: int) -> PlainRecord:
-        """The record at a place of the run."""
-        run = self._run
-        key = None
-        if self._key_lengths and self._key_lengths[index] != NO_KEY:
-            key = self._keys[self._key_at[index] : self._key_at[index + 1]]
-        time = run.event_times_us[index] if run.event_times_us else NO_TIME
-        return PlainRecord(
-            value=self._values[self._value_at[index] : self._value_at[index + 1]],
-            key=key,
-            headers=tuple((h.key, h.value) for h in run.headers[index].entries) if run.headers else (),
-            event_time_us=None if time == NO_TIME else time,
-        )

@@ -1,27 +1,23 @@
-"""Records one by one: for calls that carry plain messages, and for people."""
+"""Records one by one: for calls that carry plain messages."""
 
 from __future__ import annotations
 
-import base64
-import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from holdfast.broker.core.dead_letters import PlainRecord
 from holdfast.broker.core.errors import InvalidPage
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Bytes, Encoding, Entry, Incoming
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
 from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, TIMES_US
 from holdfast.broker.rpc.rows import SchemaOf, json_rows, version_header
-from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.broker.rpc.run_columns import records_at
 from holdfast.v1 import record_pb2
-
-SHOWN_MAX: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +27,11 @@ class Placed:
     offset: int
     accepted_at_us: int
     record: record_pb2.Record
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes of an answer, about; without its headers where it is a row."""
+        return self.record.ByteSize() + 64
 
 
 def pages_of(records: Sequence[record_pb2.Record], partition: int, traceparent: str = "") -> Iterator[Incoming]:
@@ -82,73 +83,32 @@ def placed(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iter
     if entry.encoding == Encoding.ARROW:
         yield from _placed_rows(entry, body, within, schema_of)
         return
-    part = -1
-    for index, record in enumerate(_records(body.data)):
-        offset = entry.base + index
-        while part + 1 < len(entry.parts) and entry.parts[part + 1].first <= offset:
-            part += 1
-        if within.first <= offset < within.end:
-            accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
-            yield Placed(offset, accepted, record)
+    for offset, plain, _ in records_at(body.data, entry.base, [within]):
+        yield Placed(offset, _accepted_at_us(entry, offset), record_message(plain))
+
+
+def record_message(plain: PlainRecord) -> record_pb2.Record:
+    """A record for the wire."""
+    record = record_pb2.Record(
+        value=plain.value,
+        headers=[record_pb2.Header(key=name, value=value) for name, value in plain.headers],
+    )
+    if plain.key is not None:
+        record.key = plain.key
+    if plain.event_time_us is not None:
+        record.event_time.CopyFrom(timestamp(plain.event_time_us))
+    return record
+
+
+def _accepted_at_us(entry: Entry, offset: int) -> int:
+    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
+    return entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
 
 
 def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
     rows = json_rows(entry, body, [within], schema_of)
     name, version = version_header(body)
     for offset, value in rows:
-        part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
-        accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
         header = record_pb2.Header(key=name, value=version)
-        yield Placed(offset, accepted, record_pb2.Record(value=value, headers=[header]))
-
-
-def _records(data: Bytes) -> Iterator[record_pb2.Record]:
-    for run in record_pb2.RecordPage.FromString(bytes(data)).runs:
-        value_at = key_at = 0
-        for index, length in enumerate(run.value_lengths):
-            record = record_pb2.Record(value=run.values[value_at : value_at + length])
-            value_at += length
-            if run.key_lengths and run.key_lengths[index] != NO_KEY:
-                record.key = run.keys[key_at : key_at + run.key_lengths[index]]
-                key_at += run.key_lengths[index]
-            if run.event_times_us and run.event_times_us[index] != NO_TIME:
-                record.event_time.CopyFrom(timestamp(run.event_times_us[index]))
-            if run.headers:
-                record.headers.extend(run.headers[index].entries)
-            yield record
-
-
-def peeked(found: Placed) -> pb.PeekedRecord:
-    """A record as a person reads it best."""
-    value, form = _shown(found.record.value)
-    message = pb.PeekedRecord(
-        offset=found.offset,
-        accepted_at=timestamp(found.accepted_at_us),
-        key=_text(found.record.key) if found.record.HasField("key") else "",
-        value=value[:SHOWN_MAX],
-        format=form,
-        value_bytes=len(found.record.value),
-        headers={header.key: _text(header.value) for header in found.record.headers},
-    )
-    if found.record.HasField("event_time"):
-        message.event_time.CopyFrom(found.record.event_time)
-    return message
-
-
-def _shown(value: bytes) -> tuple[str, str]:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value[:SHOWN_MAX]).decode(), "base64"
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return text, "text"
-    return text, "json"
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()[:SHOWN_MAX]
-    except UnicodeDecodeError:
-        return base64.b64encode(value[:SHOWN_MAX]).decode()[:SHOWN_MAX]
+        record = record_pb2.Record(value=value, headers=[header])
+        yield Placed(offset, _accepted_at_us(entry, offset), record)

@@ -6,8 +6,10 @@ never loads it. Decoding takes time, so it is done in a read thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from holdfast.broker.core.errors import InvalidPage
 from holdfast.broker.core.pages import Body, Entry
@@ -18,34 +20,103 @@ from holdfast.broker.rpc import arrow_page
 VERSION_HEADER: Final = "holdfast.schema_version"
 """A row's header: the version of the sink's schema that it has, in decimal digits."""
 
+JSON_BYTES_MAX: Final = 28 << 20
+"""Bytes of JSON that a call for plain records takes from one page."""
+SHOWN_BYTES: Final = 4 << 20
+"""Bytes of JSON up to which rows that are shown are made as a whole."""
+LARGE_ROWS_MAX: Final = 32
+"""Rows that are shown of those that become more."""
+
 SchemaOf: TypeAlias = Callable[[int], SchemaRecord]
 """A version of the schema of the sink that the page is in; raises ``SchemaNotFound``."""
 
 
-def json_rows(entry: Entry, body: Body, wanted: Sequence[Range], schema_of: SchemaOf) -> list[tuple[int, bytes]]:
+@dataclass(frozen=True, slots=True)
+class ShownRow:
+    """A row as a person is shown it."""
+
+    offset: int
+    text: str
+    """Its JSON object, or the first characters of that."""
+    size: int
+    """Bytes of its JSON object; of one that was not made as a whole, at most so many."""
+    is_whole: bool
+
+
+def json_rows(
+    entry: Entry, body: Body, wanted: Sequence[Range], schema_of: SchemaOf, *, bytes_max: int = JSON_BYTES_MAX
+) -> list[tuple[int, bytes]]:
     """Offset and JSON object of the rows whose offsets are in ``wanted`` (sorted, apart), by offset.
 
     Raises ``SchemaNotFound``, and ``InvalidPage`` where the publisher had sent something else than
-    rows, or rows that become too large.
+    rows, or rows that become more than ``bytes_max`` of JSON; little more than that is made.
     """
     from holdfast import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
 
     found: list[tuple[int, bytes]] = []
+    left = bytes_max
+    with _reading(entry):
+        for first, rows in _slices(_decoded(entry, body, schema_of), entry, wanted):
+            for at, piece, size in arrow.json_pieces(rows):
+                made = [] if size > max(left, arrow.PIECE_BYTES) else arrow.json_objects(piece)
+                left -= sum(map(len, made)) if made else size
+                if left < 0:
+                    raise arrow.RowsUnreadable(
+                        f"they become more than {bytes_max} bytes of JSON: take the page as it is"
+                    )
+                found += enumerate(made, first + at)
+    return found
+
+
+def shown_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, chars_max: int) -> Iterator[ShownRow]:
+    """Yield the rows of a page whose offsets are in ``within``, up to ``chars_max`` characters of each.
+
+    Where they become much JSON, only the first characters of a row are made, and it ends after ``LARGE_ROWS_MAX``
+    rows. Raises as ``json_rows`` does.
+    """
+    from holdfast import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+
+    with _reading(entry):
+        for first, rows in _slices(_decoded(entry, body, schema_of), entry, [within]):
+            if arrow.batch_bytes(rows) <= SHOWN_BYTES:
+                for offset, value in enumerate(arrow.json_objects(rows), first):
+                    text = value.decode()
+                    yield ShownRow(offset, text[:chars_max], len(value), len(text) <= chars_max)
+                continue
+            for place in range(min(rows.num_rows, LARGE_ROWS_MAX)):
+                text, is_whole = arrow.json_prefix(rows, place, chars_max)
+                size = len(text.encode()) if is_whole else arrow.batch_bytes(rows.slice(place, 1))
+                yield ShownRow(first + place, text, size, is_whole)
+
+
+def _decoded(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
+    """The rows of a page as one batch."""
+    from holdfast import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+
+    page = arrow_page.read(body.data)
+    schema = schema_of(page.schema_version).arrow_schema
+    return arrow.decode_rows(schema, page.messages, entry.count, page.dictionary_columns)
+
+
+def _slices(batch: Any, entry: Entry, wanted: Sequence[Range]) -> Iterator[tuple[int, Any]]:
+    """First offset and rows of every range that has some."""
+    for part in wanted:
+        first, end = max(part.first, entry.base), min(part.end, entry.end)
+        if first < end:
+            yield first, batch.slice(first - entry.base, end - first)
+
+
+@contextmanager
+def _reading(entry: Entry) -> Iterator[None]:
+    from holdfast import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+
     try:
-        page = arrow_page.read(body.data)
-        schema = schema_of(page.schema_version).arrow_schema
-        batch = arrow.decode_rows(schema, page.messages, entry.count, page.dictionary_columns)
-        for part in wanted:
-            first, end = max(part.first, entry.base), min(part.end, entry.end)
-            if first < end:
-                values = arrow.json_objects(batch.slice(first - entry.base, end - first))
-                found += zip(range(first, end), values, strict=True)
+        yield
     except arrow.UNREADABLE as broken:
         raise InvalidPage(
             f"the page at offset {entry.base} does not hold {entry.count} rows of its schema: {broken}",
             base_offset=entry.base,
         ) from broken
-    return found
 
 
 def version_header(body: Body) -> tuple[str, bytes]:

@@ -246,7 +246,7 @@ class DeadLetterBox:
                 within = Range(max(at.offset, entry.base), min(at.end, entry.end))
                 found.append((entry, body, which(at.partition, within)))
         codec, schema_of = self._services.records, self._box.schemas.stored
-        letters = await pages.call(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
+        letters = await pages.decode(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
         after = Position(at.partition, entries[-1].end, at.end)
         return Step(letters, sum(entry.count for entry in entries), after)
 
@@ -282,7 +282,7 @@ class DeadLetterBox:
         try:
             for (target, name), chosen in groups.items():
                 for chunk in chunks(chosen, records_max=records_max, bytes_max=bytes_max):
-                    page = await self._services.pages.call(page_of, codec, chunk, target)
+                    page = await self._services.pages.decode(page_of, codec, chunk, target)
                     ranges = ranges_of(offset for offset, _, _ in chunk)
                     redriven = Redriven(self._box, origin, name, partition, target, ranges, len(chunk))
                     try:

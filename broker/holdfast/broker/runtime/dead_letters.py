@@ -336,7 +336,7 @@ class DeadLetters:
             requests,
             kept=frozenset(self._kept.get(partition, ())),
         )
-        return await services.pages.call(make.pages, found)
+        return await services.pages.decode(make.pages, found)
 
     async def _append(self, page: Incoming, burial: Burial, lane: Lane, ranges: Sequence[Range]) -> Append:
         def check() -> None:

@@ -34,6 +34,8 @@ RETRY_DELAYS_S: Final = (0.02, 0.1, 0.3)
 PROBED_MAX: Final = 16
 """Pages of a partition that are read again at once, to see whether reads work."""
 _END: Final = (1 << 64) - 1
+DECODE_THREADS: Final = 2
+"""Pages that are taken apart at the same time: each may become 64 MiB of rows, and as much again of text."""
 WINDOW: Final = 256
 """Entries that a reader loads at once."""
 
@@ -63,6 +65,7 @@ class Pages:
         self.held: dict[int, Body] = {}
         """Bodies that only memory holds, by page number."""
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="holdfast-read")
+        self._decoders = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="holdfast-decode")
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a blocking read in a read thread; raises ``ReadFailed`` where it fails, also when tried again."""
@@ -85,6 +88,10 @@ class Pages:
     def _delays_s(self, sink: int, partition: int) -> Sequence[float]:
         """Pauses between tries: none where reads are known to fail, for who asks comes again by itself."""
         return RETRY_DELAYS_S if self.holds.at(sink, partition) is None else ()
+
+    async def decode(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Take a page apart in a thread of its own kind, so that no read waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._decoders, lambda: function(*args, **kwargs))
 
     async def _index(self, sink: int, partition: int, read: Callable[[], _T]) -> _T:
         try:
@@ -222,6 +229,7 @@ class Pages:
     def close(self) -> None:
         """End the read threads."""
         self._threads.shutdown()
+        self._decoders.shutdown()
 
 
 class EntryReader:
