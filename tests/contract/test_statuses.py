@@ -22,6 +22,7 @@ BASES: Final = {BrokerError, errors.Invalid, errors.Exhausted}
 
 SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.InvalidRequest: lambda: errors.InvalidRequest("wrong"),
+    errors.NumberOutOfRange: lambda: errors.NumberOutOfRange("offset", 9, 0, 8),
     errors.RequestTooLarge: lambda: errors.RequestTooLarge("or more records", 9, 8, field="records"),
     errors.InvalidName: lambda: errors.InvalidName("wrong", field="name"),
     errors.InvalidSetting: lambda: errors.InvalidSetting("partitions", 0, "1 to 1024"),

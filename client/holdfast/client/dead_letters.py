@@ -18,7 +18,7 @@ from holdfast.v1 import dead_letter_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from holdfast.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
 
-OFFSET_MAX: Final = (1 << 64) - 1
+OFFSET_MAX: Final = (1 << 63) - 1
 REASONS: Final = {
     DeadLetterReason.UNSPECIFIED: pb.DEAD_LETTER_REASON_UNSPECIFIED,
     DeadLetterReason.REJECTED: pb.DEAD_LETTER_REASON_REJECTED,

@@ -6,7 +6,7 @@
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
     │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease,
     │   ├── CredentialsUnusable
-    │   └── RecordTooLarge, RequestTooLarge, PageCorrupt
+    │   └── RecordTooLarge, RequestTooLarge, NumberOutOfRange, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
@@ -202,6 +202,12 @@ class RequestTooLarge(InvalidArgument):
     """A request has more bytes, or holds more of something, than its call takes. Divide it."""
 
     default_reason = "REQUEST_TOO_LARGE"
+
+
+class NumberOutOfRange(InvalidArgument):
+    """An offset, number, time or duration is beyond what can be stored. Give one within its range."""
+
+    default_reason = "NUMBER_OUT_OF_RANGE"
 
 
 class PageCorrupt(InvalidArgument):

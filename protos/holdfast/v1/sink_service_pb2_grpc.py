@@ -35,7 +35,7 @@ class SinkServiceStub(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -145,7 +145,7 @@ class SinkServiceServicer(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -442,7 +442,7 @@ class SinkService(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST` or `REQUEST_TOO_LARGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /

@@ -63,6 +63,18 @@ class InvalidRequest(Invalid):
     reason = "INVALID_REQUEST"
 
 
+class NumberOutOfRange(Invalid):
+    """A number, time or duration of a request is beyond what can be stored. Send one within its range."""
+
+    reason = "NUMBER_OUT_OF_RANGE"
+
+    def __init__(self, field: str, found: int, low: int, high: int) -> None:
+        """``field`` is the dotted path of the field, ``low`` and ``high`` are allowed."""
+        super().__init__(
+            f"{field} is {found}: {low} to {high} are allowed", field=field, found=found, low=low, high=high
+        )
+
+
 class RequestTooLarge(Invalid):
     """A request has more bytes, or holds more of something, than its call takes. Divide it."""
 

@@ -15,6 +15,9 @@ from holdfast.broker.core.errors import OffsetAhead, OffsetTrimmed
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.ranges import Range
 
+TIMES_US: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""The years 1 to 9999."""
+
 
 class At(IntEnum):
     """Kinds of positions; the numbers are those of the wire."""
@@ -36,6 +39,12 @@ class Position:
 
     offsets: tuple[tuple[int, int], ...] = ()
     """(partition, offset), by partition."""
+
+    @property
+    def is_shown_exactly(self) -> bool:
+        """It is no time outside of the years 1 to 9999, which the wire has no form for."""
+        first, last = TIMES_US
+        return self.at is not At.TIME or first <= self.number <= last
 
     def names(self, partition: int) -> bool:
         """Whether it says anything of a partition."""

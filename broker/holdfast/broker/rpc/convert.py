@@ -12,6 +12,7 @@ from holdfast.broker.core.errors import InvalidRange
 from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, Bytes, Durability, Entry, Gap, Incoming
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.rpc.requests.numbers import NUMBER_MAX, TIME_S, check_number
 from holdfast.broker.runtime.stored import Stored
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2, sink_pb2
@@ -20,7 +21,9 @@ RANGES_MAX: Final = 10_000
 
 
 def timestamp(microseconds: int) -> Timestamp:
-    """A wall time for the wire."""
+    """A wall time for the wire; one beyond the years 1 to 9999, from a clock or a damaged value, is the nearest."""
+    first, last = TIME_S
+    microseconds = min(max(microseconds, first * 1_000_000), last * 1_000_000 + 999_999)
     return Timestamp(seconds=microseconds // 1_000_000, nanos=microseconds % 1_000_000 * 1_000)
 
 
@@ -120,6 +123,8 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
             raise InvalidRange(
                 f"the range {item.first_offset} to {item.last_offset} is upside down", field="ranges.last_offset"
             )
+        if item.last_offset > NUMBER_MAX:
+            check_number(item.last_offset, "ranges.last_offset")
     return [Range(item.first_offset, item.last_offset + 1) for item in wanted]
 
 

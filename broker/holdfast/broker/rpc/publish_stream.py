@@ -19,6 +19,7 @@ from holdfast.broker.core.writer import WINDOW
 from holdfast.broker.rpc import arrow_page, convert, epochs
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.page_requests import PageRequest
+from holdfast.broker.rpc.requests.numbers import NUMBER_MAX
 from holdfast.broker.rpc.status import status_of
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.publishing import Session
@@ -118,7 +119,7 @@ class PublishStream:
             writer_epoch=session.epoch,
             incarnation=buffer.record.incarnation,
             partitions=len(buffer.logs),
-            next_sequences=session.next_sequences(),
+            next_sequences={number: min(after, NUMBER_MAX) for number, after in session.next_sequences().items()},
             page_bytes_max=PAGE_BYTES_MAX,
             record_bytes_max=self._broker.bounds.record_bytes,
             unanswered_max=WINDOW,

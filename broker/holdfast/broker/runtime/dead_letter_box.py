@@ -66,7 +66,7 @@ class Position:
     def parse(cls, token: str) -> Position:
         """Raises ``InvalidPageToken``."""
         numbers = token.split("-")
-        if len(numbers) != 3 or not all(n.isascii() and n.isdigit() and len(n) <= 20 for n in numbers):
+        if len(numbers) != 3 or not all(n.isascii() and n.isdigit() and len(n) <= 18 for n in numbers):
             raise InvalidPageToken("page_token is not one that was given", field="page_token")
         return cls(*(int(number) for number in numbers))
 

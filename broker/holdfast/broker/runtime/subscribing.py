@@ -63,6 +63,12 @@ class Subscribing:
         self._services = services
         default = SubscriptionRecord(DEFAULT_SUBSCRIPTION, buffer.record.created_at_us, EARLIEST)
         self._records = {default.name: default, **{record.name: record for record in records}}
+        for record in self._records.values():
+            if not record.start.is_shown_exactly:
+                _log.warning(
+                    "stored start time is outside of the years 1 to 9999, the nearest is shown sink=%s subscription=%s",
+                    *(buffer.name, record.name),
+                )
         self._waiting: dict[str, asyncio.Future[None]] = {}
         """Creations that are not durable yet."""
 

@@ -28,6 +28,13 @@ def test_wall_times_come_back_as_they_went(microseconds: int) -> None:
     assert 0 <= value.nanos < 1_000_000_000
 
 
+@given(microseconds=st.integers(-(1 << 90), 1 << 90))
+def test_a_wall_time_beyond_what_the_wire_has_a_form_for_is_shown_as_the_nearest(microseconds: int) -> None:
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+    assert convert.timestamp_us(convert.timestamp(microseconds)) == min(max(microseconds, first), last)
+
+
 @given(microseconds=st.integers(-(10**15), 10**15))
 def test_durations_come_back_as_they_went(microseconds: int) -> None:
     assert convert.duration_us(convert.duration(microseconds)) == microseconds
@@ -87,10 +94,10 @@ def test_a_gap_names_its_last_offset_and_its_reason(reason: DropReason) -> None:
 
 
 def test_ranges_of_the_wire_include_their_last_offset() -> None:
-    assert convert.ranges([offsets(0, 0), offsets(5, 9), offsets(2**64 - 2, 2**64 - 1)]) == [
+    assert convert.ranges([offsets(0, 0), offsets(5, 9), offsets(2**63 - 2, 2**63 - 1)]) == [
         Range(0, 1),
         Range(5, 10),
-        Range(2**64 - 2, 2**64),
+        Range(2**63 - 2, 2**63),
     ]
 
 

@@ -20,11 +20,13 @@ from holdfast.broker.core.position import EARLIEST, At, Position
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
 from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.rpc.sink_service import SinkServicer
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.stats import sink_states
 from holdfast.broker.storage.memory import MemoryStore
+from holdfast.v1.subscription_pb2 import ListSubscriptionsRequest
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, filled_sink, sink
@@ -452,3 +454,19 @@ async def test_a_consumer_that_comes_after_begins_behind_what_was_settled() -> N
         await buffer.subscribing.settle("", {0: 3})
 
         assert await Taker(buffer.subscription("")).all_offsets() == [3, 4]
+
+
+async def test_a_stored_start_time_that_no_message_can_hold_is_listed_as_the_nearest_and_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await buffer.subscribing.create("far", Position(At.TIME, (1 << 63) * 1_000_000), or_earliest=True)
+
+    async with running(store.reopen()) as broker:
+        listed = await SinkServicer(broker).ListSubscriptions(ListSubscriptionsRequest(sink="orders"), None)
+
+    assert [(each.name, each.start.time.seconds) for each in listed.subscriptions][1] == ("far", 253_402_300_799)
+    assert "outside of the years 1 to 9999" in caplog.text
+    assert "subscription=far" in caplog.text

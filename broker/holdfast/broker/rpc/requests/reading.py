@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from holdfast.broker.core.errors import InvalidRequest
 from holdfast.broker.rpc import page_requests
 from holdfast.broker.rpc.requests.bounds import bounds_of
+from holdfast.broker.rpc.requests.numbers import Numbers, check_number, numbers_of
 from holdfast.broker.rpc.requests.scan import check
 from holdfast.broker.rpc.requests.shapes import Shape, shape_of
 
@@ -28,15 +29,20 @@ class RequestReader:
         """``method`` is the full name, ``decode`` raises ``DecodeError`` for what is no such message."""
         self._decode = decode
         self._bounds = bounds_of(method)
-        self._shape = _shape(method)
+        self._shape, self._numbers = _fields(method)
 
     def __call__(self, message: bytes) -> Any:
-        """Raises ``RequestTooLarge`` before anything is decoded, and ``InvalidRequest``."""
+        """Raises ``RequestTooLarge`` before anything is decoded, ``InvalidRequest`` and ``NumberOutOfRange``."""
         check(message, self._shape, self._bounds)
         try:
-            return self._decode(message)
+            found = self._decode(message)
         except DecodeError as error:
             raise InvalidRequest("the request is not a message of its type: protobuf cannot decode it") from error
+        if isinstance(found, page_requests.PageRequest):
+            check_number(found.page.sequence, "page.sequence")
+        elif self._numbers:
+            self._numbers.check(found)
+        return found
 
 
 class PublishReader(RequestReader):
@@ -47,7 +53,11 @@ class PublishReader(RequestReader):
 
     def __call__(self, message: bytes) -> Any:
         """As for all; a page that is cut out holds nothing that could be counted."""
-        return page_requests.cut(message) or super().__call__(message)
+        found = page_requests.cut(message)
+        if found is None:
+            return super().__call__(message)
+        check_number(found.page.sequence, "page.sequence")
+        return found
 
 
 def reader_of(method: str, decode: Read) -> Read:
@@ -55,10 +65,11 @@ def reader_of(method: str, decode: Read) -> Read:
     return PublishReader() if method == PUBLISH else RequestReader(method, decode)
 
 
-def _shape(method: str) -> Shape:
-    """The counted fields of a call's requests; of a call that the pool does not know only the bytes are bounded."""
+def _fields(method: str) -> tuple[Shape, Numbers]:
+    """The counted fields of a call's requests, and their numbers; of an unknown call only the bytes are bounded."""
     service, _, name = method.lstrip("/").partition("/")
     try:
-        return shape_of(descriptor_pool.Default().FindMethodByName(f"{service}.{name}").input_type)
+        message = descriptor_pool.Default().FindMethodByName(f"{service}.{name}").input_type
     except KeyError:
-        return Shape()
+        return Shape(), Numbers()
+    return shape_of(message), numbers_of(message)

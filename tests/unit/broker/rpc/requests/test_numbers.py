@@ -1,0 +1,44 @@
+"""Numbers of a request are held to their ranges; the contract tests go through every call."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.core.errors import NumberOutOfRange
+from holdfast.broker.rpc.requests.numbers import NUMBER_MAX, check_number, numbers_of
+from holdfast.broker.rpc.requests.reading import PUBLISH, reader_of
+from holdfast.client.pages import EncodedPage, frame_publish_page
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import sink_service_pb2, subscription_pb2
+
+
+def test_what_is_within_its_range_passes() -> None:
+    request = subscription_pb2.SeekSubscriptionRequest(sink="orders", to=subscription_pb2.Position(offset=NUMBER_MAX))
+    request.to.offsets.offsets[3] = NUMBER_MAX
+    request.to.time.seconds = 253_402_300_799
+    request.to.time.nanos = 999_999_999
+
+    numbers_of(request.DESCRIPTOR).check(request)
+
+
+def test_a_call_without_numbers_has_nothing_to_look_at() -> None:
+    assert not numbers_of(sink_service_pb2.GetSinkRequest.DESCRIPTOR)
+
+
+def test_a_number_is_named_by_its_path_and_told_with_its_bounds() -> None:
+    request = subscription_pb2.SeekSubscriptionRequest(to=subscription_pb2.Position(offset=NUMBER_MAX + 1))
+
+    with pytest.raises(NumberOutOfRange, match=r"to.offset is 9223372036854775808: 0 to 9223372036854775807"):
+        numbers_of(request.DESCRIPTOR).check(request)
+
+
+@pytest.mark.parametrize("size", [1, 10_000], ids=["small", "cut out"])
+def test_the_sequence_of_a_page_is_held_to_its_range_in_either_form(size: int) -> None:
+    read = reader_of(PUBLISH, pb.PublishRequest.FromString)
+
+    with pytest.raises(NumberOutOfRange, match=r"page\.sequence"):
+        read(frame_publish_page(0, NUMBER_MAX + 1, EncodedPage(bytes(size), 1), ""))
+
+
+def test_the_highest_number_is_allowed() -> None:
+    check_number(NUMBER_MAX, "offset")
