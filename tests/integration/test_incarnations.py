@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
@@ -11,7 +12,19 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, HoldfastError, Record, SinkReplaced, SubscriptionStats
+from holdfast.client import (
+    Client,
+    EpochCommit,
+    HoldfastError,
+    InvalidRange,
+    Record,
+    ResendRanges,
+    SinkReplaced,
+    Stage,
+    StagedIncomplete,
+    StagedToken,
+    SubscriptionStats,
+)
 from holdfast.client.status import from_call
 from holdfast.v1 import (
     buffer_service_pb2,
@@ -21,6 +34,8 @@ from holdfast.v1 import (
     schema_service_pb2,
     sink_service_pb2,
 )
+from holdfast.v1.schema_service_pb2_grpc import SchemaServiceStub
+from tests.integration.cases.proxy import Proxy
 
 FORMER: Final = "0123456789abcdef"
 SERVICES: Final = (
@@ -115,3 +130,140 @@ def account(subscription: SubscriptionStats) -> tuple[str, list[object]]:
         (one.start_offset, one.watermark, one.acked, one.skipped, one.pending) for one in subscription.partitions
     ]
     return subscription.name, places
+
+
+# -- what our own client remembers
+
+
+def made_anew(client: Client, proxy: Proxy) -> tuple[str, str]:
+    """Delete and make the sink while a client behind ``proxy`` hears nothing; return both incarnations."""
+    proxy.lose_answers()
+    former = client.sinks.get("orders").incarnation
+    client.sinks.delete("orders", force=True)
+    made = client.sinks.create("orders", partitions=4).incarnation
+    proxy.cut()
+    return former, made
+
+
+def test_a_publisher_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(
+    broker: BrokerServer, client: Client
+) -> None:
+    client.sinks.create("orders")
+    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
+        publisher = far.publisher("orders", linger_ms=0)
+        publisher.send(b"before").result(10)
+        both = made_anew(client, proxy)
+
+        with pytest.raises(SinkReplaced) as ended:
+            publisher.send(b"after").result(10)
+        publisher.abandon()
+
+    assert (ended.value.named, ended.value.current) == both
+    assert publisher.incarnation == both[0]
+    assert client.sinks.stats("orders").records == 0
+
+
+def test_a_subscriber_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(
+    broker: BrokerServer, client: Client
+) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"before")])
+    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far, far.subscriber("orders") as subscriber:
+        assert subscriber.take(10) is not None
+        both = made_anew(client, proxy)
+
+        with pytest.raises(SinkReplaced) as ended:
+            subscriber.take(10)
+
+    assert (ended.value.named, ended.value.current) == both
+
+
+def test_a_replay_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(
+    broker: BrokerServer, client: Client
+) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"before")])
+    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
+        replay = far.replay_pages("orders", partition=0, follow=True)
+        next(replay)
+        both = made_anew(client, proxy)
+
+        with pytest.raises(SinkReplaced) as ended:
+            next(replay)
+
+    assert (ended.value.named, ended.value.current) == both
+
+
+def test_answers_to_records_that_were_pulled_settle_nothing_in_a_sink_made_anew(client: Client) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"former")])
+    pulled = client.pull("orders")
+    client.sinks.delete("orders", force=True)
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"new")])
+    client.pull("orders")
+
+    with pytest.raises(SinkReplaced):
+        client.ack("orders", pulled)
+    with pytest.raises(SinkReplaced):
+        client.nack("orders", pulled)
+
+    [account] = client.sinks.stats("orders").subscriptions[0].partitions
+    assert (account.acked, account.in_flight) == (0, 1)
+
+
+def test_what_was_staged_in_a_former_sink_is_not_committed_in_its_successor(client: Client) -> None:
+    client.sinks.create("orders")
+    stage = Stage("batch", 0, "run", client.epochs.take_ticket("orders"))
+    with client.publisher("orders", stage=stage) as publisher:
+        publisher.send(b"staged")
+    staged = publisher.staged()
+    nothing = StagedToken("other", (), staged.incarnation)
+    client.sinks.delete("orders", force=True)
+    client.sinks.create("orders")
+
+    with pytest.raises(SinkReplaced):
+        client.epochs.commit([EpochCommit.of("orders", stage, [staged])])
+    with pytest.raises(SinkReplaced):
+        client.epochs.commit([EpochCommit.of("orders", stage, [nothing])])
+    with pytest.raises(SinkReplaced):
+        client.publisher("orders", stage=replace(stage, incarnation=staged.incarnation))
+    with pytest.raises(SinkReplaced):
+        client.epochs.take_ticket("orders", incarnation=staged.incarnation)
+
+    assert list(client.epochs.list("orders")) == []
+
+
+def test_tokens_that_were_staged_in_two_sinks_of_one_name_are_no_commit() -> None:
+    stage = Stage("batch", 0, "run", 1)
+
+    with pytest.raises(StagedIncomplete, match="deleted and made anew"):
+        EpochCommit.of("orders", stage, [StagedToken("a", (), "first"), StagedToken("b", (), "second")])
+
+
+def test_a_set_that_was_leased_from_a_former_sink_settles_nothing_in_its_successor(client: Client) -> None:
+    client.sinks.create("orders", ordering="RELAXED")
+    former = ResendRanges(0, 0, ((0, 0),), (), FORMER)
+
+    with pytest.raises(SinkReplaced):
+        client.resends.settle("orders", holder="job", ranges=[former])
+    with pytest.raises(SinkReplaced):
+        client.resends.lease_again("orders", holder="job", ranges=[former])
+    with pytest.raises(InvalidRange):
+        client.resends.settle("orders", holder="job", ranges=[former, ResendRanges(1, 0, ((0, 0),), (), "other")])
+
+
+def test_a_list_that_goes_on_in_a_sink_made_anew_is_refused(broker: BrokerServer, client: Client) -> None:
+    client.sinks.create("orders")
+    for version in range(2):
+        client.schemas.register("orders", b"%d" % version, previous=version)
+    with grpc.insecure_channel(broker.endpoint) as channel:
+        stub = SchemaServiceStub(channel)
+        first = stub.ListSchemas(schema_service_pb2.ListSchemasRequest(sink="orders", page_size=1))
+        client.sinks.delete("orders")
+        client.sinks.create("orders")
+
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.ListSchemas(schema_service_pb2.ListSchemasRequest(sink="orders", page_token=first.next_page_token))
+
+    assert isinstance(from_call(refused.value), SinkReplaced)

@@ -67,7 +67,7 @@ def test_a_set_is_leased_explained_read_and_settled_while_a_consumer_owns_the_pa
 
         stats = stats_when(client, "orders", lambda one: one.pending() == 0)
 
-    assert found.partitions == (ResendRanges(0, 0, ((2, 3),), ((2, 1),)),)
+    assert found.partitions == (ResendRanges(0, 0, ((2, 3),), ((2, 1),), stats.incarnation),)
     assert (found.records, found.duration_s, found.incarnation) == (2, 60.0, stats.incarnation)
     assert (told.state, told.wait, told.wait_detail) == (RecordState.LEASED, WaitReason.LEASE, "job-1")
     assert told.lease is not None
@@ -84,7 +84,8 @@ def test_a_set_is_the_same_for_each_call_of_its_holder_and_nobody_elses(client: 
 
     first, again, other = lease(client), lease(client), lease(client, "job-2")
 
-    assert first.partitions == again.partitions == (ResendRanges(0, 0, ((1, 2), (7, 7)), ((1, 1), (7, 1))),)
+    failed_ranges = ResendRanges(0, 0, ((1, 2), (7, 7)), ((1, 1), (7, 1)), first.incarnation)
+    assert first.partitions == again.partitions == (failed_ranges,)
     assert (other.records, other.duration_s) == (0, 0.0)
     assert settle(client, first, "job-2") == [STALE, STALE]
     assert settle(client, first) == [OK, OK]

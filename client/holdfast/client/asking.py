@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import enum, gap, moment, stamp
@@ -17,12 +18,15 @@ from holdfast.client.explanations import (
     WaitReason,
 )
 from holdfast.client.listing import parts
+from holdfast.client.settings import RetryPolicy
 from holdfast.client.sink_values import DeliveryState
 from holdfast.client.values import Gap
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
 
-GAPS_PER_CALL = 1_000
+GAPS_PER_CALL: Final = 1_000
+ONCE: Final = RetryPolicy(tries_max=1)
+"""How a bound is asked for that means *now*: asked for again it would be another one."""
 
 
 class Asking:
@@ -36,15 +40,26 @@ class Asking:
         return SinkServiceStub(self._channels.of_sink(sink))
 
     def purge(
-        self, sink: str, *, partition: int | None, until_offset: int | None, until_time: datetime | None
+        self,
+        sink: str,
+        *,
+        partition: int | None,
+        until_offset: int | None,
+        until_time: datetime | None,
+        incarnation: str,
     ) -> list[Purged]:
-        """Drop pages; calling it again after a lost answer drops no less."""
+        """Drop pages up to an offset, or where partitions end now: sent again it drops nothing newer."""
         request = pb.PurgeSinkRequest(name=sink, partition=partition)
         if until_offset is not None:
             request.until_offset = until_offset
-        elif until_time is not None:
+            request.incarnation = incarnation or self._unary.incarnation(sink)
+        else:
+            found = self.stats(sink, policy=ONCE)
+            request.incarnation = incarnation or found.incarnation
+            request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
+        if until_time is not None:
             request.until_time.CopyFrom(stamp(until_time))
-        response, _ = self._unary.call(lambda t: self._stub(sink).PurgeSink(request, timeout=t))
+        response, _ = self._unary.call("PurgeSink", lambda t: self._stub(sink).PurgeSink(request, timeout=t))
         return [
             Purged(one.partition, one.records, one.bytes, one.pages, one.earliest_offset) for one in response.partitions
         ]
@@ -54,16 +69,29 @@ class Asking:
 
         def ask(token: str) -> pb.ListGapsResponse:
             request = pb.ListGapsRequest(sink=sink, partition=partition, page_size=GAPS_PER_CALL, page_token=token)
-            answer: pb.ListGapsResponse = self._unary.call(lambda t: self._stub(sink).ListGaps(request, timeout=t))[0]
+            answer: pb.ListGapsResponse = self._unary.call(
+                "ListGaps", lambda t: self._stub(sink).ListGaps(request, timeout=t)
+            )[0]
             return answer
 
         for part in parts(ask):
             yield from map(gap, part.gaps)
 
-    def explain(self, sink: str, offset: int, *, partition: int, subscription: str) -> Explanation:
+    def stats(self, sink: str, *, policy: RetryPolicy | None = None) -> pb.SinkStats:
+        """Ask for counters, account and lag."""
+        request = pb.GetSinkStatsRequest(name=sink)
+        response, _ = self._unary.call(
+            "GetSinkStats", lambda t: self._stub(sink).GetSinkStats(request, timeout=t), policy=policy
+        )
+        found: pb.SinkStats = response.stats
+        return found
+
+    def explain(self, sink: str, offset: int, *, partition: int, subscription: str, incarnation: str) -> Explanation:
         """Ask about a record."""
-        request = pb.ExplainRecordRequest(sink=sink, partition=partition, offset=offset, subscription=subscription)
-        response, _ = self._unary.call(lambda t: self._stub(sink).ExplainRecord(request, timeout=t))
+        request = pb.ExplainRecordRequest(
+            sink=sink, partition=partition, offset=offset, subscription=subscription, incarnation=incarnation
+        )
+        response, _ = self._unary.call("ExplainRecord", lambda t: self._stub(sink).ExplainRecord(request, timeout=t))
         return explanation(partition, offset, response)
 
 

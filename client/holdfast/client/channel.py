@@ -27,10 +27,13 @@ from holdfast.client.errors import (
     InvalidSetting,
 )
 from holdfast.client.retry import RetryState, call_with_retries
+from holdfast.client.retry_rules import RULES
 from holdfast.client.routing import endpoint_of
 from holdfast.client.securing import open_channel
 from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from holdfast.client.status import from_call
+from holdfast.v1 import sink_service_pb2
+from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
 
 T = TypeVar("T")
 
@@ -143,18 +146,20 @@ class Unary:
 
     def call(
         self,
+        rpc: str,
         attempt: Callable[[float], T],
         *,
-        may_retry: Callable[[HoldfastError], bool] = lambda error: isinstance(error, BrokerUnavailable),
+        twice_is_fine: bool = False,
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
     ) -> tuple[T, int]:
         """Return what ``attempt(timeout_s)`` returns, and the number of tries it took.
 
-        ``extra_s`` is added to the time-out of each try, for calls that wait on the broker's side. ``policy`` replaces
-        the client's own for this call.
+        ``rpc`` is what it calls, and ``RULES`` says whether it is called again; with ``twice_is_fine`` it is, whatever
+        they say. ``extra_s`` is added to the time-out of each try, for calls that wait on the broker's side. ``policy``
+        replaces the client's own for this call.
         """
-        settings = self._channels.settings
+        settings, rule = self._channels.settings, RULES[rpc]
         state = RetryState(policy or settings.retry, random.random)
 
         def once() -> T:
@@ -165,9 +170,19 @@ class Unary:
             except ValueError as failure:  # grpc: the channel was closed by another thread
                 raise ClientClosed("the client was closed during a call") from failure
 
+        def may_retry(error: HoldfastError) -> bool:
+            return rule.may_retry(error) or (twice_is_fine and error.retryable)
+
         response = call_with_retries(once, state=state, clock=time.monotonic, sleep=time.sleep, may_retry=may_retry)
         self._channels.reached()
         return response, state.failures + 1
+
+    def incarnation(self, sink: str) -> str:
+        """Return the incarnation of a sink: what a request is guarded by. Raises ``SinkNotFound``."""
+        stub = SinkServiceStub(self._channels.of_sink(sink))
+        request = sink_service_pb2.GetSinkRequest(name=sink)
+        response, _ = self.call("GetSink", lambda t: stub.GetSink(request, timeout=t))
+        return str(response.sink.incarnation)
 
 
 def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:

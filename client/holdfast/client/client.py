@@ -17,7 +17,7 @@ from holdfast.client.channel import Channels, Unary, as_endpoints
 from holdfast.client.dead_letters import DeadLetters
 from holdfast.client.epoch_values import Stage
 from holdfast.client.epochs import Epochs
-from holdfast.client.errors import BrokerDraining, HoldfastError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.publisher import Publisher
 from holdfast.client.pulling import Pulling
 from holdfast.client.record_replay import RecordReplay
@@ -114,7 +114,9 @@ class Client:
         """Return what a broker says about itself; the first one's without ``endpoint``."""
         channel = self._channels.of_endpoint(endpoint or self.endpoints[0])
         request = admin_service_pb2.GetBrokerInfoRequest()
-        response, _ = self._unary.call(lambda t: AdminServiceStub(channel).GetBrokerInfo(request, timeout=t))
+        response, _ = self._unary.call(
+            "GetBrokerInfo", lambda t: AdminServiceStub(channel).GetBrokerInfo(request, timeout=t)
+        )
         return convert.broker_info(response)
 
     def publisher(
@@ -123,6 +125,7 @@ class Client:
         *,
         writer_id: str | None = None,
         stage: Stage | None = None,
+        incarnation: str = "",
         **options: Unpack[PublisherOptions],
     ) -> Publisher:
         """Open a publisher; returns when the broker has accepted it, trying for up to ``delivery_timeout_s``.
@@ -140,6 +143,7 @@ class Client:
             settings=PublisherSettings(**options),
             writer_id=writer_id,
             stage=stage,
+            incarnation=incarnation,
             on_close=self._forget,
         )
         self._remember(publisher)
@@ -152,6 +156,7 @@ class Client:
         *,
         partition: int | None = None,
         retry_maybe_sent: bool = False,
+        incarnation: str = "",
     ) -> list[Receipt]:
         """Append a few records in one call; returns when they are durable, with one receipt per partition and page.
 
@@ -159,19 +164,19 @@ class Client:
         is then not made again unless ``retry_maybe_sent`` says that appending twice is better than an error.
         """
         request = buffer_service_pb2.PublishBatchRequest(
-            sink=sink, records=[convert.record_message(record) for record in records], partition=partition
+            sink=sink,
+            records=[convert.record_message(record) for record in records],
+            partition=partition,
+            incarnation=incarnation,
         )
-
-        def may_retry(error: HoldfastError) -> bool:
-            # A draining broker has done nothing of it, and says so.
-            return isinstance(error, BrokerDraining) or (retry_maybe_sent and error.retryable)
 
         with Telemetry(sink).sending(partition, len(records)) as span:
             response, _ = self._unary.call(
+                "PublishBatch",
                 lambda t: BufferServiceStub(self._channels.of_sink(sink)).PublishBatch(
                     request, timeout=t, metadata=span.metadata
                 ),
-                may_retry=may_retry,
+                twice_is_fine=retry_maybe_sent,
             )
         return [convert.receipt(receipt) for receipt in response.receipts]
 
@@ -184,6 +189,7 @@ class Client:
         credit_records: int = 100_000,
         credit_bytes: int = 16 << 20,
         reconnect: bool = True,
+        incarnation: str = "",
     ) -> Subscriber:
         """Return an iterator of deliveries; it connects when the first one is asked for.
 
@@ -195,6 +201,7 @@ class Client:
             subscription=subscription,
             consumer_id=consumer_id,
             settings=SubscriberSettings(credit_records, credit_bytes, reconnect),
+            incarnation=incarnation,
             on_close=self._forget,
         )
         self._remember(subscriber)
@@ -218,13 +225,13 @@ class Client:
             return PageReplay(self._channels, sink, partition=partition, **options)
         return SinkReplay(self._channels, self.sinks, sink, options)
 
-    def offset_at(self, sink: str, time: datetime, *, partition: int) -> int:
+    def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str = "") -> int:
         """Return the offset of the first stored record of a partition that was accepted at ``time`` or later.
 
         Where there is none, the offset that the next record gets. A time without a zone is local.
         Raises ``SinkNotFound``, ``InvalidPartition``.
         """
-        return self._pulling.offset_at(sink, time, partition=partition)
+        return self._pulling.offset_at(sink, time, partition=partition, incarnation=incarnation)
 
     def pull(
         self,
@@ -234,19 +241,28 @@ class Client:
         consumer_id: str = "pull",
         max_records: int = 100,
         wait_s: float = 0.0,
+        incarnation: str = "",
     ) -> list[DeliveredRecord]:
         """Take up to ``max_records`` records for ``consumer_id`` without a stream, waiting ``wait_s`` for the first.
 
         They are in flight then, for the sink's ack deadline. Not repeated when the connection breaks.
         """
         return self._pulling.pull(
-            sink, subscription=subscription, consumer_id=consumer_id, max_records=max_records, wait_s=wait_s
+            sink,
+            subscription=subscription,
+            consumer_id=consumer_id,
+            max_records=max_records,
+            wait_s=wait_s,
+            incarnation=incarnation,
         )
 
     def ack(
         self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str = "default"
     ) -> list[SettleResult]:
-        """Settle records that were pulled; returns a result per range of offsets."""
+        """Settle records that were pulled; returns a result per range of offsets.
+
+        Raises ``SinkReplaced`` when the sink was deleted and made anew since.
+        """
         return self._pulling.ack(sink, records, subscription=subscription)
 
     def nack(
@@ -258,14 +274,26 @@ class Client:
         delay_s: float | None = None,
         reason: str = "",
     ) -> list[SettleResult]:
-        """Give records back that were pulled; they come again, not before ``delay_s``."""
+        """Give records back that were pulled; they come again, not before ``delay_s``.
+
+        Not repeated when the connection breaks: they come again then too, at the latest when their deadline has
+        passed. Raises ``SinkReplaced`` when the sink was deleted and made anew since.
+        """
         return self._pulling.nack(sink, records, subscription=subscription, delay_s=delay_s, reason=reason)
 
     def peek(
-        self, sink: str, *, partition: int = 0, offset: int | None = None, max_records: int = 10
+        self,
+        sink: str,
+        *,
+        partition: int = 0,
+        offset: int | None = None,
+        max_records: int = 10,
+        incarnation: str = "",
     ) -> list[PeekedRecord]:
         """Return a few records as text, from ``offset`` or the first unsettled one of ``default`` on."""
-        return self._pulling.peek(sink, partition=partition, offset=offset, max_records=max_records)
+        return self._pulling.peek(
+            sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
+        )
 
     def _remember(self, one: Publisher | Subscriber) -> None:
         with self._lock:

@@ -191,7 +191,7 @@ def stored_page(
     )
 
 
-def delivered_record(message: buffer_service_pb2.DeliveredRecord) -> DeliveredRecord:
+def delivered_record(message: buffer_service_pb2.DeliveredRecord, incarnation: str) -> DeliveredRecord:
     """Return a record that was pulled."""
     record = message.record
     return DeliveredRecord(
@@ -206,6 +206,7 @@ def delivered_record(message: buffer_service_pb2.DeliveredRecord) -> DeliveredRe
         resend=message.resend,
         owner_epoch=message.owner_epoch,
         revision=message.revision,
+        incarnation=incarnation,
     )
 
 

@@ -5,13 +5,15 @@ The broker answers in bounded steps; what is said here goes through all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Unpack
 
 from holdfast.client import convert
+from holdfast.client.asking import ONCE, Asking
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.dead_letter_values import DeadLetter, DeadLetterFilter, DeadLetterReason
-from holdfast.client.errors import InvalidFilter
+from holdfast.client.errors import InvalidFilter, SinkNotFound
 from holdfast.client.listing import parts
 from holdfast.client.values import Record
 from holdfast.v1 import dead_letter_service_pb2 as pb
@@ -19,6 +21,7 @@ from holdfast.v1 import record_pb2
 from holdfast.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
 
 OFFSET_MAX: Final = (1 << 63) - 1
+SUFFIX: Final = ".dlq"
 REASONS: Final = {
     DeadLetterReason.UNSPECIFIED: pb.DEAD_LETTER_REASON_UNSPECIFIED,
     DeadLetterReason.REJECTED: pb.DEAD_LETTER_REASON_REJECTED,
@@ -47,7 +50,7 @@ class DeadLetters:
         def ask(token: str) -> pb.ListDeadLettersResponse:
             request = pb.ListDeadLettersRequest(sink=sink, filter=chosen, page_size=1_000, page_token=token)
             answer: pb.ListDeadLettersResponse = self._unary.call(
-                lambda t: self._stub(sink).ListDeadLetters(request, timeout=t)
+                "ListDeadLetters", lambda t: self._stub(sink).ListDeadLetters(request, timeout=t)
             )[0]
             return answer
 
@@ -58,31 +61,64 @@ class DeadLetters:
         """Append dead letters to their sink again, for the subscription that they came from; return how many.
 
         Each exactly once, whatever breaks; one that becomes a dead letter again meanwhile is left. Raises ``SinkFull``
-        when there is no room: what was redriven stays so, and the same call goes on with the rest.
+        when there is no room: what was redriven stays so, and the same call goes on with the rest. What the try with a
+        lost answer redrove is not in the number.
         """
-        chosen = filter_message(wanted)
+        chosen, now = filter_message(wanted), self._now(sink)
+        if now is None:
+            return 0
 
         def ask(token: str) -> pb.RedriveDeadLettersResponse:
-            request = pb.RedriveDeadLettersRequest(sink=sink, filter=chosen, page_token=token)
+            request = pb.RedriveDeadLettersRequest(
+                sink=sink, filter=chosen, page_token=token, incarnation=now.incarnation, end_offsets=now.ends
+            )
             answer: pb.RedriveDeadLettersResponse = self._unary.call(
-                lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t)
+                "RedriveDeadLetters", lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t)
             )[0]
             return answer
 
         return sum(int(part.redriven) for part in parts(ask))
 
     def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
-        """Let dead letters go for good; return how many."""
-        chosen = filter_message(wanted)
+        """Let the dead letters go for good that there are when this is called; return how many.
+
+        What becomes a dead letter after that stays, also when the connection breaks and a call is made again; what the
+        try with the lost answer let go is not in the number then.
+        """
+        chosen, now = filter_message(wanted), self._now(sink)
+        if now is None:
+            return 0
 
         def ask(token: str) -> pb.PurgeDeadLettersResponse:
-            request = pb.PurgeDeadLettersRequest(sink=sink, filter=chosen, page_token=token)
+            request = pb.PurgeDeadLettersRequest(
+                sink=sink, filter=chosen, page_token=token, incarnation=now.incarnation, end_offsets=now.ends
+            )
             answer: pb.PurgeDeadLettersResponse = self._unary.call(
-                lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t)
+                "PurgeDeadLetters", lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t)
             )[0]
             return answer
 
         return sum(int(part.purged) for part in parts(ask))
+
+    def _now(self, sink: str) -> _Now | None:
+        """Where the dead-letter sink ends; ``None`` when there is none, and so no dead letter."""
+        origin = sink.removesuffix(SUFFIX)
+        try:
+            found = Asking(self._channels).stats(origin + SUFFIX, policy=ONCE)
+        except SinkNotFound:
+            if sink == origin:
+                self._unary.incarnation(origin)  # a sink that is not there either is an error
+                return None
+            raise
+        return _Now(found.incarnation, {one.partition: one.next_offset for one in found.partitions})
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """A dead-letter sink at a moment: what comes after it is left alone, however often a call is made."""
+
+    incarnation: str
+    ends: Mapping[int, int]
 
 
 def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:

@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Self
 
+from holdfast.client.errors import StagedIncomplete
+
 
 def random_token() -> str:
     """Return a token that nobody else has."""
@@ -44,6 +46,9 @@ class Stage:
     takeover: bool = False
     """The producer takes ``write_name`` over from another one."""
 
+    incarnation: str = ""
+    """Of the sink that is meant: another one of that name is refused. Empty for the one that is there."""
+
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
@@ -61,6 +66,9 @@ class StagedToken:
     token: str
     parts: tuple[StagedPart, ...] = ()
     """Each partition once; empty for an attempt without a record."""
+
+    incarnation: str = ""
+    """Of the sink that it was staged in; a commit is for no other one of that name."""
 
     @property
     def records(self) -> int:
@@ -112,6 +120,9 @@ class EpochCommit:
     check: EpochCheck = EpochCheck.RECORDS
     """Comparison with the epoch when it is committed already."""
 
+    incarnation: str = ""
+    """Of the sink that the tokens were staged in: in another one of that name nothing is committed."""
+
     @classmethod
     def of(
         cls,
@@ -122,18 +133,32 @@ class EpochCommit:
         content: EpochContent | None = None,
         check: EpochCheck = EpochCheck.RECORDS,
     ) -> Self:
-        """Return the commit of what was staged for the epoch that ``stage`` belongs to."""
+        """Return the commit of what was staged for the epoch that ``stage`` belongs to.
+
+        Raises ``StagedIncomplete`` for tokens that were staged in two incarnations of the sink: it was deleted and made
+        anew in between.
+        """
+        every = tuple(tokens)
+        named = [one for one in (stage.incarnation, *(token.incarnation for token in every)) if one]
+        found = list(dict.fromkeys(named)) or [""]
+        if len(found) > 1:
+            raise StagedIncomplete(
+                f"sink {sink!r} was deleted and made anew while the epoch was staged: a part of it is in incarnation "
+                f"{found[0]!r}, another in {found[1]!r}. Stage all of it again",
+                facts={"sink": sink, "named": found[0], "current": found[1]},
+            )
         return cls(
             sink=sink,
             producer=stage.producer,
             epoch=stage.epoch,
             run=stage.run,
             ticket=stage.ticket,
-            tokens=tuple(tokens),
+            tokens=every,
             write_name=stage.write_name,
             takeover=stage.takeover,
             content=content,
             check=check,
+            incarnation=found[0],
         )
 
 

@@ -39,13 +39,14 @@ class Epochs:
     def _stub(self, sink: str) -> EpochServiceStub:
         return EpochServiceStub(self._channels.of_sink(sink))
 
-    def take_ticket(self, sink: str) -> int:
+    def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
         """Return a number higher than all that the broker of ``sink`` gave before, also before its last restart.
 
-        A run of a producer takes one when it begins, before anything of it may stage.
+        A run of a producer takes one when it begins, before anything of it may stage. Raises ``SinkReplaced`` for
+        another incarnation than the one that is there.
         """
-        request = pb.TakeTicketRequest()
-        response, _ = self._unary.call(lambda t: self._stub(sink).TakeTicket(request, timeout=t))
+        request = pb.TakeTicketRequest(sink=sink, incarnation=incarnation)
+        response, _ = self._unary.call("TakeTicket", lambda t: self._stub(sink).TakeTicket(request, timeout=t))
         return int(response.ticket)
 
     def commit(self, commits: Sequence[EpochCommit], *, patience_s: float = PATIENCE_S) -> CommittedEpochs:
@@ -55,32 +56,34 @@ class Epochs:
         this returns; commits that are there already are no error. All sinks have to live on one broker.
 
         Raises ``InvalidEpoch``, ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``,
-        ``ProducerChanged``; when time is over what failed last, and then only another commit of the same tells whether
-        it happened.
+        ``ProducerChanged``, and ``SinkReplaced`` when a sink was made anew since it was staged; when time is
+        over what failed last, and then only another commit of the same tells whether it happened.
         """
         check("patience_s", patience_s, 0, 86_400)
         sink = self._one_place(commits)
         request = pb.CommitEpochRequest(commits=[commit_message(one) for one in commits])
         response, _ = self._unary.call(
+            "CommitEpoch",
             lambda t: self._stub(sink).CommitEpoch(request, timeout=t),
-            may_retry=lambda error: error.retryable,
             policy=RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s),
         )
         return CommittedEpochs(tuple(epoch_of(one) for one in response.epochs), response.already_committed)
 
-    def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str]) -> int:
+    def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str], *, incarnation: str = "") -> int:
         """Throw away what the tokens have staged; return how many had something.
 
         What is committed stays, nobody is fenced, and the epoch can still be staged and committed.
         """
-        request = pb.AbortEpochRequest(sink=sink, producer=producer, epoch=epoch, tokens=tokens)
-        response, _ = self._unary.call(lambda t: self._stub(sink).AbortEpoch(request, timeout=t))
+        request = pb.AbortEpochRequest(
+            sink=sink, producer=producer, epoch=epoch, tokens=tokens, incarnation=incarnation
+        )
+        response, _ = self._unary.call("AbortEpoch", lambda t: self._stub(sink).AbortEpoch(request, timeout=t))
         return int(response.aborted)
 
-    def get(self, sink: str, producer: str, epoch: int | None = None) -> Epoch:
+    def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
         """Return a committed epoch, the producer's last one unless it is named. Raises ``EpochNotFound``."""
-        request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch)
-        response, _ = self._unary.call(lambda t: self._stub(sink).GetEpoch(request, timeout=t))
+        request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
+        response, _ = self._unary.call("GetEpoch", lambda t: self._stub(sink).GetEpoch(request, timeout=t))
         return epoch_of(response.epoch)
 
     def list(self, sink: str) -> Iterator[Producer]:
@@ -88,9 +91,9 @@ class Epochs:
 
         def ask(token: str) -> pb.ListEpochsResponse:
             request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL, page_token=token)
-            answer: pb.ListEpochsResponse = self._unary.call(lambda t: self._stub(sink).ListEpochs(request, timeout=t))[
-                0
-            ]
+            answer: pb.ListEpochsResponse = self._unary.call(
+                "ListEpochs", lambda t: self._stub(sink).ListEpochs(request, timeout=t)
+            )[0]
             return answer
 
         for part in parts(ask):
@@ -141,6 +144,7 @@ def commit_message(commit: EpochCommit) -> pb.EpochCommit:
             if (content := commit.content) is None
             else pb.EpochContent(records=content.records, digest=content.digest),
             check=pb.EpochCheck.Name(commit.check),
+            incarnation=commit.incarnation,
             tokens=[
                 pb.StagedToken(
                     token=token.token,

@@ -44,7 +44,13 @@ class PublishStream:
     """The threads of one publisher."""
 
     def __init__(
-        self, channels: Channels, sink: str, writer_id: str, outbox: Outbox, stage: pb.PublishStage | None = None
+        self,
+        channels: Channels,
+        sink: str,
+        writer_id: str,
+        outbox: Outbox,
+        stage: pb.PublishStage | None = None,
+        incarnation: str = "",
     ) -> None:
         self._channels = channels
         self._sink = sink
@@ -53,6 +59,8 @@ class PublishStream:
         self._stage = stage
         self._stream = OutboxStream(outbox, renews=stage is None)
         self._epoch: int | None = None
+        self.incarnation = incarnation
+        """Of the sink, once it is known: every stream after the first is for that one, and for no other of its name."""
         self._encoding = threading.Lock()
         """A page is encoded once: the sender of a broken stream may still be at it when the next one begins."""
         self._abandoned = False
@@ -168,6 +176,7 @@ class PublishStream:
             writer_epoch=epoch,
             stage=self._stage,
             answers_together=True,
+            incarnation=self.incarnation,
         )
         yield pb.PublishRequest(open=opening).SerializeToString()
         telemetry = self._outbox.telemetry
@@ -195,7 +204,7 @@ class PublishStream:
                     raise ProtocolViolation("a second `opened` on one stream")
                 else:
                     self._channels.reached(self._sink)
-                    self._epoch = response.opened.writer_epoch
+                    self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
                     self._stream.opened(session, response.opened, resumed=resumed)
         except grpc.RpcError as failure:
             error = self._channels.ended(failure, self._sink)

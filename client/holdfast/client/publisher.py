@@ -70,6 +70,7 @@ class Publisher:
         settings: PublisherSettings,
         writer_id: str | None = None,
         stage: Stage | None = None,
+        incarnation: str = "",
         clock: Callable[[], float] = time.monotonic,
         on_close: Callable[[Publisher], None] = lambda publisher: None,
     ) -> None:
@@ -81,7 +82,8 @@ class Publisher:
         self._on_close = on_close
         self._outbox = Outbox(settings, Telemetry(sink), clock)
         staging = None if stage is None else stage_message(stage)
-        self._stream = PublishStream(channels, sink, self.writer_id, self._outbox, staging)
+        named = incarnation or (stage.incarnation if stage is not None else "")
+        self._stream = PublishStream(channels, sink, self.writer_id, self._outbox, staging, named)
         self._stream.start()
         try:
             opened = self._outbox.await_opened(settings.delivery_timeout_s)
@@ -101,11 +103,16 @@ class Publisher:
         """Number of partitions of the sink."""
         return self._outbox.partitions
 
+    @property
+    def incarnation(self) -> str:
+        """Incarnation of the sink that is published to. One that is deleted and made anew ends the publisher."""
+        return self._stream.incarnation
+
     def staged(self) -> StagedToken:
         """Return what was staged and has its receipt, for the commit; ``flush`` or ``close`` first, to have all."""
         if self.stage is None:
             raise StagingUnsupported("this publisher was opened without a stage")
-        return StagedToken(self.stage.token, tuple(self._stream.stored()))
+        return StagedToken(self.stage.token, tuple(self._stream.stored()), self.incarnation)
 
     def send(
         self,
@@ -123,7 +130,7 @@ class Publisher:
         runs on the thread that makes room. ``event_time`` is aware, or microseconds since 1970 UTC.
 
         Raises ``RecordTooLarge``, ``InvalidPartition``, ``InvalidPage``, ``PublisherClosed``, ``UsedAfterFork``, and
-        what ended the publisher (``WriterFenced``, ``SinkNotFound``, ...).
+        what ended the publisher (``WriterFenced``, ``SinkNotFound``, ``SinkReplaced``, ...).
         """
         self._check(partition)
         if type(value) is not bytes or (key is not None and type(key) is not bytes):

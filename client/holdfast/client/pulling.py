@@ -9,7 +9,7 @@ from holdfast.client import convert
 from holdfast.client.answers import Answer, Verb
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import duration
-from holdfast.client.errors import BrokerDraining
+from holdfast.client.errors import SinkReplaced
 from holdfast.client.ranges import count, merge
 from holdfast.client.telemetry import Telemetry
 from holdfast.client.values import DeliveredRecord, PeekedRecord, SettleResult
@@ -28,7 +28,7 @@ class Pulling:
         return BufferServiceStub(self._channels.of_sink(sink))
 
     def pull(
-        self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float
+        self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float, incarnation: str
     ) -> list[DeliveredRecord]:
         """Take records; not repeated after a lost answer, because they would be in flight twice over."""
         request = pb.PullRequest(
@@ -37,24 +37,26 @@ class Pulling:
             consumer_id=consumer_id,
             max_records=max_records,
             wait=duration(wait_s),
+            incarnation=incarnation,
         )
         response, _ = self._unary.call(
+            "Pull",
             lambda t: self._stub(sink).Pull(request, timeout=t),
-            may_retry=lambda error: isinstance(error, BrokerDraining),
             extra_s=wait_s,
         )
         Telemetry(sink, subscription).read("pull", len(response.records))
-        return [convert.delivered_record(record) for record in response.records]
+        return [convert.delivered_record(record, response.incarnation) for record in response.records]
 
     def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
         """Settle records."""
-        answers = _answers(records, Verb.ACK)
+        pulled = tuple(records)
+        answers = _answers(pulled, Verb.ACK)
         if not answers:
             return []
         acks = [answer.message().ack for answer in answers]
-        request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks)
+        request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks, incarnation=_incarnation(pulled))
         with Telemetry(sink, subscription).settling(Verb.ACK, *_told(answers)):
-            response, _ = self._unary.call(lambda t: self._stub(sink).Ack(request, timeout=t))
+            response, _ = self._unary.call("Ack", lambda t: self._stub(sink).Ack(request, timeout=t))
         return [convert.settle_result(result) for result in response.results]
 
     def nack(
@@ -67,19 +69,22 @@ class Pulling:
         reason: str,
     ) -> list[SettleResult]:
         """Give records back."""
-        answers = _answers(records, Verb.NACK, delay_s=delay_s, reason=reason)
+        pulled = tuple(records)
+        answers = _answers(pulled, Verb.NACK, delay_s=delay_s, reason=reason)
         if not answers:
             return []
         nacks = [answer.message().nack for answer in answers]
-        request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks)
+        request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks, incarnation=_incarnation(pulled))
         with Telemetry(sink, subscription).settling(Verb.NACK, *_told(answers)):
-            response, _ = self._unary.call(lambda t: self._stub(sink).Nack(request, timeout=t))
+            response, _ = self._unary.call("Nack", lambda t: self._stub(sink).Nack(request, timeout=t))
         return [convert.settle_result(result) for result in response.results]
 
-    def offset_at(self, sink: str, time: datetime, *, partition: int) -> int:
+    def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str) -> int:
         """Look a time up: a replay says first where it begins, and is ended then."""
         moment = time if time.tzinfo is not None else time.astimezone()
-        request = pb.ReplayRequest(sink=sink, partition=partition, start_time=convert.stamp(moment))
+        request = pb.ReplayRequest(
+            sink=sink, partition=partition, start_time=convert.stamp(moment), incarnation=incarnation
+        )
 
         def attempt(timeout_s: float) -> int:
             call = self._stub(sink).Replay(request, timeout=timeout_s)
@@ -88,12 +93,16 @@ class Pulling:
             finally:
                 call.cancel()
 
-        return self._unary.call(attempt)[0]
+        return self._unary.call("Replay", attempt)[0]
 
-    def peek(self, sink: str, *, partition: int, offset: int | None, max_records: int) -> list[PeekedRecord]:
+    def peek(
+        self, sink: str, *, partition: int, offset: int | None, max_records: int, incarnation: str
+    ) -> list[PeekedRecord]:
         """Look at a few records."""
-        request = pb.PeekRequest(sink=sink, partition=partition, offset=offset, max_records=max_records)
-        response, _ = self._unary.call(lambda t: self._stub(sink).Peek(request, timeout=t))
+        request = pb.PeekRequest(
+            sink=sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
+        )
+        response, _ = self._unary.call("Peek", lambda t: self._stub(sink).Peek(request, timeout=t))
         return [convert.peeked_record(record) for record in response.records]
 
 
@@ -108,6 +117,18 @@ def _answers(
         Answer(verb, *group, merge((offset, offset) for offset in offsets), delay_s, reason)
         for group, offsets in groups.items()
     ]
+
+
+def _incarnation(records: Sequence[DeliveredRecord]) -> str:
+    """The incarnation that records were pulled from; raises ``SinkReplaced`` where they are of several."""
+    found = list(dict.fromkeys(record.incarnation for record in records))
+    if len(found) > 1:
+        raise SinkReplaced(
+            f"the records were pulled from two sinks of one name, incarnations {found[0]!r} and {found[1]!r}: answer "
+            "those of each by themselves",
+            facts={"named": found[0], "current": found[1]},
+        )
+    return found[0]
 
 
 def _told(answers: Sequence[Answer]) -> tuple[int | None, int]:

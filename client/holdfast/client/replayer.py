@@ -26,7 +26,6 @@ from holdfast.client.errors import (
     HoldfastError,
     InvalidRange,
     PageCorrupt,
-    SinkReplaced,
     UsedAfterFork,
 )
 from holdfast.client.reading import Reading
@@ -63,6 +62,9 @@ class ReplayOptions(TypedDict, total=False):
     on_gap: OnGap
     """``"raise"``, the default, or ``"yield"``."""
 
+    incarnation: str
+    """Of the sink that the offsets belong to; another one of that name raises ``SinkReplaced``. Empty: any."""
+
 
 class PageReplay(Reading[StoredPage | Gap]):
     """Iterator of :class:`StoredPage`, cut to what was asked for, and of :class:`Gap` with ``on_gap="yield"``.
@@ -83,6 +85,7 @@ class PageReplay(Reading[StoredPage | Gap]):
         end: int | None = None,
         follow: bool = False,
         on_gap: OnGap = "raise",
+        incarnation: str = "",
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -101,7 +104,10 @@ class PageReplay(Reading[StoredPage | Gap]):
         self._clock = clock
         self._sleep = sleep
         self._pid = os.getpid()
-        self._incarnation = ""
+        self.incarnation = incarnation
+        """Of the sink, once it is known."""
+        self._is_opened = False
+        """The broker has said what is read."""
         self._call: grpc.Call | None = None
         self._begun_at: float | None = None
         """When the stream was opened, as long as nobody has read from it."""
@@ -166,7 +172,11 @@ class PageReplay(Reading[StoredPage | Gap]):
 
     def _request(self) -> pb.ReplayRequest:
         request = pb.ReplayRequest(
-            sink=self._sink, partition=self._partition, end_offset=self._end, follow=self._follow
+            sink=self._sink,
+            partition=self._partition,
+            end_offset=self._end,
+            follow=self._follow,
+            incarnation=self.incarnation,
         )
         if self._next is not None:
             request.start_offset = self._next
@@ -175,7 +185,7 @@ class PageReplay(Reading[StoredPage | Gap]):
         return request
 
     def _one_stream(self) -> Iterator[StoredPage | Gap]:
-        if self._next is not None and self._end is not None and self._next >= self._end and self._incarnation:
+        if self._next is not None and self._end is not None and self._next >= self._end and self._is_opened:
             return
         call = self._stream()
         try:
@@ -221,9 +231,7 @@ class PageReplay(Reading[StoredPage | Gap]):
         return self._connect()
 
     def _opened(self, message: pb.ReplayOpened) -> None:
-        if self._incarnation and message.incarnation != self._incarnation:
-            raise SinkReplaced(f"sink {self._sink!r} was deleted and made again while it was read")
-        self._incarnation = message.incarnation
+        self._is_opened, self.incarnation = True, message.incarnation
         if self._next is None:
             self._next = message.start_offset
         if self._end is None and message.HasField("end_offset"):
@@ -237,7 +245,7 @@ class PageReplay(Reading[StoredPage | Gap]):
             last = min(last, self._end - 1)
         if first > last:
             return None
-        schema_of = self._schemas.source(self._incarnation)
+        schema_of = self._schemas.source(self.incarnation)
         return convert.stored_page(message, body, self._partition, first, last, schema_of)
 
 

@@ -19,6 +19,9 @@ class ResendRanges:
     attempts: tuple[tuple[int, int], ...] = ()
     """(offset, tries that failed) of the records that failed; all others have 0."""
 
+    incarnation: str = ""
+    """Of the sink: the offsets are those of no other, and settle nothing in another."""
+
     @property
     def records(self) -> int:
         """How many records are in it."""

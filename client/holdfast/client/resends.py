@@ -21,8 +21,8 @@ from holdfast.v1.resend_service_pb2_grpc import ResendServiceStub
 class Resends:
     """The sets of a client's sinks. Usable from several threads.
 
-    All methods raise ``SinkNotFound``, ``SubscriptionNotFound``, and ``InvalidLease`` for a ``holder`` that is not
-    1 to 128 of ``[A-Za-z0-9._:-]``.
+    All methods raise ``SinkNotFound``, ``SubscriptionNotFound``, ``SinkReplaced`` for ranges of a sink that was deleted
+    and made anew, and ``InvalidLease`` for a ``holder`` that is not 1 to 128 of ``[A-Za-z0-9._:-]``.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -42,6 +42,7 @@ class Resends:
         records_max: int | None = None,
         bytes_max: int | None = None,
         before_due: bool = False,
+        incarnation: str = "",
     ) -> ResendSet:
         """Take a set of what the subscription ``name`` has set aside and what is due; return what the holder has then.
 
@@ -59,6 +60,7 @@ class Resends:
             max_records=records_max,
             max_bytes=bytes_max,
             before_due=before_due,
+            incarnation=incarnation,
         )
         return self._lease(sink, request, duration_s)
 
@@ -80,7 +82,13 @@ class Resends:
         """
         if not ranges:
             raise InvalidRange("no ranges are named: take a set with `lease`")
-        request = pb.LeaseResendsRequest(sink=sink, subscription=name, holder=holder, ranges=_messages(ranges))
+        request = pb.LeaseResendsRequest(
+            sink=sink,
+            subscription=name,
+            holder=holder,
+            ranges=_messages(ranges),
+            incarnation=_incarnation(ranges),
+        )
         return self._lease(sink, request, duration_s)
 
     def settle(
@@ -93,24 +101,30 @@ class Resends:
 
         Raises ``InvalidRange``, ``InvalidPartition``; then nothing was settled.
         """
-        request = pb.SettleResendsRequest(sink=sink, subscription=name, holder=holder, partitions=_messages(ranges))
-        response, _ = self._unary.call(lambda t: self._stub(sink).SettleResends(request, timeout=t))
+        request = pb.SettleResendsRequest(
+            sink=sink,
+            subscription=name,
+            holder=holder,
+            partitions=_messages(ranges),
+            incarnation=_incarnation(ranges),
+        )
+        response, _ = self._unary.call("SettleResends", lambda t: self._stub(sink).SettleResends(request, timeout=t))
         return tuple(convert.settle_result(result) for result in response.results)
 
-    def release(self, sink: str, name: str = "default", *, holder: str) -> int:
+    def release(self, sink: str, name: str = "default", *, holder: str, incarnation: str = "") -> int:
         """Give back what a holder has, without a failed try; return how many records that was."""
-        request = pb.ReleaseResendsRequest(sink=sink, subscription=name, holder=holder)
-        response, _ = self._unary.call(lambda t: self._stub(sink).ReleaseResends(request, timeout=t))
+        request = pb.ReleaseResendsRequest(sink=sink, subscription=name, holder=holder, incarnation=incarnation)
+        response, _ = self._unary.call("ReleaseResends", lambda t: self._stub(sink).ReleaseResends(request, timeout=t))
         return int(response.records)
 
     def _lease(self, sink: str, request: pb.LeaseResendsRequest, duration_s: float | None) -> ResendSet:
         if duration_s is not None:
             request.duration.CopyFrom(convert.duration(duration_s))
-        response, _ = self._unary.call(lambda t: self._stub(sink).LeaseResends(request, timeout=t))
+        response, _ = self._unary.call("LeaseResends", lambda t: self._stub(sink).LeaseResends(request, timeout=t))
         return ResendSet(
             request.holder,
             response.incarnation,
-            tuple(_ranges(one) for one in response.partitions),
+            tuple(_ranges(one, response.incarnation) for one in response.partitions),
             convert.seconds(response.duration) if response.HasField("duration") else 0.0,
         )
 
@@ -126,10 +140,19 @@ def _messages(ranges: Sequence[ResendRanges]) -> list[pb.ResendRanges]:
     ]
 
 
-def _ranges(message: pb.ResendRanges) -> ResendRanges:
+def _incarnation(ranges: Sequence[ResendRanges]) -> str:
+    """The incarnation that ranges belong to; raises ``InvalidRange`` where they are of several."""
+    found = list(dict.fromkeys(one.incarnation for one in ranges)) or [""]
+    if len(found) > 1:
+        raise InvalidRange(f"the ranges are of two sinks of one name, incarnations {found[0]!r} and {found[1]!r}")
+    return found[0]
+
+
+def _ranges(message: pb.ResendRanges, incarnation: str) -> ResendRanges:
     return ResendRanges(
         message.partition,
         message.account,
         tuple((one.first_offset, one.last_offset) for one in message.ranges),
         tuple((one.offset, one.attempt) for one in message.attempts),
+        incarnation,
     )

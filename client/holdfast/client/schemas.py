@@ -37,6 +37,9 @@ class Schema:
     spark_schema: str = ""
     """Spark's own schema as JSON, or empty; left out by ``list``."""
 
+    incarnation: str = ""
+    """Of the sink that it is a version of; left out by ``list``. Publish rows with it to no other one of that name."""
+
 
 class Schemas:
     """The schemas of a client's sinks. Usable from several threads."""
@@ -48,35 +51,42 @@ class Schemas:
     def _stub(self, sink: str) -> SchemaServiceStub:
         return SchemaServiceStub(self._channels.of_sink(sink))
 
-    def get(self, sink: str, version: int = 0) -> Schema:
-        """Return a version, the latest without one; raises ``SchemaNotFound``, ``SinkNotFound``."""
-        request = pb.GetSchemaRequest(sink=sink, version=version)
-        response, _ = self._unary.call(lambda t: self._stub(sink).GetSchema(request, timeout=t))
-        return _schema(response.schema)
+    def get(self, sink: str, version: int = 0, *, incarnation: str = "") -> Schema:
+        """Return a version, the latest without one; raises ``SchemaNotFound``, ``SinkNotFound``, ``SinkReplaced``."""
+        request = pb.GetSchemaRequest(sink=sink, version=version, incarnation=incarnation)
+        response, _ = self._unary.call("GetSchema", lambda t: self._stub(sink).GetSchema(request, timeout=t))
+        return _schema(response.schema, response.incarnation)
 
-    def latest(self, sink: str) -> tuple[int, Schema | None]:
+    def latest(self, sink: str, *, incarnation: str = "") -> tuple[int, Schema | None]:
         """Return the highest version that was given, 0 for none, and the latest one that the broker still has.
 
-        The two differ where a damaged store has lost some. Raises ``SinkNotFound``.
+        The two differ where a damaged store has lost some. Raises ``SinkNotFound``, ``SinkReplaced``.
         """
         try:
-            found = self.get(sink)
+            found = self.get(sink, incarnation=incarnation)
         except SchemaNotFound as none:
             highest = max(0, none.latest)
             kept = [one.version for one in self.list(sink) if one.registered_at is not None] if highest else []
-            return highest, self.get(sink, kept[-1]) if kept else None
+            return highest, self.get(sink, kept[-1], incarnation=incarnation) if kept else None
         return found.version, found
 
-    def register(self, sink: str, arrow_schema: bytes, *, previous: int, spark_schema: str = "") -> int:
+    def register(
+        self, sink: str, arrow_schema: bytes, *, previous: int, spark_schema: str = "", incarnation: str = ""
+    ) -> int:
         """Keep a schema as the next version, durably, and return its number; the same as the latest is that one.
 
         ``previous`` is the version that it was compared with, 0 when there was none. Raises ``SchemaChanged`` when it
-        is not the latest one, ``InvalidSchema``, ``SinkNotFound``.
+        is not the latest one, ``SinkReplaced`` when it is of another ``incarnation``, ``InvalidSchema``,
+        ``SinkNotFound``.
         """
         request = pb.RegisterSchemaRequest(
-            sink=sink, previous_version=previous, arrow_schema=arrow_schema, spark_schema=spark_schema
+            sink=sink,
+            previous_version=previous,
+            arrow_schema=arrow_schema,
+            spark_schema=spark_schema,
+            incarnation=incarnation,
         )
-        response, _ = self._unary.call(lambda t: self._stub(sink).RegisterSchema(request, timeout=t))
+        response, _ = self._unary.call("RegisterSchema", lambda t: self._stub(sink).RegisterSchema(request, timeout=t))
         return int(response.version)
 
     def list(self, sink: str) -> list[Schema]:
@@ -85,7 +95,7 @@ class Schemas:
         def ask(token: str) -> pb.ListSchemasResponse:
             request = pb.ListSchemasRequest(sink=sink, page_size=PAGE_SIZE, page_token=token)
             answer: pb.ListSchemasResponse = self._unary.call(
-                lambda t: self._stub(sink).ListSchemas(request, timeout=t)
+                "ListSchemas", lambda t: self._stub(sink).ListSchemas(request, timeout=t)
             )[0]
             return answer
 
@@ -111,16 +121,17 @@ class SchemaCache:
                 if self._incarnation != incarnation:  # the sink was deleted and made again
                     self._incarnation, self._known = incarnation, {}
                 if version not in self._known:
-                    self._known[version] = self._schemas.get(self._sink, version)
+                    self._known[version] = self._schemas.get(self._sink, version, incarnation=incarnation)
                 return self._known[version]
 
         return schema_of
 
 
-def _schema(message: pb.Schema) -> Schema:
+def _schema(message: pb.Schema, incarnation: str = "") -> Schema:
     return Schema(
         message.version,
         moment(message.registered_at) if message.HasField("registered_at") else None,
         message.arrow_schema,
         message.spark_schema,
+        incarnation,
     )

@@ -10,6 +10,7 @@ from holdfast.client.channel import Channels
 from holdfast.client.errors import InvalidRange
 from holdfast.client.reading import Reading
 from holdfast.client.replayer import PageReplay, ReplayOptions
+from holdfast.client.sink_values import Sink
 from holdfast.client.sinks import Sinks
 from holdfast.client.values import Gap, StoredPage
 
@@ -46,7 +47,8 @@ class SinkReplay(Reading[StoredPage | Gap]):
             one.close()
 
     def _read(self) -> Iterator[StoredPage | Gap]:
-        replays = [self._of(number) for number in range(self._count())]
+        found = self._sinks.get(self._sink)
+        replays = [self._of(number, found.incarnation) for number in range(self._count(found))]
         try:
             for current, behind in zip(replays, [*replays[1:], None], strict=True):
                 self._opened = (current,) if behind is None else (current, behind)
@@ -60,11 +62,12 @@ class SinkReplay(Reading[StoredPage | Gap]):
             for one in self._opened:
                 one.close()
 
-    def _of(self, partition: int) -> PageReplay:
-        return PageReplay(self._channels, self._sink, partition=partition, **self._options)
+    def _of(self, partition: int, incarnation: str) -> PageReplay:
+        options: ReplayOptions = {"incarnation": incarnation, **self._options}
+        return PageReplay(self._channels, self._sink, partition=partition, **options)
 
-    def _count(self) -> int:
-        found = self._sinks.get(self._sink).settings.partitions
+    def _count(self, sink: Sink) -> int:
+        found = sink.settings.partitions
         of_one = [name for name in ("start", "end") if self._options.get(name) is not None]
         if self._options.get("follow"):
             of_one.append("follow")

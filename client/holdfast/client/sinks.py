@@ -14,7 +14,7 @@ from holdfast.client.asking import Asking
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import duration
 from holdfast.client.convert_sinks import settings_message, sink, stats
-from holdfast.client.errors import InvalidRange, SinkExists, SinkNotFound
+from holdfast.client.errors import InvalidRange, SinkExists, SinkNotFound, SinkReplaced
 from holdfast.client.explanations import Explanation, Purged
 from holdfast.client.listing import parts
 from holdfast.client.sink_values import Sink, SinkOptions, SinkStats
@@ -41,7 +41,7 @@ class Sinks:
         Raises ``InvalidName``, ``InvalidSetting``, ``SinkExists``, ``TooManySinks``.
         """
         request = pb.CreateSinkRequest(name=name, settings=settings_message(settings)[0])
-        response, tries = self._unary.call(lambda t: self._stub(name).CreateSink(request, timeout=t))
+        response, tries = self._unary.call("CreateSink", lambda t: self._stub(name).CreateSink(request, timeout=t))
         # After a lost answer it may well be this very call that made it.
         if not response.created and not exist_ok and tries == 1:
             raise SinkExists(f"sink {name!r} exists", facts={"sink": name})
@@ -50,7 +50,7 @@ class Sinks:
     def get(self, name: str) -> Sink:
         """Return a sink; raises ``SinkNotFound``."""
         request = pb.GetSinkRequest(name=name)
-        response, _ = self._unary.call(lambda t: self._stub(name).GetSink(request, timeout=t))
+        response, _ = self._unary.call("GetSink", lambda t: self._stub(name).GetSink(request, timeout=t))
         return sink(response.sink)
 
     def list(self) -> list[Sink]:
@@ -64,45 +64,61 @@ class Sinks:
     def _list_of(self, endpoint: str, token: str) -> pb.ListSinksResponse:
         request = pb.ListSinksRequest(page_size=1000, page_token=token)
         stub = SinkServiceStub(self._channels.of_endpoint(endpoint))
-        answer: pb.ListSinksResponse = self._unary.call(lambda t: stub.ListSinks(request, timeout=t))[0]
+        answer: pb.ListSinksResponse = self._unary.call("ListSinks", lambda t: stub.ListSinks(request, timeout=t))[0]
         return answer
 
-    def update(self, name: str, **settings: Unpack[SinkOptions]) -> Sink:
-        """Change the settings that are named; the rest stays. Raises ``InvalidSetting``, ``SinkNotFound``."""
+    def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
+        """Change the settings that are named; the rest stays. Raises ``InvalidSetting``, ``SinkNotFound``.
+
+        Without an ``incarnation``, here and below, the sink that has the name now is meant, however often a call has to
+        be made again; with one, any other raises ``SinkReplaced``.
+        """
         message, paths = settings_message(settings)
-        request = pb.UpdateSinkRequest(name=name, settings=message, update_mask=FieldMask(paths=paths))
-        response, _ = self._unary.call(lambda t: self._stub(name).UpdateSink(request, timeout=t))
+        request = pb.UpdateSinkRequest(
+            name=name,
+            settings=message,
+            update_mask=FieldMask(paths=paths),
+            incarnation=incarnation or self._unary.incarnation(name),
+        )
+        response, _ = self._unary.call("UpdateSink", lambda t: self._stub(name).UpdateSink(request, timeout=t))
         return sink(response.sink)
 
-    def delete(self, name: str, *, force: bool = False, dead_letters: bool = False) -> None:
+    def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
         """Delete a sink and all that it holds, ``dead_letters`` too if asked to; else they stay as `<name>.dlq`.
 
-        Raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``.
+        A sink that is made anew meanwhile is left alone. Raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``,
+        ``SinkReplaced``.
         """
+        request = pb.DeleteSinkRequest(
+            name=name,
+            force=force,
+            dead_letters=dead_letters,
+            incarnation=incarnation or self._unary.incarnation(name),
+        )
         tries = 0
 
         def attempt(timeout_s: float) -> object:
             nonlocal tries
             tries += 1
-            request = pb.DeleteSinkRequest(name=name, force=force, dead_letters=dead_letters)
             return self._stub(name).DeleteSink(request, timeout=timeout_s)
 
         try:
-            self._unary.call(attempt)
-        except SinkNotFound:
+            self._unary.call("DeleteSink", attempt)
+        except (SinkNotFound, SinkReplaced):
             # The first try did it and its answer was lost.
             if tries == 1:
                 raise
 
-    def pause(self, name: str, reason: str = "") -> None:
+    def pause(self, name: str, reason: str = "", *, incarnation: str = "") -> None:
         """Stop deliveries; appends go on. ``reason`` is shown in the stats."""
-        request = pb.PauseSinkRequest(name=name, reason=reason)
-        self._unary.call(lambda t: self._stub(name).PauseSink(request, timeout=t))
+        incarnation = incarnation or self._unary.incarnation(name)
+        request = pb.PauseSinkRequest(name=name, reason=reason, incarnation=incarnation)
+        self._unary.call("PauseSink", lambda t: self._stub(name).PauseSink(request, timeout=t))
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, *, incarnation: str = "") -> None:
         """Let deliveries go on where they were."""
-        request = pb.ResumeSinkRequest(name=name)
-        self._unary.call(lambda t: self._stub(name).ResumeSink(request, timeout=t))
+        request = pb.ResumeSinkRequest(name=name, incarnation=incarnation or self._unary.incarnation(name))
+        self._unary.call("ResumeSink", lambda t: self._stub(name).ResumeSink(request, timeout=t))
 
     def purge(
         self,
@@ -111,33 +127,45 @@ class Sinks:
         partition: int | None = None,
         until_offset: int | None = None,
         until_time: datetime | None = None,
+        incarnation: str = "",
     ) -> Sequence[Purged]:
-        """Drop what a sink holds, durably; return what went, per partition.
+        """Drop what a sink holds when this is called, durably; return what went, per partition.
 
         All of it, or only of one partition, or only pages that end at or below ``until_offset`` (of one partition), or
         whose records were all accepted before ``until_time``. What is in flight is revoked. Counted as ``PURGED``.
-        Raises ``SinkNotFound``, ``InvalidPartition``, ``InvalidRange``, ``OffsetAhead``.
+        What is published after the call began stays, also when the connection breaks and the purge is sent again; what
+        the try with the lost answer dropped is not in what is returned then. Without ``until_offset`` the broker is
+        asked first where the sink ends, once: when it does not tell, nothing is done and ``BrokerUnavailable`` raised.
+        Raises ``SinkNotFound``, ``SinkReplaced``, ``InvalidPartition``, ``InvalidRange``, ``OffsetAhead``.
         """
         if until_offset is not None and until_time is not None:
             raise InvalidRange("until_offset and until_time exclude each other")
-        return self._asking.purge(name, partition=partition, until_offset=until_offset, until_time=until_time)
+        return self._asking.purge(
+            name,
+            partition=partition,
+            until_offset=until_offset,
+            until_time=until_time,
+            incarnation=incarnation,
+        )
 
     def gaps(self, name: str, *, partition: int | None = None) -> Iterator[Gap]:
         """Yield the gaps of a sink by partition and offset: what was dropped, why, when and how much of it."""
         return self._asking.gaps(name, partition=partition)
 
-    def explain(self, name: str, offset: int, *, partition: int = 0, subscription: str = "default") -> Explanation:
+    def explain(
+        self, name: str, offset: int, *, partition: int = 0, subscription: str = "default", incarnation: str = ""
+    ) -> Explanation:
         """Return where a record is, what became of it, and what its delivery waits for. Any offset may be asked about.
 
         Raises ``SinkNotFound``, ``SubscriptionNotFound``, ``InvalidPartition``.
         """
-        return self._asking.explain(name, offset, partition=partition, subscription=subscription)
+        return self._asking.explain(
+            name, offset, partition=partition, subscription=subscription, incarnation=incarnation
+        )
 
     def stats(self, name: str) -> SinkStats:
         """Return counters, account and lag."""
-        request = pb.GetSinkStatsRequest(name=name)
-        response, _ = self._unary.call(lambda t: self._stub(name).GetSinkStats(request, timeout=t))
-        return stats(response.stats)
+        return stats(self._asking.stats(name))
 
     def watch(self, name: str, *, interval_s: float = 1.0) -> Iterator[SinkStats]:
         """Yield the stats at once and then at every interval, until the iterator is closed.

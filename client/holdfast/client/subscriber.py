@@ -46,6 +46,7 @@ class Subscriber(Reading[Delivery]):
         subscription: str = "default",
         consumer_id: str | None = None,
         settings: SubscriberSettings,
+        incarnation: str = "",
         clock: Callable[[], float] = time.monotonic,
         on_close: Callable[[Subscriber], None] = lambda subscriber: None,
     ) -> None:
@@ -55,6 +56,7 @@ class Subscriber(Reading[Delivery]):
         self._pid = os.getpid()
         self._on_close = on_close
         self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
+        self._incarnation = incarnation
         self._clock = clock
         self._state = SubscriptionState(
             Telemetry(sink, subscription), clock, settle_timeout_s=channels.settings.call_timeout_s
@@ -70,13 +72,15 @@ class Subscriber(Reading[Delivery]):
             subscription=self.subscription,
             consumer_id=self.consumer_id,
             credit=self._credit,
+            incarnation=self._state.incarnation or self._incarnation,
         )
 
     def take(self, timeout_s: float | None = None) -> Delivery | None:
         """Return the next delivery; ``None`` when the subscriber was closed, or none came within ``timeout_s``.
 
         Raises what ended the subscriber for good: ``SinkNotFound``, ``SubscriptionNotFound``, ``ConsumerReplaced``,
-        ``InvalidOpen``, ...; any broken connection with ``reconnect=False``.
+        ``InvalidOpen``, ``SinkReplaced`` (the sink was deleted and made anew while the connection was broken), ...; any
+        broken connection with ``reconnect=False``.
         """
         self._check()
         with self._start:

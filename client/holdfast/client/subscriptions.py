@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import moment, stamp
-from holdfast.client.errors import BrokerDraining, HoldfastError, InvalidPosition, SubscriptionExists
+from holdfast.client.errors import InvalidPosition, SinkNotFound, SinkReplaced, SubscriptionExists
 from holdfast.client.errors import SubscriptionNotFound as NotFound
 from holdfast.client.subscription_values import Position, SettledPartition, Subscription, SubscriptionPlace
 from holdfast.v1 import subscription_pb2 as pb
@@ -32,6 +32,7 @@ class Subscriptions:
         start: Position = "earliest",
         or_earliest: bool = False,
         exist_ok: bool = False,
+        incarnation: str = "",
     ) -> Subscription:
         """Make a subscription and return it; from now on the sink keeps what it has not settled.
 
@@ -40,12 +41,19 @@ class Subscriptions:
         start is returned, wherever it stands by now.
 
         Raises ``SubscriptionExists``, ``InvalidSubscriptionName``, ``InvalidPosition``, ``InvalidPartition``,
-        ``OffsetAhead``, ``OffsetTrimmed``, ``TooManySubscriptions``, ``SinkNotFound``.
+        ``OffsetAhead``, ``OffsetTrimmed``, ``TooManySubscriptions``, ``SinkNotFound``; and ``SinkReplaced``, here and
+        below, for another ``incarnation`` than the one that is there.
         """
         request = pb.CreateSubscriptionRequest(
-            sink=sink, name=name, start=position_message(start), or_earliest=or_earliest
+            sink=sink,
+            name=name,
+            start=position_message(start),
+            or_earliest=or_earliest,
+            incarnation=incarnation or self._unary.incarnation(sink),
         )
-        response, tries = self._unary.call(lambda t: self._stub(sink).CreateSubscription(request, timeout=t))
+        response, tries = self._unary.call(
+            "CreateSubscription", lambda t: self._stub(sink).CreateSubscription(request, timeout=t)
+        )
         # After a lost answer it may well be this very call that made it.
         if not response.created and not exist_ok and tries == 1:
             facts = {"sink": sink, "subscription": name}
@@ -54,26 +62,38 @@ class Subscriptions:
 
     def list(self, sink: str) -> list[Subscription]:
         """Return all subscriptions of a sink, by name; raises ``SinkNotFound``."""
-        request = pb.ListSubscriptionsRequest(sink=sink)
-        response, _ = self._unary.call(lambda t: self._stub(sink).ListSubscriptions(request, timeout=t))
-        return [subscription(one) for one in response.subscriptions]
+        return [subscription(one) for one in self._list(sink)]
 
-    def delete(self, sink: str, name: str) -> None:
+    def _list(self, sink: str) -> Sequence[pb.Subscription]:
+        request = pb.ListSubscriptionsRequest(sink=sink)
+        response, _ = self._unary.call(
+            "ListSubscriptions", lambda t: self._stub(sink).ListSubscriptions(request, timeout=t)
+        )
+        found: Sequence[pb.Subscription] = response.subscriptions
+        return found
+
+    def delete(self, sink: str, name: str, *, incarnation: str = "") -> None:
         """Delete a subscription, whatever it has not settled; its consumers end with ``SubscriptionNotFound``.
 
-        Raises ``SubscriptionNotFound``, ``DefaultSubscription``, ``SinkNotFound``.
+        One that is made anew meanwhile is left alone. Raises ``SubscriptionNotFound``, ``DefaultSubscription``,
+        ``SinkNotFound``.
         """
+        request = pb.DeleteSubscriptionRequest(
+            sink=sink, name=name, incarnation=incarnation or self._unary.incarnation(sink)
+        )
+        for one in self._list(sink):
+            if one.name == name:
+                request.created_at.CopyFrom(one.created_at)
         tries = 0
 
         def attempt(timeout_s: float) -> object:
             nonlocal tries
             tries += 1
-            request = pb.DeleteSubscriptionRequest(sink=sink, name=name)
             return self._stub(sink).DeleteSubscription(request, timeout=timeout_s)
 
         try:
-            self._unary.call(attempt)
-        except NotFound:
+            self._unary.call("DeleteSubscription", attempt)
+        except (NotFound, SinkNotFound, SinkReplaced):
             # The first try did it and its answer was lost.
             if tries == 1:
                 raise
@@ -86,6 +106,7 @@ class Subscriptions:
         to: Position,
         partition: int | None = None,
         or_earliest: bool = False,
+        incarnation: str = "",
     ) -> tuple[SubscriptionPlace, ...]:
         """Move a subscription, in one ``partition`` or all; return where it stands now, by partition.
 
@@ -97,15 +118,15 @@ class Subscriptions:
         ``SubscriptionNotFound``, ``SinkNotFound``; then nothing was moved.
         """
         request = pb.SeekSubscriptionRequest(
-            sink=sink, name=name, to=position_message(to), partition=partition, or_earliest=or_earliest
+            sink=sink,
+            name=name,
+            to=position_message(to),
+            partition=partition,
+            or_earliest=or_earliest,
+            incarnation=incarnation or self._unary.incarnation(sink),
         )
-
-        def may_retry(error: HoldfastError) -> bool:
-            # A draining broker has moved nothing, and says so.
-            return isinstance(error, BrokerDraining)
-
         response, _ = self._unary.call(
-            lambda t: self._stub(sink).SeekSubscription(request, timeout=t), may_retry=may_retry
+            "SeekSubscription", lambda t: self._stub(sink).SeekSubscription(request, timeout=t)
         )
         return tuple(
             SubscriptionPlace(
@@ -116,7 +137,9 @@ class Subscriptions:
             for one in response.places
         )
 
-    def settle(self, sink: str, name: str = "default", *, offsets: Mapping[int, int]) -> tuple[SettledPartition, ...]:
+    def settle(
+        self, sink: str, name: str = "default", *, offsets: Mapping[int, int], incarnation: str = ""
+    ) -> tuple[SettledPartition, ...]:
         """Settle all that a subscription has not settled below an offset, by partition; return what became of it.
 
         It counts as acked. For readers that keep their own position and read with ``replay``; doing it again, or with
@@ -125,8 +148,10 @@ class Subscriptions:
         Raises ``SubscriptionInUse`` when a consumer owns one of them, or a holder has a set below, ``OffsetAhead``,
         ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``.
         """
-        request = pb.SettleSubscriptionRequest(sink=sink, name=name, offsets=dict(offsets))
-        response, _ = self._unary.call(lambda t: self._stub(sink).SettleSubscription(request, timeout=t))
+        request = pb.SettleSubscriptionRequest(sink=sink, name=name, offsets=dict(offsets), incarnation=incarnation)
+        response, _ = self._unary.call(
+            "SettleSubscription", lambda t: self._stub(sink).SettleSubscription(request, timeout=t)
+        )
         return tuple(SettledPartition(one.partition, one.acked, one.watermark) for one in response.partitions)
 
 

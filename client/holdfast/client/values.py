@@ -240,6 +240,9 @@ class DeliveredRecord:
     revision: int
     """Goes back with the answer."""
 
+    incarnation: str = ""
+    """Of the sink: goes back with the answer, which counts for no other one of that name."""
+
 
 @dataclass(frozen=True, slots=True)
 class PeekedRecord:

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from holdfast.client import (
+    BrokerUnavailable,
     DeliveryState,
     DropReason,
     InvalidRange,
@@ -21,7 +22,7 @@ from holdfast.client import (
     RecordState,
     WaitReason,
 )
-from holdfast.v1 import record_pb2
+from holdfast.v1 import record_pb2, sink_pb2
 from holdfast.v1 import sink_service_pb2 as pb
 from tests.unit.client.wire_fake import WireFake, abort, status
 
@@ -41,22 +42,61 @@ class Asked:
         return self._answers.pop(0)
 
 
+STATS = pb.GetSinkStatsResponse(
+    stats=pb.SinkStats(
+        name="orders",
+        incarnation="0123456789abcdef",
+        partitions=[pb.PartitionStats(partition=0, next_offset=7), pb.PartitionStats(partition=1, next_offset=40)],
+    )
+)
+SINK = pb.GetSinkResponse(sink=sink_pb2.Sink(name="orders", incarnation="0123456789abcdef"))
+NOW: dict[str, Any] = {"incarnation": "0123456789abcdef", "end_offsets": {0: 7, 1: 40}}
+"""How a purge names what there is when it begins."""
+
+
 def test_a_purge_says_how_far_and_returns_what_went() -> None:
     answer = pb.PurgeSinkResponse(
         partitions=[pb.PurgedPartition(partition=1, records=10, bytes=200, pages=2, earliest_offset=40)]
     )
-    asked = Asked(answer, answer, answer)
-    with WireFake(PurgeSink=asked) as fake, fake.client() as client:
+    asked, now = Asked(answer, answer, answer), Asked(STATS, STATS)
+    with WireFake(PurgeSink=asked, GetSinkStats=now, GetSink=Asked(SINK)) as fake, fake.client() as client:
         everything = client.sinks.purge("orders")
         client.sinks.purge("orders", partition=1, until_offset=0)
         client.sinks.purge("orders", until_time=NOON)
 
     assert everything == [Purged(1, 10, 200, 2, 40)]
     assert asked.requests == [
-        pb.PurgeSinkRequest(name="orders"),
-        pb.PurgeSinkRequest(name="orders", partition=1, until_offset=0),
-        pb.PurgeSinkRequest(name="orders", until_time=STAMP),
+        pb.PurgeSinkRequest(name="orders", **NOW),
+        pb.PurgeSinkRequest(name="orders", partition=1, until_offset=0, incarnation="0123456789abcdef"),
+        pb.PurgeSinkRequest(name="orders", until_time=STAMP, **NOW),
     ]
+
+
+def test_a_purge_whose_answer_is_lost_is_sent_again_as_it_was_whatever_was_published_since() -> None:
+    requests: list[pb.PurgeSinkRequest] = []
+
+    def lose_the_first(request: pb.PurgeSinkRequest, context: grpc.ServicerContext) -> pb.PurgeSinkResponse:
+        requests.append(request)
+        if len(requests) == 1:
+            abort(context, status(grpc.StatusCode.UNAVAILABLE, ""))
+        return pb.PurgeSinkResponse()
+
+    with WireFake(PurgeSink=lose_the_first, GetSinkStats=Asked(STATS)) as fake, fake.client() as client:
+        client.sinks.purge("orders")
+
+    assert requests == [pb.PurgeSinkRequest(name="orders", **NOW)] * 2
+
+
+def test_a_purge_that_does_not_learn_where_the_sink_ends_does_nothing_and_is_not_tried_later() -> None:
+    def refuse(request: Any, context: grpc.ServicerContext) -> None:
+        abort(context, status(grpc.StatusCode.UNAVAILABLE, ""))
+
+    purges = Asked(pb.PurgeSinkResponse())
+    fake = WireFake(PurgeSink=purges, GetSinkStats=refuse)
+    with fake, fake.client() as client, pytest.raises(BrokerUnavailable):
+        client.sinks.purge("orders")
+
+    assert purges.requests == []
 
 
 def test_a_purge_has_one_bound() -> None:
@@ -68,7 +108,8 @@ def test_a_purge_up_to_an_offset_that_no_record_has_is_told_as_such() -> None:
     def refuse(request: Any, context: grpc.ServicerContext) -> None:
         abort(context, status(grpc.StatusCode.OUT_OF_RANGE, "OFFSET_AHEAD", offset=9, earliest=0, next=5))
 
-    with WireFake(PurgeSink=refuse) as fake, fake.client() as client, pytest.raises(OffsetAhead):
+    fake = WireFake(PurgeSink=refuse, GetSink=Asked(SINK))
+    with fake, fake.client() as client, pytest.raises(OffsetAhead):
         client.sinks.purge("orders", until_offset=9)
 
 

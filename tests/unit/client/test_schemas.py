@@ -8,7 +8,7 @@ from holdfast.broker.server import BrokerServer
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, schemas, testing
+from holdfast.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, SinkReplaced, schemas, testing
 from holdfast.client.channel import Channels
 from holdfast.client.errors import BrokerUnavailable
 from holdfast.client.schemas import SchemaCache
@@ -19,10 +19,10 @@ IMPATIENT = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
 def test_a_version_that_was_met_is_not_asked_for_again() -> None:
     with testing.broker() as broker:
         with broker.client() as client:
-            client.sinks.create("orders")
+            made = client.sinks.create("orders")
             client.schemas.register("orders", b"one", previous=0)
         channels = Channels((broker.endpoint,), IMPATIENT)
-        schema_of = SchemaCache(channels, "orders").source("incarnation")
+        schema_of = SchemaCache(channels, "orders").source(made.incarnation)
         first = schema_of(1)
         with pytest.raises(SchemaNotFound):
             schema_of(2)
@@ -38,14 +38,34 @@ def test_a_sink_that_was_made_anew_is_asked_again() -> None:
         channels = Channels((broker.endpoint,), IMPATIENT)
         cache = SchemaCache(channels, "orders")
         found = []
-        for incarnation in (b"first", b"second"):
-            client.sinks.create("orders")
-            client.schemas.register("orders", incarnation, previous=0)
-            found.append(cache.source(incarnation.decode())(1).arrow_schema)
+        for schema in (b"first", b"second"):
+            made = client.sinks.create("orders")
+            client.schemas.register("orders", schema, previous=0)
+            found.append(cache.source(made.incarnation)(1).arrow_schema)
             client.sinks.delete("orders")
         channels.close()
 
     assert found == [b"first", b"second"]
+
+
+def test_a_version_of_a_former_sink_is_neither_read_nor_registered_as_one_of_its_successor() -> None:
+    with testing.broker() as broker, broker.client() as client:
+        client.sinks.create("orders")
+        client.schemas.register("orders", b"former", previous=0)
+        former = client.schemas.get("orders")
+        client.sinks.delete("orders")
+        client.sinks.create("orders")
+        client.schemas.register("orders", b"other", previous=0)
+
+        with pytest.raises(SinkReplaced) as refused:
+            client.schemas.register("orders", b"more", previous=former.version, incarnation=former.incarnation)
+        with pytest.raises(SinkReplaced):
+            client.schemas.get("orders", former.version, incarnation=former.incarnation)
+        with pytest.raises(SinkReplaced):
+            client.schemas.latest("orders", incarnation=former.incarnation)
+
+        assert refused.value.named == former.incarnation
+        assert [one.version for one in client.schemas.list("orders")] == [1]
 
 
 def test_the_latest_version_that_is_left_is_found_behind_those_that_are_lost() -> None:

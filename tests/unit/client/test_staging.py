@@ -25,6 +25,8 @@ from holdfast.client import (
 from holdfast.v1 import buffer_service_pb2 as pb
 from tests.unit.client.wire_fake import Log, WireFake, abort, status
 
+INCARNATION = "i"
+"""Of the sink that the fake serves."""
 STAGE = Stage(producer="q:orders", write_name="orders", epoch=3, run="r", ticket=8, takeover=True)
 Requests = Iterator[pb.PublishRequest]
 Responses = Iterator[pb.PublishResponse]
@@ -49,7 +51,7 @@ def test_pages_are_staged_and_counted_by_partition(fake: WireFake, log: Log) -> 
         staged = publisher.staged()
 
     assert [(one.staged, one.first_offset, one.last_offset) for one in receipts] == [(True, None, None)] * 2
-    assert staged == StagedToken(STAGE.token, (StagedPart(0, 1, 1), StagedPart(2, 2, 3)))
+    assert staged == StagedToken(STAGE.token, (StagedPart(0, 1, 1), StagedPart(2, 2, 3)), INCARNATION)
     assert [page.sequence for page in log.pages[2]] == [0, 1]
     assert log.opens[0].stage == pb.PublishStage(
         producer="q:orders", write_name="orders", epoch=3, token=STAGE.token, run="r", ticket=8, takeover=True
@@ -59,7 +61,7 @@ def test_pages_are_staged_and_counted_by_partition(fake: WireFake, log: Log) -> 
 
 def test_an_attempt_without_a_record_stages_nothing(fake: WireFake) -> None:
     with fake.client() as client, client.publisher("s", stage=STAGE) as publisher:
-        assert publisher.staged() == StagedToken(STAGE.token)
+        assert publisher.staged() == StagedToken(STAGE.token, (), INCARNATION)
 
 
 def test_tokens_are_random_unless_they_are_given() -> None:

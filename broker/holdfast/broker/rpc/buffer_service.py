@@ -130,7 +130,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             )
         puller = subscription.pullers.get(consumer_id)
         taken = await self._unless_over(buffer, puller.take(request.max_records or default, wait_us / 1_000_000))
-        response = pb.PullResponse()
+        response = pb.PullResponse(incarnation=buffer.record.incarnation)
         room = PULL_BYTES
         for event in taken:
             if isinstance(event, Delivered):

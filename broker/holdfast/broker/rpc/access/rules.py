@@ -28,6 +28,10 @@ def _opened(request: Any) -> Sequence[str]:
     return (request.open.sink,)
 
 
+def _sink_if_named(request: Any) -> Sequence[str]:
+    return (request.sink,) if request.sink else ()
+
+
 def _no_sink(request: Any) -> Sequence[str]:
     return ()
 
@@ -80,7 +84,7 @@ RULES: Final[dict[str, Rule]] = {
     f"{_SINK}DeleteSubscription": Rule(Right.MANAGE, _sink),
     f"{_SINK}SeekSubscription": Rule(Right.MANAGE, _sink),
     f"{_SINK}SettleSubscription": Rule(Right.CONSUME, _sink),
-    f"{_EPOCH}TakeTicket": Rule(Right.PUBLISH, _no_sink),
+    f"{_EPOCH}TakeTicket": Rule(Right.PUBLISH, _sink_if_named),
     f"{_EPOCH}CommitEpoch": Rule(Right.PUBLISH, _commits),
     f"{_EPOCH}AbortEpoch": Rule(Right.PUBLISH, _sink),
     f"{_EPOCH}GetEpoch": Rule(Right.VIEW, _sink),
