@@ -58,6 +58,7 @@ BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "holdfast.subscription.lag.age": (GAUGE, "s", LANE),
     "holdfast.subscription.lag.size": (GAUGE, "By", LANE),
     "holdfast.tail.size": (GAUGE, "By", ()),
+    "holdfast.background.failures": (TOTAL, "{failure}", ()),
     "holdfast.quarantine.evicted.pages": (TOTAL, "{page}", ()),
     "holdfast.quarantine.pages": (GAUGE, "{page}", ()),
     "holdfast.storage.read.failures": (TOTAL, "{failure}", ()),

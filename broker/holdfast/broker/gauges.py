@@ -71,6 +71,13 @@ class Gauges:
             lambda broker: len(broker.services.pages.holds),
         )
         self._of_broker(
+            meter.create_observable_counter,
+            "holdfast.background.failures",
+            "{failure}",
+            "Background work of the broker that failed and was restarted",
+            lambda broker: sum(failed.count for failed in list(broker.supervisor.failures.values())),
+        )
+        self._of_broker(
             meter.create_observable_gauge,
             "holdfast.quarantine.pages",
             "{page}",

@@ -42,6 +42,8 @@ from holdfast.broker.runtime.clock import Clock, SystemClock
 from holdfast.broker.runtime.connections import Connections
 from holdfast.broker.runtime.memory import measure
 from holdfast.broker.runtime.sockets import Sockets
+from holdfast.broker.runtime.stopping import StopFailed, Stopping
+from holdfast.broker.runtime.supervision import Kept
 from holdfast.broker.security import (
     Security,
     close_audit_log,
@@ -181,7 +183,7 @@ class Serving:
             started_at_us=clock.wall_us(),
             data_dir=data_dir,
         )
-        self._watchers: list[asyncio.Task[None]] = []
+        self._watching: list[Kept] = []
         self._audit_log: logging.Handler | None = None
         self._health = health.aio.HealthServicer()
         self._security = security
@@ -192,7 +194,6 @@ class Serving:
             time.monotonic,
             on_closed=self.instruments.connections_closed,
         )
-        self._connections_task: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
             interceptors=self._listening.interceptors(StatusInterceptor(self.connections)),
             options=options(settings, total),
@@ -231,16 +232,14 @@ class Serving:
         broker.start()
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)
-        self._connections_task = asyncio.get_running_loop().create_task(
-            self.connections.run(Sockets(self.port)), name="holdfast-connections"
-        )
+        sockets = Sockets(self.port)
+        self._watching.append(broker.supervisor.keep("connections", lambda: self.connections.run(sockets)))
         await server.start()
         warn_of_open_access(self.settings, self._security)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
-        loop = asyncio.get_running_loop()
-        self._watchers.append(loop.create_task(self._until_fenced(), name="holdfast-health"))
+        self._watching.append(broker.supervisor.keep("health", self._until_fenced))
         if self._security != Security(None, None):
-            self._watchers.append(loop.create_task(self._watch_files(), name="holdfast-credentials"))
+            self._watching.append(broker.supervisor.keep("credentials", self._watch_files))
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
 
     def renew(self) -> None:
@@ -262,17 +261,21 @@ class Serving:
         return f"{self.settings.listen.rpartition(':')[0]}:{self.port}"
 
     async def stop(self) -> None:
-        """Drain, end the streams, sync and close."""
-        for watcher in self._watchers:
-            watcher.cancel()
-        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
-        await self.broker.drain()
-        await self._server.stop(self.settings.drain_s)
-        if self._connections_task is not None:
-            self._connections_task.cancel()
-        await self.broker.close()
-        await asyncio.to_thread(self.instruments.close)  # last: what the end itself did is told too
-        close_audit_log(self._audit_log)
+        """Drain, end the streams, sync and close; each step is done whatever became of the others.
+
+        Raises ``StopFailed`` at the end where a step failed.
+        """
+        stopping = Stopping()
+        await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
+        await stopping.step("drain", self.broker.drain)
+        await stopping.step("streams", lambda: self._server.stop(self.settings.drain_s))
+        for watching in self._watching:
+            await stopping.step("watching", watching.stop)
+        await stopping.step("broker", self.broker.close)
+        # Last: what the end itself did is told too.
+        await stopping.step("telemetry", lambda: asyncio.to_thread(self.instruments.close))
+        await stopping.step("audit log", lambda: asyncio.to_thread(close_audit_log, self._audit_log))
+        stopping.finish()
         _log.info("broker has stopped")
 
     async def _until_fenced(self) -> None:
@@ -335,7 +338,7 @@ def serve(
     on_ready: Callable[[str], None] = lambda _: None,
     on_metrics: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced.
+    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced or a stop was not whole.
 
     ``on_metrics`` is told the URL that Prometheus may ask, if there is one, before ``on_ready`` is told HOST:PORT.
     SIGHUP renews certificates and tokens, where there are any. Raises ``SettingsError`` when one of their files is
@@ -375,7 +378,11 @@ def serve(
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
-        await serving.stop()
+        try:
+            await serving.stop()
+        except StopFailed as failure:
+            _log.critical("stop was not whole, see above cause=%s", failure)
+            return 1
         return 1 if serving.fenced.is_set() else 0
 
     return _runner()(run())

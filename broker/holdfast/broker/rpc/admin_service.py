@@ -63,5 +63,6 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             mended=[str(one) for one in broker.mended[:TOLD_MAX]],
             unreadable=broker.unreadable()[:TOLD_MAX],
             read_failures=broker.services.pages.holds.failures,
+            background_failures=broker.background_failures()[:TOLD_MAX],
             quarantine_evicted_pages=broker.quarantine.evicted,
         )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from holdfast.broker.core.account import Totals
@@ -43,6 +45,7 @@ from holdfast.broker.core.writes import (
     SinkRecord,
     SubscriptionRecord,
 )
+from holdfast.broker.runtime import expiry
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
@@ -62,11 +65,15 @@ from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Accepted, AcceptedUnknown, Slots
 from holdfast.broker.runtime.restarting import Restarting
 from holdfast.broker.runtime.stats import lane_states
+from holdfast.broker.runtime.stopping import Stopping
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION
+from holdfast.broker.runtime.supervision import Supervisor, Work
 from holdfast.broker.runtime.tail import Tail as RecentPages
 
 _log: Final = logging.getLogger(__name__)
+PROBE_S: Final = 5.0
+"""How often reads that failed are tried again though nobody asks."""
 SWEEP_S: Final = 1.0
 
 
@@ -161,6 +168,7 @@ class Broker:
         self.draining = False
         self.streams = 0
         self._ended = asyncio.Event()
+        self.supervisor = Supervisor(self._ended)
         self._journal = journal
         self._next_sink = found.next_sink
         meter = instruments or Instruments()
@@ -178,7 +186,7 @@ class Broker:
             on_fenced=self._fenced(on_fenced),
             on_synced=meter.synced,
         )
-        self.reclaimer = Reclaimer(journal, self.committer, found.due)
+        self.reclaimer = Reclaimer(journal, self.committer, found.due, self.supervisor)
         self._on_memory = on_memory
         self._ballast = ballast
         self.memory = MemoryGuard(
@@ -207,6 +215,7 @@ class Broker:
             self.dead_letter_sink,
             self.quarantine,
             Slots(self._accepted, {slot for slot in used if slot is not None}),
+            self.supervisor,
             owner_epochs(found.start_count),
         )
         self.sinks: dict[str, Buffer] = {}
@@ -219,8 +228,6 @@ class Broker:
         journal.commit([], [PutCounting(found.start_count)])  # a start killed before it leaves the counts as they are
         self._accepted.begin()
         self.expirer = Expirer(self.sinks.values, self.services.pages)
-        self._sweeper: asyncio.Task[None] | None = None
-        self._expiring: asyncio.Task[None] | None = None
         self._deletions: set[asyncio.Future[None]] = set()
 
     def _fenced(self, then: Callable[[StoreFenced], None]) -> Callable[[StoreFenced], None]:
@@ -273,38 +280,56 @@ class Broker:
     def _add(self, buffer: Buffer, writers: dict[str, int]) -> None:
         self.sinks[buffer.name] = buffer
         self.writers[buffer.name] = Writers(buffer, self.services, writers)
+        self._set_draining(buffer)
 
     def start(self) -> None:
         """Begin to work."""
         self.committer.start()
         self.reclaimer.start()
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="holdfast-sweeper")
-        self._expiring = asyncio.get_running_loop().create_task(self.expirer.run(self._ended), name="holdfast-expirer")
+        jobs: list[tuple[str, Callable[[], float], Work]] = [
+            ("sinks", lambda: SWEEP_S, self._sweep_sinks),
+            ("epochs", lambda: SWEEP_S, self.epoch_sweep.sweep),
+            ("disk", lambda: SWEEP_S, self._look_at_disk),
+            ("memory", lambda: SWEEP_S, self._look_at_memory),
+            ("age", lambda: SWEEP_S, self._store_age),
+            ("expiry", lambda: expiry.EXPIRE_S, self.expirer.sweep_all),
+            ("reads", lambda: PROBE_S, self.services.pages.probe),
+        ]
+        for name, period_s, job in jobs:
+            self.supervisor.repeat(name, period_s, job)
 
     def _memory_changed(self, overloaded: bool) -> None:
         self.tail.bound(0 if overloaded else self.bounds.tail_bytes)
         if overloaded:
             self._on_memory()
 
-    async def _sweep(self) -> None:
-        while not self._ended.is_set():
-            try:
-                async with asyncio.timeout(SWEEP_S):
-                    await self._ended.wait()
-            except TimeoutError:
-                for writers in self.writers.values():
-                    writers.sweep()
-                for buffer in list(self.sinks.values()):
-                    buffer.sweep()
-                    await buffer.tier.relieve()
-                    if self.services.instruments.wants_lag:
-                        await self._measure(buffer)
-                await self.epoch_sweep.sweep()
-                self.committer.look_at_disk()
-                self.memory.look()
-                if self._ballast is not None:
-                    await self._ballast.look(self.committer.free_bytes)
-                self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
+    async def _sweep_sinks(self) -> None:
+        """Time limits, memory and lag of each sink: one that fails keeps no other from its turn."""
+        pending = list(self.sinks.values())
+        while pending:
+            await self.supervisor.attempt("sinks", partial(self._sweep_rest, pending))
+
+    async def _sweep_rest(self, pending: list[Buffer]) -> None:
+        while pending:
+            buffer = pending.pop()
+            if buffer.deleted:
+                continue
+            self.writers[buffer.name].sweep()
+            buffer.sweep()
+            await buffer.tier.relieve()
+            if self.services.instruments.wants_lag:
+                await self._measure(buffer)
+
+    async def _look_at_disk(self) -> None:
+        self.committer.look_at_disk()
+        if self._ballast is not None:
+            await self._ballast.look(self.committer.free_bytes)
+
+    async def _look_at_memory(self) -> None:
+        self.memory.look()
+
+    async def _store_age(self) -> None:
+        self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
 
     async def _measure(self, buffer: Buffer) -> None:
         for subscription in list(buffer.subscriptions.values()):
@@ -315,6 +340,11 @@ class Broker:
                 return
             if not buffer.deleted:
                 self.services.instruments.measured(buffer.name, subscription.name, lanes)
+
+    def background_failures(self) -> list[str]:
+        """Return a sentence for each kind of background work that has failed."""
+        known = sorted(self.supervisor.failures.items())
+        return [f"{name} failed {failed.count} times, at last of {failed.reason}" for name, failed in known]
 
     def unreadable(self) -> list[str]:
         """Return a sentence for each partition whose reads fail now."""
@@ -420,8 +450,8 @@ class Broker:
 
     def _deleted(self, deletion: asyncio.Future[None]) -> None:
         self._deletions.discard(deletion)
-        if not deletion.cancelled():
-            deletion.exception()  # perhaps nobody is left to ask for it
+        if not deletion.cancelled() and (error := deletion.exception()) is not None:
+            self.supervisor.note("deletion", error)  # perhaps nobody is left to ask for it
 
     # -- streams, and the end
 
@@ -450,36 +480,52 @@ class Broker:
     async def drain(self) -> None:
         """Refuse new work and let what waits become durable."""
         self.draining = True
-        for writers in self.writers.values():
-            writers.draining = True
         for buffer in self.sinks.values():
-            buffer.staging.draining = True
-        for buffer in self.sinks.values():
-            await buffer.settled_in()
-        self._ended.set()
+            self._set_draining(buffer)
+        try:
+            async for buffer in self._all_sinks():
+                await buffer.settled_in()
+        finally:
+            self._ended.set()
+
+    def _set_draining(self, buffer: Buffer) -> None:
+        self.writers[buffer.name].draining = self.draining
+        buffer.staging.draining = self.draining
+
+    async def _all_sinks(self) -> AsyncIterator[Buffer]:
+        """Each sink once, those that are made meanwhile too: a first dead letter makes a sink during a stop."""
+        seen: set[int] = set()
+        while rest := [buffer for buffer in self.sinks.values() if buffer.record.id not in seen]:
+            for buffer in rest:
+                seen.add(buffer.record.id)
+                yield buffer
 
     async def close(self) -> None:
-        """Stop everything and give the store up."""
-        await self.drain()
-        await asyncio.gather(*self._deletions, return_exceptions=True)
-        await self.epochs.close()
-        for buffer in self.sinks.values():
-            await buffer.close()
-        for task in (self._sweeper, self._expiring):
-            if task is not None:
-                await task
-        if self.committer.fenced is None:
-            await empty_at_stop(self.sinks.values(), self.services.pages)
-        await self._close_tiers()
-        if self.committer.fenced is None:
-            self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
-        await self.reclaimer.close()
-        await self.committer.close()
-        self.services.pages.close()
-        self._accepted.close()
-        self._journal.close()
+        """Stop everything and give the store up; each step is done whatever became of the others.
 
-    async def _close_tiers(self) -> None:
-        """Memory goes: what it holds is written, or dropped and counted, sink by sink."""
-        for buffer in self.sinks.values():
-            await buffer.tier.close()
+        Raises ``StopFailed`` at the end where a step failed.
+        """
+        stopping = Stopping()
+        await stopping.step("drain", self.drain)
+        await stopping.step("deletions", lambda: asyncio.gather(*self._deletions, return_exceptions=True))
+        await stopping.step("epochs", self.epochs.close)
+        async for buffer in self._all_sinks():
+            await stopping.step(f"sink {buffer.name}", buffer.close)
+        await stopping.step("background work", self.supervisor.close)
+        if self.committer.fenced is None:
+            async for buffer in self._all_sinks():
+                await stopping.step(f"emptying of {buffer.name}", partial(empty_at_stop, buffer, self.services.pages))
+        async for buffer in self._all_sinks():  # memory goes: what it holds is written, or dropped and counted
+            await stopping.step(f"memory of {buffer.name}", buffer.tier.close)
+        if self.committer.fenced is None:
+            await stopping.step("age", self._store_age)
+        await stopping.step("reclaimer", self.reclaimer.close)
+        await stopping.step("committer", self.committer.close)
+        await stopping.step("store", self._close_store)
+        stopping.finish()
+
+    async def _close_store(self) -> None:
+        with ExitStack() as closing:  # from the last to the first, each whatever became of the others
+            closing.callback(self._journal.close)
+            closing.callback(self._accepted.close)
+            closing.callback(self.services.pages.close)

@@ -62,6 +62,7 @@ from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.staging import Staging
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
 from holdfast.broker.runtime.subscription import Subscription
+from holdfast.broker.runtime.supervision import Supervisor
 from holdfast.broker.runtime.tier import MemoryTier
 
 _log: Final = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class Services:
     """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
     quarantine: Quarantine
     slots: Slots
+    supervisor: Supervisor
     owner_epochs: Iterator[int]
     """Of consumers, over all sinks: none is given twice, not even by a sink or subscription that was made anew."""
 
@@ -145,9 +147,7 @@ class Buffer:
         """Partitions whose index could not be read when it was their turn."""
         self._trim_event = asyncio.Event()
         self._trim_due: set[int] = {log.number for log in self.logs}
-        self._tasks = [
-            asyncio.get_running_loop().create_task(self._trim_forever(), name=f"holdfast-trim-{record.name}")
-        ]
+        self._trimming = services.supervisor.keep(f"trim of {record.name}", self._trim_forever)
         self._trim_event.set()
 
     @property
@@ -255,9 +255,7 @@ class Buffer:
         for subscription in self.subscriptions.values():
             subscription.close()
         self._drop_log.flush()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._trimming.stop()
 
     # -- append
 
@@ -540,11 +538,14 @@ class Buffer:
             await self._look_at_retained()
             while self._trim_due:
                 log = self.logs[self._trim_due.pop()]
+                self._trim_again.add(log.number)  # also after a failure that nobody thought of
                 try:
                     await self.trim(log)
-                except ReadFailed:  # it is known which reads fail; see ``ReadHolds``
-                    self._trim_again.add(log.number)
+                    self._trim_again.discard(log.number)
+                except ReadFailed:
+                    continue  # it is known which reads fail; see ``ReadHolds``
                 except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
+                    self._trim_again.discard(log.number)
                     _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
     async def _look_at_retained(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import Final
 
 from holdfast.broker.core.errors import ReadFailed, StoreFenced
@@ -38,13 +37,12 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
     return dropped
 
 
-async def empty_at_stop(buffers: Iterable[Buffer], pages: Pages) -> None:
-    """Empty the sinks that a clean stop is to leave empty. One whose index cannot be read keeps what is left."""
-    for buffer in buffers:
-        if buffer.settings.clean_cache_at_stop:
-            try:
-                dropped = await empty(buffer, pages, DropReason.CLEANED_AT_STOP)
-            except (ReadFailed, StoreFenced) as damage:
-                _log.error("sink was not emptied sink=%s cause=%s", buffer.name, damage)
-            else:
-                _log.info("sink was emptied at the stop sink=%s records=%d", buffer.name, dropped)
+async def empty_at_stop(buffer: Buffer, pages: Pages) -> None:
+    """Empty a sink, where a clean stop is to leave it empty. One whose index cannot be read keeps what is left."""
+    if buffer.settings.clean_cache_at_stop:
+        try:
+            dropped = await empty(buffer, pages, DropReason.CLEANED_AT_STOP)
+        except (ReadFailed, StoreFenced) as damage:
+            _log.error("sink was not emptied sink=%s cause=%s", buffer.name, damage)
+        else:
+            _log.info("sink was emptied at the stop sink=%s records=%d", buffer.name, dropped)

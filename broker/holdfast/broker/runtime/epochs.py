@@ -166,7 +166,7 @@ class Epochs:
             totals[buffer.record.id] = total
             await buffer.make_room_for_staged(*total)
             for stage in staged:
-                for partition, count in stage.counts.items():
+                for partition, count in list(stage.counts.items()):
                     key = (buffer.record.id, partition)
                     records[key] = records.get(key, 0) + count
                     await buffer.tier.offsets.reserve(partition, records[key])

@@ -6,7 +6,6 @@ is in flight stays until it is answered or its consumer goes; then it is too old
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -52,15 +51,10 @@ class Expirer:
         self._damaged: set[tuple[int, int]] = set()
         """Sinks and partitions whose damage was told."""
 
-    async def run(self, ended: asyncio.Event) -> None:
-        """Sweep until the broker ends."""
-        while not ended.is_set():
-            try:
-                async with asyncio.timeout(EXPIRE_S):
-                    await ended.wait()
-            except TimeoutError:
-                for buffer in list(self._buffers()):
-                    await self.sweep(buffer)
+    async def sweep_all(self) -> None:
+        """Sweep each sink."""
+        for buffer in list(self._buffers()):
+            await self.sweep(buffer)
 
     async def sweep(self, buffer: Buffer) -> None:
         """Drop what is too old at the head of each partition, durably."""

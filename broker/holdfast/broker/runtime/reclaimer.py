@@ -17,6 +17,7 @@ from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.writes import WHOLE_SINK, Due, Reclaim, Reclaimed
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.store import Journal
+from holdfast.broker.runtime.supervision import Kept, Supervisor
 
 _log: Final = logging.getLogger(__name__)
 BATCH_BYTES: Final = 64 << 20
@@ -33,9 +34,10 @@ _T = TypeVar("_T")
 class Reclaimer:
     """Owns the reclaim thread and the ledger of due pages whose batch has been synced."""
 
-    def __init__(self, journal: Journal, committer: Committer, due: Iterable[Due]) -> None:
+    def __init__(self, journal: Journal, committer: Committer, due: Iterable[Due], supervisor: Supervisor) -> None:
         self._journal = journal
         self._committer = committer
+        self._supervisor = supervisor
         self._bulk: list[Due] = []
         self._small: dict[tuple[int, int], list[Due]] = {}
         self._sizes: dict[bool, int] = {True: 0, False: 0}
@@ -43,20 +45,19 @@ class Reclaimer:
         """Small pages deleted since the last compaction of theirs."""
         self._event = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="holdfast-reclaim")
-        self._task: asyncio.Task[None] | None = None
+        self._running: Kept | None = None
         self.reclaimed_bytes = 0
         """Bytes of bodies reclaimed by this process."""
         self.add(due)
 
     def start(self) -> None:
         """Begin to reclaim."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-reclaimer")
+        self._running = self._supervisor.keep("reclaimer", self._run)
 
     async def close(self) -> None:
         """Stop after the range that is under way; the ledger goes on at the next start."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._running is not None:
+            await self._running.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
 
     def add(self, due: Iterable[Due]) -> None:
@@ -68,30 +69,31 @@ class Reclaimer:
         self._event.set()
 
     async def _run(self) -> None:
-        try:
-            while True:
-                self._event.clear()
-                if max(self._sizes.values()) < BATCH_BYTES:
-                    try:
-                        async with asyncio.timeout(IDLE_S if self._bulk or self._small else None):
-                            await self._event.wait()
-                        continue
-                    except TimeoutError:
-                        pass
-                await self._reclaim_all()
-        except StoreFenced as failure:
-            _log.error("reclaiming stopped cause=%s", failure)
+        while True:
+            self._event.clear()
+            if max(self._sizes.values()) < BATCH_BYTES:
+                try:
+                    async with asyncio.timeout(IDLE_S if self._bulk or self._small else None):
+                        await self._event.wait()
+                    continue
+                except TimeoutError:
+                    pass
+            await self._reclaim_all()
 
     async def _reclaim_all(self) -> None:
-        """Reclaim what is due now."""
+        """Reclaim what is due now; what a failure leaves stays due."""
         bulk, self._bulk = self._bulk, []
         small, self._small = self._small, {}
         self._sizes = {True: 0, False: 0}
-        for at in range(0, len(bulk), DELETES_MAX):
-            await self._reclaim_bulk(bulk[at : at + DELETES_MAX])
-        for runs in small.values():
-            for at in range(0, len(runs), DELETES_MAX):
-                await self._reclaim_small(runs[at : at + DELETES_MAX])
+        slices = [*_slices(bulk), *(slice_ for runs in small.values() for slice_ in _slices(runs))]
+        try:
+            while slices:
+                reclaim = self._reclaim_bulk if slices[0][0].bulk else self._reclaim_small
+                await reclaim(slices[0])
+                del slices[0]
+        finally:
+            for left in slices:
+                self.add(left)
 
     async def _reclaim_bulk(self, dues: Sequence[Due]) -> None:
         runs = [due for due in dues if due.partition != WHOLE_SINK]
@@ -135,3 +137,7 @@ class Reclaimer:
 
     async def _call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
+
+
+def _slices(dues: Sequence[Due]) -> list[Sequence[Due]]:
+    return [dues[at : at + DELETES_MAX] for at in range(0, len(dues), DELETES_MAX)]

@@ -1,0 +1,69 @@
+"""Background work is supervised, and no loop awaits over a collection that may change meanwhile."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+BROKER: Final = Path(__file__).resolve().parents[2] / "broker" / "holdfast" / "broker"
+
+OWN_TASKS: Final = {
+    "exporters.py": "ends the exporters at a stop, for 5 s at most",
+    "rpc/buffer_service.py": "belongs to one call, which waits for it",
+    "rpc/deliver_stream.py": "belongs to one stream, which ends with the first of them",
+    "rpc/publish_stream.py": "belongs to one stream, which ends with the first of them",
+    "runtime/broker.py": "a deletion: whoever asked waits for it, and a failure is counted",
+    "runtime/committer.py": "its end fences the store",
+    "runtime/dead_letters.py": "moves what was rejected; what it leaves behind is given back",
+    "runtime/epochs.py": "one commit: whoever asked waits for it",
+    "runtime/hints.py": "belongs to one replay",
+    "runtime/replay.py": "belongs to one replay",
+    "runtime/subscription.py": "the answer to one ack, which its stream waits for",
+    "runtime/supervision.py": "the supervisor",
+    "server.py": "the process's own wait for a signal, and the thread of a broker in tests",
+}
+"""Files that start tasks or threads without the supervisor, and who notices when these end."""
+
+STARTERS: Final = {"create_task", "ensure_future", "Thread"}
+
+
+def test_whoever_starts_a_task_is_supervised_or_says_who_notices_its_end() -> None:
+    found = {path for path, tree in _modules() for node in ast.walk(tree) if _starts(node)}
+
+    assert found == set(OWN_TASKS)
+
+
+def test_no_loop_awaits_over_a_dictionary_or_set_that_others_may_change() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For) and _is_live(node.iter) and any(_waits(each) for each in node.body)
+    ]
+
+    assert found == []
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(BROKER.rglob("*.py")):
+        yield str(path.relative_to(BROKER)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _starts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") in STARTERS
+
+
+def _is_live(iterated: ast.expr) -> bool:
+    """``x.values()``, ``x.items()``, ``x.keys()`` of something that is no local name."""
+    return (
+        isinstance(iterated, ast.Call)
+        and isinstance(iterated.func, ast.Attribute)
+        and iterated.func.attr in {"values", "items", "keys"}
+        and isinstance(iterated.func.value, ast.Attribute)
+    )
+
+
+def _waits(node: ast.AST) -> bool:
+    return any(isinstance(each, (ast.Await, ast.AsyncFor, ast.AsyncWith)) for each in ast.walk(node))
