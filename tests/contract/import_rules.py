@@ -3,6 +3,7 @@
     spark -> client -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
     process, for those that run one, is imported by broker.server and cli
+    text, which makes foreign text safe to show, is imported by client, deliver and cli
     arrow, with pyarrow, is imported by spark, and by client and broker.rpc where there are rows of it
 
 Imports are read from the syntax tree, never executed; those under ``TYPE_CHECKING`` and inside functions
@@ -95,6 +96,8 @@ RULES: Final[dict[str, Rule]] = {
     ),
     # For every process that moves pages in bulk.
     "holdfast.process": Rule(frozenset()),
+    # For whoever shows or logs text of others.
+    "holdfast.text": Rule(frozenset()),
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
     "holdfast.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "holdfast.broker.rpc": Rule(
@@ -111,12 +114,12 @@ RULES: Final[dict[str, Rule]] = {
     ),
     # settings.py, telemetry.py and whatever else stands beside them.
     "holdfast.broker": Rule(
-        frozenset(),
+        frozenset({"holdfast.text"}),
         third_party=ANY,
         never=WIRE | {"rocksdict", "holdfast.broker.server"},
     ),
     "holdfast.client": Rule(
-        frozenset({"holdfast.v1"}),
+        frozenset({"holdfast.text", "holdfast.v1"}),
         lazily=frozenset({"holdfast.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
@@ -131,14 +134,21 @@ RULES: Final[dict[str, Rule]] = {
         lazily=frozenset({"holdfast.broker.server", "holdfast.broker.settings"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
     ),
-    "holdfast.deliver": Rule(frozenset({"holdfast.client"}), third_party=ANY, never=WIRE | {"pyspark", "rocksdict"}),
+    "holdfast.deliver": Rule(
+        frozenset({"holdfast.client", "holdfast.text"}), third_party=ANY, never=WIRE | {"pyspark", "rocksdict"}
+    ),
     "holdfast.spark": Rule(
         frozenset({"holdfast.arrow", "holdfast.client"}),
         third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),
         never=frozenset({"holdfast.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     "pyspark_holdfast": Rule(frozenset({"holdfast.spark"}), third_party=frozenset({"pyspark"})),
-    "holdfast.cli": Rule(frozenset({"holdfast"}), third_party=ANY),
+    # What a command writes passes its module for output, which escapes it.
+    "holdfast.cli": Rule(
+        frozenset({"holdfast"}), third_party=ANY, calls_never=frozenset({"print", "typer.echo", "logging.basicConfig"})
+    ),
+    "holdfast.cli.output": Rule(frozenset({"holdfast"}), third_party=ANY),
+    "holdfast.cli.demo": Rule(frozenset({"holdfast"}), third_party=ANY),
 }
 
 

@@ -19,6 +19,7 @@ from holdfast.broker.core.access.credentials import Credentials, CredentialsInva
 from holdfast.broker.core.certificates import Certificates
 from holdfast.broker.rpc.access.audit import AUDIT_LOGGER
 from holdfast.broker.settings import BrokerSettings, SettingsError
+from holdfast.text import SafeFormatter
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def open_audit_log(settings: BrokerSettings) -> logging.Handler | None:
         handler = WatchedFileHandler(path)
     except OSError as error:
         raise SettingsError(f"audit_log_file = {path}: cannot be written: {error.strerror}") from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger(AUDIT_LOGGER)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -252,6 +252,9 @@ class Serving:
         except SettingsError as error:
             _log.error("certificates and tokens were not renewed: %s", error)
             return
+        if found == Security(None, None):
+            _log.info("nothing to renew: the broker has neither certificates nor tokens")
+            return
         self._listening.renew(found.certificates, found.credentials)
         _log.info("certificates and tokens were renewed")
 
@@ -341,7 +344,7 @@ def serve(
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced or a stop was not whole.
 
     ``on_metrics`` is told the URL that Prometheus may ask, if there is one, before ``on_ready`` is told HOST:PORT.
-    SIGHUP renews certificates and tokens, where there are any. Raises ``SettingsError`` when one of their files is
+    SIGHUP renews certificates and tokens, and ends nothing. Raises ``SettingsError`` when one of their files is
     wrong, ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
     ``ExportingError`` when an ``OTEL_…`` variable is wrong.
     """
@@ -369,8 +372,7 @@ def serve(
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        if security != Security(None, None):
-            loop.add_signal_handler(signal.SIGHUP, serving.renew)
+        loop.add_signal_handler(signal.SIGHUP, serving.renew)
         if serving.instruments.metrics_url:
             on_metrics(serving.instruments.metrics_url)
         on_ready(serving.endpoint)
@@ -383,8 +385,12 @@ def serve(
         except StopFailed as failure:
             _log.critical("stop was not whole, see above cause=%s", failure)
             return 1
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return 1 if serving.fenced.is_set() else 0
 
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, recovers or stops
     return _runner()(run())
 
 

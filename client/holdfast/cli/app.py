@@ -16,6 +16,7 @@ from holdfast.cli.explain import explain
 from holdfast.cli.gaps import gaps
 from holdfast.cli.info import info
 from holdfast.cli.lag import lag
+from holdfast.cli.output import tell
 from holdfast.cli.peek import peek
 from holdfast.cli.publish import publish
 from holdfast.cli.replay import replay
@@ -42,7 +43,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(version("holdfast"))
+        tell(version("holdfast"))
         raise typer.Exit
 
 

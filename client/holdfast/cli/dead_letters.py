@@ -10,7 +10,7 @@ import typer
 
 from holdfast.cli.exits import ExitCode
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from holdfast.cli.output import Output, text_of, write_json, write_table
+from holdfast.cli.output import Output, tell, text_of, write_json, write_table
 from holdfast.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def redrive(
     if output is Output.JSON:
         write_json({"redriven": redriven})
     else:
-        print(f"redrove {redriven:,} records of {sink}")
+        tell(f"redrove {redriven:,} records of {sink}")
 
 
 @dlq_app.command()
@@ -121,7 +121,7 @@ def purge(
     if output is Output.JSON:
         write_json({"purged": purged})
     else:
-        print(f"purged {purged:,} dead letters of {sink}")
+        tell(f"purged {purged:,} dead letters of {sink}")
 
 
 def _filter(

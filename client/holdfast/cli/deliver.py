@@ -1,6 +1,7 @@
 """`holdfast deliver`: runs a deliverer in the foreground until SIGTERM or Ctrl-C.
 
-Both end it in good order: what is being sent is finished and settled, the rest stays in the buffer.
+Both end it in good order: what is being sent is finished and settled, the rest stays in the buffer and counts no failed
+try. SIGHUP, as of a terminal that is closed, does not end it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from holdfast.cli.output import Output, say, write_json
 from holdfast.cli.report import CommandFailed
 from holdfast.cli.telemetry import exporting
 from holdfast.process import tune
+from holdfast.text import log_to_stderr
+
+_log = logging.getLogger("holdfast.deliver")
 
 
 def deliver(
@@ -80,7 +84,7 @@ def deliver(
         concurrency=concurrency,
         credit_records=credit_records,
     )
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(logging.INFO, "%(asctime)s %(levelname)s %(message)s")
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     tune()
@@ -90,8 +94,12 @@ def deliver(
         def stop(number: int, frame: FrameType | None) -> None:
             deliverer.stop()
 
+        def hang_up(number: int, frame: FrameType | None) -> None:
+            _log.info("SIGHUP changes nothing: certificates and token files are read again when they are used")
+
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
+        signal.signal(signal.SIGHUP, hang_up)
         if output is Output.JSON:
             write_json({"delivering": sink, "subscription": subscription, "to": name})
         else:

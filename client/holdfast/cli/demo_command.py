@@ -17,7 +17,7 @@ import typer
 
 from holdfast.cli.exits import ExitCode
 from holdfast.cli.extras import MissingExtra
-from holdfast.cli.output import write_json, write_table
+from holdfast.cli.output import tell, write_json, write_table
 from holdfast.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def _tell(outcome: Outcome, settings: DemoSettings, chart: Path, *, as_json: boo
         sys.stdout.flush()
         return
     write_table("what the source produced, compared with the remote system's table", ("", "records", ""), table)
-    print(text(outcome))
-    print(f"chart of the backlog: {written}")
+    tell(text(outcome))
+    tell(f"chart of the backlog: {written}")
 
 
 def text(outcome: Outcome) -> str:

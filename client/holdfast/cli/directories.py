@@ -13,7 +13,7 @@ import typer
 from holdfast.cli.exits import ExitCode
 from holdfast.cli.extras import needed_for
 from holdfast.cli.options import OutputForm
-from holdfast.cli.output import Output, say, write_json, write_table
+from holdfast.cli.output import Output, say, tell, write_json, write_table
 from holdfast.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -131,5 +131,5 @@ def _show(title: str, report: Report, output: Output) -> None:
         *(f"{one.sink}/{one.partition}: {what}" for one in report.partitions for what in one.problems),
     ]
     for line in told:
-        print(line)
-    print("clean" if report.clean else f"{len(told)} findings")
+        tell(line)
+    tell("clean" if report.clean else f"{len(told)} findings")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from holdfast.cli.output import Output, bytes_text, write_json, write_table
+from holdfast.cli.output import Output, bytes_text, tell, write_json, write_table
 
 if TYPE_CHECKING:
     from holdfast.client import Explanation
@@ -27,7 +27,7 @@ def explain(
     if output is Output.JSON:
         write_json(found)
         return
-    print(found.text)
+    tell(found.text)
     write_table(f"{sink}, partition {partition}, offset {offset}", ("what", "value"), rows(found))
 
 

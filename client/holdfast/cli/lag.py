@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from holdfast.cli.output import Output, bytes_text, cell_text, seconds_text, write_json, write_table
+from holdfast.cli.output import Output, bytes_text, seconds_text, table_of, write_json, write_table
 
 if TYPE_CHECKING:
     from holdfast.client import SinkStats
@@ -82,15 +82,9 @@ def _watch(states: Iterable[SinkStats], output: Output) -> None:
         for stats in states:
             write_json(entries(stats))
         return
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.live import Live
-    from rich.markup import escape
-    from rich.table import Table
 
     with Live(console=Console(), auto_refresh=False) as live:
         for stats in states:
-            table = Table(*COLUMNS, box=SIMPLE_HEAD, pad_edge=False)
-            for row in rows(stats):
-                table.add_row(*(escape(cell_text(cell)) for cell in row))
-            live.update(table, refresh=True)
+            live.update(table_of("", COLUMNS, rows(stats)), refresh=True)

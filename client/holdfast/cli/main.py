@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from holdfast.cli.extras import needed_for
+from holdfast.cli.output import say
 from holdfast.cli.report import exit_code, known_errors, sentence
 
 
@@ -18,7 +19,7 @@ def run(argv: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except known_errors() as error:
-        print(sentence(error), file=sys.stderr)
+        say(sentence(error))
         return exit_code(error)
     return 0
 

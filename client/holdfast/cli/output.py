@@ -2,6 +2,9 @@
 
 Results go to standard output and nothing else does; what is said beside them goes to standard error. With
 ``-o json`` a command writes one JSON document, or one JSON object per line where results keep coming.
+
+All output of the commands passes here, because much of it is text of others: payloads, keys, reasons, error texts of
+remote systems. What a terminal would obey, and what nobody would see, is escaped; markup in data is not interpreted.
 """
 
 from __future__ import annotations
@@ -14,6 +17,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.text import visible, visible_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Output(StrEnum):
@@ -58,31 +67,53 @@ def text_of(value: bytes) -> str:
 
 def write_json(value: object, *, indent: int | None = None) -> None:
     """Write ``value`` as one JSON document on one line, or indented."""
-    print(json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str), flush=True)
+    print(visible_json(json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str)), flush=True)
+
+
+def tell(text: str) -> None:
+    """Write one line of results for people."""
+    print(visible(text), flush=True)
 
 
 def say(text: str) -> None:
-    """Say something beside the results, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Write one line beside the results, on standard error."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def write_bytes_line(value: bytes) -> None:
+    """Write ``value`` as it is and a line end; to a terminal as `tell` would."""
+    if sys.stdout.isatty():
+        tell(text_of(value))
+        return
+    sys.stdout.buffer.write(value + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def write_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write a table; a column whose cells are all numbers is aligned to the right."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell_text(cell)) for cell in row))
     console = Console(soft_wrap=False)
     if not console.is_terminal:
         console = Console(width=200)
-    console.print(table)
+    console.print(table_of(title, columns, rows))
+
+
+def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """Return the table that `write_table` writes."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Text(visible(title)) if title else None
+    table = Table(title=shown, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        table.add_column(Text(visible(column)), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        # Text, not markup: neither tags nor emoji codes in data mean anything.
+        table.add_row(*(Text(visible(cell_text(cell))) for cell in row))
+    return table
 
 
 def cell_text(cell: object) -> str:

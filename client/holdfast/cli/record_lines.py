@@ -6,13 +6,13 @@ error for people.
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli.output import say, text_of, write_json
+from holdfast.cli.output import say, tell, text_of, write_bytes_line, write_json
+from holdfast.text import visible
 
 if TYPE_CHECKING:
     from holdfast.client import Gap, ReplayedRecord
@@ -31,7 +31,7 @@ class LineForm(StrEnum):
     """An object with everything."""
 
     VALUES = "values"
-    """The value's bytes as they are, and a line end."""
+    """The value's bytes as they are, and a line end; at a terminal what it would obey is shown."""
 
 
 LineOutput = Annotated[
@@ -56,23 +56,16 @@ def write_record(record: ReplayedRecord, form: LineForm) -> None:
     if form is LineForm.JSON:
         write_json(record)
     elif form is LineForm.VALUES:
-        sys.stdout.buffer.write(record.value + b"\n")
-        sys.stdout.buffer.flush()
+        write_bytes_line(record.value)
     else:
-        print(line_of(record), flush=True)
+        tell(line_of(record))
 
 
 def line_of(record: ReplayedRecord) -> str:
-    """One line for people; line ends and other control characters in keys and values are shown, not
-    obeyed.
-    """
+    """One line for people; line ends and other control characters in keys and values are shown, not obeyed."""
     at = record.accepted_at.astimezone().strftime("%H:%M:%S")
-    key = "" if record.key is None else f"{_visible(text_of(record.key))}  "
-    value = _visible(text_of(record.value))
+    key = "" if record.key is None else f"{visible(text_of(record.key))}  "
+    value = visible(text_of(record.value))
     if len(value) > VALUE_CHARACTERS_MAX:
         value = f"{value[:VALUE_CHARACTERS_MAX]}… ({len(record.value)} bytes)"
     return f"{record.partition}:{record.offset}  {at}  {key}{value}"
-
-
-def _visible(text: str) -> str:
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -7,7 +7,6 @@ may ask, if it may.
 
 from __future__ import annotations
 
-import logging
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,8 +16,9 @@ import typer
 from holdfast.cli.exits import ExitCode
 from holdfast.cli.extras import needed_for
 from holdfast.cli.options import OutputForm
-from holdfast.cli.output import Output, write_json
+from holdfast.cli.output import Output, tell, write_json
 from holdfast.cli.report import CommandFailed
+from holdfast.text import log_to_stderr
 
 DEFAULT_CONFIG: Final = Path("holdfast.toml")
 """Read when it is there and no other file is named."""
@@ -105,7 +105,7 @@ def serve(
         )
     except SettingsError as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr(log_level.upper(), "%(asctime)s %(levelname)s %(name)s %(message)s")
 
     metrics: list[str] = []
 
@@ -114,7 +114,8 @@ def serve(
             found = {"metrics": metrics[0]} if metrics else {}
             write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve(), **found})
         else:
-            print("\n".join([f"listening on {endpoint}", *(f"metrics at {url}" for url in metrics)]), flush=True)
+            for line in (f"listening on {endpoint}", *(f"metrics at {url}" for url in metrics)):
+                tell(line)
 
     try:
         code = run(settings, on_ready=ready, on_metrics=metrics.append)

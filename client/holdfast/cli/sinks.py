@@ -8,7 +8,7 @@ import typer
 
 from holdfast.cli.exits import ExitCode
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from holdfast.cli.output import Output, bytes_text, plain, seconds_text, write_json, write_table
+from holdfast.cli.output import Output, bytes_text, plain, seconds_text, tell, write_json, write_table
 from holdfast.cli.report import CommandFailed
 from holdfast.cli.settings_text import parse_settings
 from holdfast.cli.times import parse_time
@@ -175,7 +175,7 @@ def _done(facts: dict[str, str], text: str, output: Output) -> None:
     if output is Output.JSON:
         write_json(facts)
     else:
-        print(text)
+        tell(text)
 
 
 def _show_sink(sink: Sink, output: Output) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from holdfast.cli.output import Output, write_json, write_table
+from holdfast.cli.output import Output, tell, write_json, write_table
 from holdfast.cli.position_text import FORMS, OrEarliest, parse_position, position_text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def create(
     if output is Output.JSON:
         write_json(made)
     else:
-        print(f"{made.name} begins at {position_text(made.start)}")
+        tell(f"{made.name} begins at {position_text(made.start)}")
 
 
 @subscription_app.command("list")
@@ -85,7 +85,7 @@ def delete(
     if output is Output.JSON:
         write_json({"deleted": name, "sink": sink})
     else:
-        print(f"deleted {name}")
+        tell(f"deleted {name}")
 
 
 @subscription_app.command("seek")

@@ -17,7 +17,7 @@ import typer
 from holdfast.cli.exits import ExitCode
 from holdfast.cli.extras import needed_for
 from holdfast.cli.options import OutputForm
-from holdfast.cli.output import Output, say, write_json, write_table
+from holdfast.cli.output import Output, say, tell, write_json, write_table
 from holdfast.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def create(
     elif certificate:
         say(f"{token_hashes_file} accepts certificates with the name {certificate} as {name}")
     else:
-        print(made)
+        tell(made)
         say(f"this is shown once; {token_hashes_file} accepts it as {name}")
 
 

@@ -1,6 +1,7 @@
 """From a gRPC status to an error of ours.
 
-The status of a call and the refusal inside a stream are the same ``google.rpc.Status``; both end here.
+The status of a call and the refusal inside a stream are the same ``google.rpc.Status``; both end here. Their text is
+made safe to print and to log: it quotes what others wrote, and whatever stands before a broker can answer in its place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from holdfast.client.errors import HoldfastError, error_for
+from holdfast.text import visible
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 RETRY_AFTER_MAX_S: Final = 60.0
@@ -34,13 +36,13 @@ def from_status(status: status_pb2.Status) -> HoldfastError:
         elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
             for violation in error_details_pb2.BadRequest.FromString(detail.value).field_violations:
                 facts.setdefault("field", violation.field)
-    return error_for(status.code, reason, status.message, facts=facts, retry_after_s=retry_after_s)
+    return error_for(status.code, reason, visible(status.message), facts=facts, retry_after_s=retry_after_s)
 
 
 def from_call(failure: grpc.RpcError) -> HoldfastError:
     """Return the error that ended a call. ``failure`` is what grpc raised: it is also the call."""
     if not hasattr(failure, "trailing_metadata"):
-        return error_for(2, "", str(failure))
+        return error_for(2, "", visible(str(failure)))
     call = cast("grpc.Call", failure)
     code = call.code()
     for key, value in call.trailing_metadata() or ():
@@ -51,4 +53,4 @@ def from_call(failure: grpc.RpcError) -> HoldfastError:
         except DecodeError:
             break
         return from_status(status)
-    return error_for(code.value[0], "", call.details() or code.name)
+    return error_for(code.value[0], "", visible(call.details() or code.name))

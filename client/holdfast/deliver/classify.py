@@ -10,12 +10,17 @@ import traceback
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from math import isfinite
 from typing import Final
 
 from holdfast.deliver.outcome import Delivered, Outcome, Reject, Retry
+from holdfast.text import visible
 
 REASON_CHARACTERS_MAX: Final = 500
 """Longest reason handed on; the broker takes 1,024 characters."""
+
+_RETRY_AFTER_CHARACTERS_MAX: Final = 64
+"""An HTTP date has 29."""
 
 _RETRIED_CLIENT_ERRORS: Final = frozenset(
     {
@@ -45,9 +50,12 @@ def status(code: int, *, place: str, detail: str = "", retry_after_s: float | No
     return Retry(reason, delay_s=retry_after_s)
 
 
-def transport(error: Exception, *, place: str) -> Retry:
-    """Return what an exception of a transport means, whose text speaks of the connection and never of records."""
-    text = " ".join(str(error).split())
+def transport(error: Exception, *, place: str, quotes: bool = False) -> Retry:
+    """Return what an exception of a transport means, whose text speaks of the connection and never of records.
+
+    ``quotes``: the text may quote what was sent or came, and is left out.
+    """
+    text = "" if quotes else " ".join(str(error).split())
     name = type(error).__name__
     return Retry(shorten(f"{name}: {text} ({place})" if text else f"{name} ({place})"))
 
@@ -72,31 +80,38 @@ def answer(value: object, count: int) -> Outcome:
         return Retry(f"the target returned {type(value).__qualname__} instead of Delivered, Retry or Reject")
     if not 0 <= value.delivered < count:
         return Retry(f"the target said that it took {value.delivered} of {count} records and then failed")
+    if isinstance(value, Retry) and not _is_delay(value.delay_s):
+        return Retry("the target asked for a delay that is no number of seconds", delivered=value.delivered)
     return value
 
 
 def retry_after(header: str | None, *, now: datetime, delay_max_s: float) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks for, 0 to ``delay_max_s``.
+    """Return the seconds that a ``Retry-After`` header asks for, above 0 and up to ``delay_max_s``.
 
-    It holds seconds or an HTTP date (RFC 9110, section 10.2.3). ``None`` if there is none or it makes no
-    sense.
+    It holds seconds or an HTTP date (RFC 9110, section 10.2.3). ``None``, which leaves the pause to the sink's
+    back-off, if there is none, it makes no sense, or it asks for no pause: 0 seconds, or a date in the past.
     """
-    text = (header or "").strip()
+    text = (header or "").strip()[:_RETRY_AFTER_CHARACTERS_MAX]
     if text.isascii() and text.isdigit():
-        return min(float(text[:12]), delay_max_s)
-    try:
-        date = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return min(max((date - now).total_seconds(), 0.0), delay_max_s)
+        seconds = float(text[:12])
+    else:
+        try:
+            date = parsedate_to_datetime(text)
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now.timestamp()
+        except (ValueError, OverflowError, TypeError, IndexError):
+            return None
+    delay_s = min(seconds, delay_max_s)
+    return delay_s if delay_s > 0 else None
 
 
 def shorten(text: str) -> str:
-    """Return ``text`` on one line and within `REASON_CHARACTERS_MAX`."""
-    line = " ".join(text.split())
+    """Return ``text`` on one line, safe to print, and within `REASON_CHARACTERS_MAX`."""
+    line = visible(" ".join(text.split()))
     return line if len(line) <= REASON_CHARACTERS_MAX else line[: REASON_CHARACTERS_MAX - 1] + "…"
+
+
+def _is_delay(delay_s: object) -> bool:
+    return delay_s is None or (isinstance(delay_s, int | float) and isfinite(delay_s))
 
 
 def _phrase(code: int) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from holdfast.deliver import encode
 from holdfast.deliver.errors import TargetGone
 from holdfast.deliver.outcome import Delivered, Outcome
+from holdfast.text import visible_json
 
 if TYPE_CHECKING:
     from holdfast.deliver.batch import Batch, BatchLimits
@@ -32,7 +33,9 @@ class ConsoleTarget:
 
     def send(self, batch: Batch) -> Outcome:
         """Print a batch whole. `TargetGone` once nobody reads any more."""
-        text = b"".join(line + b"\n" for line in encode.envelopes(batch))
+        # A tab in JSON is space between values; what a string holds and a terminal would obey is escaped.
+        lines = (visible_json(line.decode().replace("\t", " ")) for line in encode.envelopes(batch))
+        text = "".join(f"{line}\n" for line in lines).encode()
         with self._whole_batches:
             try:
                 self._stream.write(text)

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
+from holdfast.client.errors import DeadlineExceeded
 from holdfast.deliver import classify
 from holdfast.deliver.batch import cut
 from holdfast.deliver.errors import TargetGone
@@ -137,5 +138,12 @@ class Courier:
             *(self._sink, batch.partition, batch.first_offset, reason),
         )
         self._instruments.rejected(batch.partition)
-        results = delivery.dead_letter(reason, offset=batch.first_offset, wait=not delivery.relaxed)
+        try:
+            results = delivery.dead_letter(reason, offset=batch.first_offset, wait=not delivery.relaxed)
+        except DeadlineExceeded as late:
+            _log.warning(
+                "dead letter not confirmed sink=%s partition=%d offset=%d: %s",
+                *(self._sink, batch.partition, batch.first_offset, late),
+            )
+            return False
         return delivery.relaxed or all(result.outcome in _OUT_OF_THE_LINE for result in results)

@@ -6,32 +6,50 @@ single record ``<incarnation>-<partition>-<offset>``), ``Holdfast-Sink``, ``Hold
 ``Holdfast-Resend: true`` when some of the records were delivered before. A second delivery may cut its
 batches differently, so a target that is to take each record once remembers the keys of records: those of
 the envelopes, or of single records. The status alone decides what the answer means
-(`holdfast.deliver.classify.status`); a redirect is not followed.
+(`holdfast.deliver.classify.status`), from its line on; a redirect is not followed. A request has
+``timeout_s`` from its beginning to the end of its answer (`holdfast.deliver.http_exchange`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-import httpx2
+import httpcore2
 from opentelemetry import propagate
 
 from holdfast.deliver import classify, encode
 from holdfast.deliver.batch import BatchLimits
 from holdfast.deliver.errors import InvalidOption
-from holdfast.deliver.http_settings import Format, HttpSettings
+from holdfast.deliver.http_exchange import Network
+from holdfast.deliver.http_settings import Format, HttpSettings, problem_of_value
 from holdfast.deliver.outcome import Delivered, Outcome, Reject, Retry
+from holdfast.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from holdfast.deliver.batch import Batch
     from holdfast.deliver.target import TargetContext
 
+_log = logging.getLogger("holdfast.deliver")
+_ERRORS: Final = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol,
+)
+_QUOTING: Final = (httpcore2.ProtocolError, httpcore2.ProxyError, httpcore2.UnsupportedProtocol)
+"""Errors whose text may quote a header or what the other end sent."""
+_SECRET_CHARACTERS_MIN: Final = 4
+_SCHEMES: Final = frozenset({"Basic", "Bearer", "Digest", "Negotiate", "Token", "ApiKey"})
+"""Parts of credentials that are no secret."""
 _ANSWER_BYTES_MAX: Final = 64 << 10
 _TITLE_CHARACTERS_MAX: Final = 200
 
@@ -48,28 +66,25 @@ class HttpTarget:
     ) -> None:
         self._settings = settings
         self._now = now
-        self._clock = clock
         self._place = settings.place
-        self._client: httpx2.Client | None = None
+        self._network = Network(clock)
+        self._pool: httpcore2.ConnectionPool | None = None
+        self._default_headers: dict[str, str] = {}
+        self._secrets: tuple[str, ...] = ()
+        """What no reason may hold, the longest first."""
 
     def open(self, context: TargetContext) -> BatchLimits | None:
         """Make the pool; connects to nothing yet. `InvalidOption` if a certificate or variable cannot be
         used.
         """
         settings = self._settings
-        self._client = httpx2.Client(
-            headers=self._headers(),
-            verify=settings.tls(),
-            timeout=httpx2.Timeout(settings.timeout_s, connect=settings.connect_timeout_s),
-            limits=httpx2.Limits(
-                max_connections=context.concurrency,
-                max_keepalive_connections=context.concurrency,
-                keepalive_expiry=30.0,
-            ),
-            proxy=settings.proxy,
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._default_headers = self._headers()
+        if self._secrets and settings.is_plain:
+            _log.warning(
+                "credentials go unencrypted over the network sink=%s target=%s variable=%s; use an https:// address",
+                *(context.sink, self._place, settings.authorization_env),
+            )
+        self._pool = settings.pool(context.concurrency, self._network)
         return BatchLimits(records_max=1) if settings.format is Format.SINGLE else None
 
     def send(self, batch: Batch) -> Outcome:
@@ -86,8 +101,8 @@ class HttpTarget:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            self._client.close()
+        if self._pool is not None:
+            self._pool.close()
 
     def _send_singly(self, batch: Batch) -> Outcome:
         for index, record in enumerate(batch.records):
@@ -104,6 +119,7 @@ class HttpTarget:
 
     def _request(self, batch: Batch, key: str, body: bytes) -> Outcome:
         headers = {
+            **self._default_headers,
             "Idempotency-Key": key,
             "Holdfast-Sink": batch.sink,
             "Holdfast-Incarnation": batch.incarnation,
@@ -114,40 +130,46 @@ class HttpTarget:
         if batch.resend:
             headers["Holdfast-Resend"] = "true"
         propagate.inject(headers)
-        if self._client is None:
+        if self._pool is None:
             raise RuntimeError("the target has not been opened")
         settings = self._settings
+        exchange = self._network.begin(settings.timeout_s, settings.tls_layers)
         try:
-            with self._client.stream(settings.method, settings.url, content=body, headers=headers) as response:
+            with self._pool.stream(
+                settings.method,
+                settings.target_url,
+                headers=list(headers.items()),
+                content=body,
+                extensions={"timeout": settings.timeouts},
+            ) as response:
                 # Once the status is there the fate is known: what goes wrong with the rest changes nothing.
-                answer = self._answer(response)
-                return classify.status(
-                    response.status_code,
-                    place=self._place,
-                    detail=_title(response.headers.get("content-type", ""), answer),
-                    retry_after_s=classify.retry_after(
-                        response.headers.get("retry-after"),
-                        now=self._now(),
-                        delay_max_s=settings.retry_after_max_s,
-                    ),
-                )
-        except httpx2.HTTPError as error:
-            return classify.transport(error, place=self._place)
+                return self._judged(response.status, response.headers, _answer(response))
+        except _ERRORS as error:
+            status = exchange.status
+            if status is not None:
+                return self._judged(status, (), b"")
+            return self._cleaned(classify.transport(error, place=self._place, quotes=isinstance(error, _QUOTING)))
 
-    def _answer(self, response: httpx2.Response) -> bytes:
-        """Read the answer within bounds of size and time, so that the connection can be kept; what is
-        beyond is left.
-        """
-        until = self._clock() + self._settings.timeout_s
-        answer = b""
-        try:
-            for chunk in response.iter_raw():
-                answer += chunk
-                if len(answer) > _ANSWER_BYTES_MAX or self._clock() > until:
-                    break
-        except httpx2.HTTPError:
-            return b""
-        return answer
+    def _judged(self, status: int, headers: Iterable[tuple[bytes, bytes]], answer: bytes) -> Outcome:
+        found = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        outcome = classify.status(
+            status,
+            place=self._place,
+            detail=_title(found.get("content-type", ""), answer),
+            retry_after_s=classify.retry_after(
+                found.get("retry-after"), now=self._now(), delay_max_s=self._settings.retry_after_max_s
+            ),
+        )
+        return self._cleaned(outcome)
+
+    def _cleaned(self, outcome: Outcome) -> Outcome:
+        """Return an outcome whose reason holds no credential, which a target may have sent back."""
+        if isinstance(outcome, Delivered):
+            return outcome
+        reason = outcome.reason
+        for secret in self._secrets:
+            reason = reason.replace(secret, "[credential]")
+        return replace(outcome, reason=reason)
 
     def _headers(self) -> dict[str, str]:
         settings = self._settings
@@ -165,14 +187,28 @@ class HttpTarget:
         }
         if settings.authorization_env:
             value = os.environ.get(settings.authorization_env, "").strip()
+            where = f"the environment variable {settings.authorization_env}"
             if not value:
-                raise InvalidOption(
-                    "http",
-                    "authorization_env",
-                    f"the environment variable {settings.authorization_env} is not set",
-                )
+                raise InvalidOption("http", "authorization_env", f"{where} is not set")
+            if problem := problem_of_value(value):
+                raise InvalidOption("http", "authorization_env", f"the value of {where} {problem}")
             headers["Authorization"] = value
+            parts = {part for part in (value, *value.split()) if len(part) >= _SECRET_CHARACTERS_MIN}
+            self._secrets = tuple(sorted(parts - _SCHEMES, key=len, reverse=True))
         return headers
+
+
+def _answer(response: httpcore2.Response) -> bytes:
+    """Read the answer within bounds of size and time, so that the connection can be kept; what is beyond is left."""
+    answer = b""
+    try:
+        for chunk in response.iter_stream():
+            answer += chunk
+            if len(answer) > _ANSWER_BYTES_MAX:
+                break
+    except _ERRORS:
+        return b""
+    return answer
 
 
 def http_target(**options: str) -> HttpTarget:
@@ -191,4 +227,4 @@ def _title(content_type: str, answer: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     title = problem.get("title") if isinstance(problem, dict) else None
-    return title[:_TITLE_CHARACTERS_MAX] if isinstance(title, str) else ""
+    return visible(title[:_TITLE_CHARACTERS_MAX]) if isinstance(title, str) else ""

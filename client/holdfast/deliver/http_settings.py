@@ -6,11 +6,13 @@ authorization header comes from an environment variable, of which the option hol
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+import httpcore2
 import httpx2
 
 from holdfast.deliver.errors import InvalidOption
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _TARGET: Final = "http"
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""A token (RFC 9110, section 5.6.2)."""
 
 
 class Format(StrEnum):
@@ -64,11 +68,11 @@ class HttpSettings:
     """
 
     connect_timeout_s: float = 5.0
-    """Longest wait for a connection. 0.001 to 600."""
+    """Longest wait for a connection, within ``timeout_s``. 0.001 to 600."""
 
     timeout_s: float = 20.0
-    """Longest wait for each step of sending and answering; keep it below the sink's ack deadline. 0.001 to
-    600.
+    """Longest time of one request, from connecting to the end of its answer; keep it below the sink's ack
+    deadline. 0.001 to 600.
     """
 
     retry_after_max_s: float = 3600.0
@@ -104,6 +108,14 @@ class HttpSettings:
             raise InvalidOption(_TARGET, "method", f"{self.method!r} is not one of POST, PUT, PATCH")
         if any(name.lower() == "authorization" for name, _ in self.headers):
             raise InvalidOption(_TARGET, "header.authorization", "set authorization_env to a variable's name instead")
+        for name, value in self.headers:
+            if not _HEADER_NAME.fullmatch(name):
+                raise InvalidOption(_TARGET, f"header.{name}", "this is no name of a header")
+            if problem := problem_of_value(value):
+                raise InvalidOption(_TARGET, f"header.{name}", f"its value {problem}")
+        if self.content_type is not None and (problem := problem_of_value(self.content_type)):
+            raise InvalidOption(_TARGET, "content_type", f"it {problem}")
+        self._check_proxy()
         for name, highest in (("connect_timeout_s", 600.0), ("timeout_s", 600.0)):
             if not 0.001 <= (value := getattr(self, name)) <= highest:
                 raise InvalidOption(_TARGET, name, f"{value} is not within 0.001 and {highest}")
@@ -111,6 +123,53 @@ class HttpSettings:
             raise InvalidOption(_TARGET, "retry_after_max_s", f"{self.retry_after_max_s} is not within 0 and 86400")
         if self.key_file and not self.cert_file:
             raise InvalidOption(_TARGET, "key_file", "cert_file is needed with it")
+
+    def _check_proxy(self) -> None:
+        if self.proxy is None:
+            return
+        try:
+            proxy = httpx2.URL(self.proxy)
+        except httpx2.InvalidURL as error:
+            raise InvalidOption(_TARGET, "proxy", "this is no valid URL") from error
+        if proxy.scheme not in {"http", "https", "socks5", "socks5h"} or not proxy.host:
+            raise InvalidOption(_TARGET, "proxy", "a URL with http, https, socks5 or socks5h and a host is needed")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what is sent can be read on its way."""
+        return httpx2.URL(self.url).scheme == "http"
+
+    @property
+    def tls_layers(self) -> int:
+        """Layers of TLS between the network and the target: its own, and that of an encrypted proxy."""
+        through = self.proxy is not None and httpx2.URL(self.proxy).scheme == "https"
+        return int(not self.is_plain) + int(through)
+
+    @property
+    def timeouts(self) -> dict[str, float]:
+        """Bounds of the steps; the deadline of the exchange bounds them all together."""
+        whole = self.timeout_s
+        return {"connect": min(self.connect_timeout_s, whole), "read": whole, "write": whole, "pool": whole}
+
+    @property
+    def target_url(self) -> httpcore2.URL:
+        """Where to send, as the pool takes it."""
+        return _raw(httpx2.URL(self.url))
+
+    def pool(self, connections: int, network: httpcore2.NetworkBackend) -> httpcore2.ConnectionPool:
+        """Return the connections; `InvalidOption` if a certificate cannot be used."""
+        common: dict[str, Any] = {
+            "ssl_context": self.tls(),
+            "max_connections": connections,
+            "max_keepalive_connections": connections,
+            "keepalive_expiry": 30.0,
+            "network_backend": network,
+        }
+        if self.proxy is None:
+            return httpcore2.ConnectionPool(**common)
+        proxy = httpx2.Proxy(self.proxy)
+        kind = httpcore2.SOCKSProxy if proxy.url.scheme.startswith("socks5") else httpcore2.HTTPProxy
+        return kind(_raw(proxy.url), proxy_auth=proxy.raw_auth, **common)
 
     @property
     def place(self) -> str:
@@ -141,10 +200,10 @@ class HttpSettings:
             raise InvalidOption(_TARGET, "url", "it is needed")
         return cls(**values)
 
-    def tls(self) -> ssl.SSLContext | bool:
+    def tls(self) -> ssl.SSLContext:
         """Return what the connection is verified with; `InvalidOption` if a file cannot be used."""
         if not (self.ca_file or self.cert_file):
-            return True
+            return httpcore2.default_ssl_context()
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:
@@ -155,6 +214,17 @@ class HttpSettings:
             except OSError as error:
                 raise InvalidOption(_TARGET, "cert_file", f"{self.cert_file}: {error.strerror or error}") from error
         return context
+
+
+def problem_of_value(value: str) -> str:
+    """Return what keeps a value out of a header, without a word of the value; nothing where it may go."""
+    if value.isascii() and all(character.isprintable() or character == "\t" for character in value):
+        return ""
+    return "holds a control character or one outside of ASCII, which no header may"
+
+
+def _raw(url: httpx2.URL) -> httpcore2.URL:
+    return httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
 
 
 def _boolean(text: str) -> bool:

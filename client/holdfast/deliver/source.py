@@ -98,7 +98,10 @@ class SourceDelivery(Protocol):
         """Give back ``offset`` and all after it, or up to ``last``, not to come again before ``delay_s``."""
 
     def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> Sequence[SettledRange]:
-        """Say that the target will never take ``offset``; with ``wait`` return what became of it."""
+        """Say that the target will never take ``offset``; with ``wait`` return what became of it.
+
+        Raises ``DeadlineExceeded`` where the answer does not come.
+        """
 
 
 class Source(Protocol):

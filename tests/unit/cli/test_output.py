@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from holdfast.cli.output import bytes_text, cell_text, plain, seconds_text, text_of, write_json, write_table
+from holdfast.cli.output import (
+    bytes_text,
+    cell_text,
+    plain,
+    say,
+    seconds_text,
+    tell,
+    text_of,
+    write_bytes_line,
+    write_json,
+    write_table,
+)
 from holdfast.client import DropReason
+from holdfast.text import is_safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +97,51 @@ def test_a_number_of_bytes_has_a_unit(count: int, shown: str) -> None:
 )
 def test_a_duration_has_a_unit(seconds: float, shown: str) -> None:
     assert seconds_text(seconds) == shown
+
+
+ANY_TEXT = st.text(st.characters(codec=None), max_size=60)
+
+
+@given(text=ANY_TEXT)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_whatever_a_text_holds_no_output_obeys_it_or_gets_a_line_by_it(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(text)
+    say(text)
+    write_json({text: [text, text.encode(errors="surrogatepass")]})
+    written = capsys.readouterr()
+
+    assert len(written.out.splitlines()) == 2
+    assert len(written.err.splitlines()) == 1
+    assert all(is_safe(line) for line in [*written.out.splitlines(), *written.err.splitlines()])
+
+
+@given(text=ANY_TEXT)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+def test_a_table_has_the_rows_that_it_was_given_and_nothing_that_acts(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(text[:20], ("name",), [(text[:40],), (text[:40].encode(errors="surrogatepass"),)])
+    out = capsys.readouterr().out
+
+    assert all(is_safe(line) for line in out.split("\n"))
+
+
+@pytest.mark.parametrize("text", ["[red]x[/red]", ":smile:", "[/]", "\\[b]", "[link=http://x]y[/link]", "a\\"])
+def test_markup_and_emoji_codes_in_titles_heads_and_cells_mean_nothing(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(text, (text,), [(text,)])
+
+    assert capsys.readouterr().out.count(text) == 3
+
+
+def test_bare_values_are_made_visible_at_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    write_bytes_line(b"\x1b[2J\n\xe2\x80\xae")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    write_bytes_line(b"\x1b[2J\n\xe2\x80\xae")
+
+    assert capfdbinary.readouterr().out == b"\x1b[2J\n\xe2\x80\xae\n" + b"\\x1b[2J\\n\\u202e\n"

@@ -81,3 +81,9 @@ def test_an_absurd_wish_to_wait_is_cut_so_that_nobody_stands_still() -> None:
 
     assert error.retry_after_s == RETRY_AFTER_MAX_S
     assert from_status(status(grpc.StatusCode.UNAVAILABLE, "DRAINING", retry_after_s=-5)).retry_after_s == 0.0
+
+
+def test_the_text_of_an_error_is_one_line_that_no_terminal_obeys() -> None:
+    error = from_status(status(grpc.StatusCode.INTERNAL, "X", "a\n2026 INFO forged \x1b[2J\u202e"))
+
+    assert str(error) == "a\\n2026 INFO forged \\x1b[2J\\u202e"

@@ -14,6 +14,8 @@ from threading import RLock
 
 from opentelemetry.trace import Span
 
+from holdfast.client import DeadlineExceeded
+
 INCARNATION = "1f2e-3d"
 EVENT_TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -59,6 +61,8 @@ class MemoryDelivery:
     given_back_last: list[int | None] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     takes_dead_letters: bool = True
+    answers: bool = True
+    """Whether the broker says what became of a dead letter."""
     extended: int = 0
 
     def __iter__(self) -> Iterator[MemoryRecord]:
@@ -93,6 +97,8 @@ class MemoryDelivery:
         assert offset is not None
         assert wait is not self.relaxed
         self.dead.append((offset, reason))
+        if not self.answers:
+            raise DeadlineExceeded("no answer")
         if not self.takes_dead_letters:
             if not self.relaxed:
                 self.void_from = offset

@@ -73,13 +73,13 @@ def test_an_outcome_for_records_that_were_not_sent_is_retried_whole(value: Retry
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
-        ("0", 0.0),
+        ("0", None),
         ("120", 120.0),
         (" 7 ", 7.0),
         ("999999999999999999999", 600.0),
         ("Wed, 01 May 2024 12:00:30 GMT", 30.0),
-        ("Wed, 01 May 2024 11:00:00 GMT", 0.0),
-        ("Wed, 01 May 2024 14:00:00 +0200", 0.0),
+        ("Wed, 01 May 2024 11:00:00 GMT", None),
+        ("Wed, 01 May 2024 14:00:00 +0200", None),
         ("Fri, 01 May 2099 12:00:00 GMT", 600.0),
         (None, None),
         ("", None),
@@ -87,17 +87,44 @@ def test_an_outcome_for_records_that_were_not_sent_is_retried_whole(value: Retry
         ("-3", None),
         ("1.5", None),
         ("²", None),
+        ("10000 Feb 1994 23:59:60 9999999999999999999999", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 600.0),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", 600.0),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", None),
     ],
 )
 def test_retry_after_is_read_as_seconds_or_date_within_its_bound(header: str | None, seconds: float | None) -> None:
     assert classify.retry_after(header, now=NOW, delay_max_s=600.0) == seconds
 
 
-@given(st.text(max_size=60))
+PARTS = (
+    *("Mon,", "Tue", "01", "31", "99", "9" * 22, "Jan", "Feb", "1994", "0000", "10000", "23:59:60", "99:99:99"),
+    *("GMT", "+0000", "-9999", "+99999999", "Z", ",", "-", "(", ")", '"', "a.b.c", "1.2.3", "-5", "1e9", "²", "٣"),
+    *("Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 -2359", "Mon, 01 Jan 0001 00:00:00 +2359"),
+)
+
+
+@given(st.text(max_size=60) | st.lists(st.sampled_from(PARTS), max_size=7).map(" ".join))
 def test_no_retry_after_header_is_too_strange(header: str) -> None:
     seconds = classify.retry_after(header, now=NOW, delay_max_s=600.0)
 
-    assert seconds is None or 0.0 <= seconds <= 600.0
+    assert seconds is None or 0.0 < seconds <= 600.0
+
+
+def test_a_bound_of_nothing_leaves_the_pause_to_the_back_off() -> None:
+    assert classify.retry_after("5", now=NOW, delay_max_s=0.0) is None
+
+
+@pytest.mark.parametrize("delay", [float("nan"), float("inf"), "5"])
+def test_a_delay_that_is_no_number_of_seconds_is_left_to_the_back_off(delay: float) -> None:
+    outcome = classify.answer(Retry("later", delay_s=delay, delivered=1), 3)
+
+    assert isinstance(outcome, Retry)
+    assert (outcome.delay_s, outcome.delivered) == (None, 1)
+
+
+def test_a_reason_holds_nothing_that_acts() -> None:
+    assert classify.shorten("a\x1b[2J\u202eb") == "a\\x1b[2J\\u202eb"
 
 
 def test_a_reason_is_one_line_and_bounded() -> None:

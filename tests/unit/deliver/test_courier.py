@@ -276,3 +276,13 @@ def test_what_was_delivered_before_goes_to_the_second_target_in_batches_of_its_o
     both.deliver(MemoryDelivery(records(4, first=4), resend=True))
 
     assert (first.asked, second.asked) == ([(0, 3)], [(4, 5), (6, 7)])
+
+
+def test_behind_a_dead_letter_that_is_not_confirmed_nothing_is_sent_and_nothing_fails() -> None:
+    target = RecordingTarget(rejecting(1))
+    delivery = MemoryDelivery(records(4), answers=False)
+
+    courier(target, records_max=1).deliver(delivery)
+
+    assert delivery.acked == [(0, 0)]
+    assert [offset for offset, _ in delivery.dead] == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from holdfast.deliver import Batch, Delivered, InvalidOption, Reject, Retry
 from holdfast.deliver.http import HttpTarget
 from holdfast.deliver.http_settings import Format, HttpSettings
+from holdfast.text import is_safe
 from tests.unit.deliver.http_opened import BATCH, CONTEXT, opened
 from tests.unit.deliver.memory_source import records
 from tests.unit.deliver.scripted_server import Answer, Request, serving
@@ -160,3 +162,55 @@ def test_a_large_batch_goes_whole() -> None:
         assert target.send(batch) == Delivered()
 
     assert len(server.requests[0].body.splitlines()) == 5000
+
+
+@pytest.mark.parametrize("value", ["Bearer s3cret\nX-Evil: 1", "Bearer s3cret\x00", "Bearer s3crét\x7f"])
+def test_a_credential_that_no_header_may_hold_is_refused_at_the_start_and_not_repeated(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "ORDERS_TOKEN": value})
+    target = HttpTarget(HttpSettings(url="https://127.0.0.1:1/", authorization_env="ORDERS_TOKEN"))
+
+    with pytest.raises(InvalidOption, match="ORDERS_TOKEN holds a control character") as refused:
+        target.open(CONTEXT)
+    assert "s3cr" not in str(refused.value)
+
+
+def test_a_credential_that_the_target_sends_back_is_in_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_TOKEN", "Bearer s3cret-token")
+
+    def script(request: Request) -> Answer:
+        title = f"{request.headers['Authorization']} is not welcome, nor s3cret-token"
+        body = json.dumps({"title": title}).encode()
+        return Answer(401, {"Content-Type": "application/problem+json"}, body)
+
+    with serving(script) as server:
+        settings = HttpSettings(url=server.url, authorization_env="ORDERS_TOKEN")
+        with opened(settings) as target:
+            outcome = target.send(BATCH)
+
+    assert isinstance(outcome, Reject)
+    assert "s3cret" not in outcome.reason
+    assert "[credential] is not welcome, nor [credential]" in outcome.reason
+
+
+def test_what_a_target_calls_its_problem_holds_nothing_that_acts() -> None:
+    body = json.dumps({"title": "\x1b[2J\u202e\nforged"}).encode()
+    answer = Answer(400, {"Content-Type": "application/problem+json"}, body)
+    with serving(lambda _: answer) as server, opened(HttpSettings(url=server.url)) as target:
+        outcome = target.send(BATCH)
+
+    assert isinstance(outcome, Reject)
+    assert is_safe(outcome.reason)
+
+
+@pytest.mark.parametrize(("scheme", "warns"), [("http", True), ("https", False)])
+def test_credentials_over_plain_http_are_warned_of(
+    scheme: str, warns: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ORDERS_TOKEN", "Bearer s3cret")
+    with caplog.at_level("WARNING"), opened(HttpSettings(url=f"{scheme}://h/", authorization_env="ORDERS_TOKEN")):
+        pass
+
+    assert ("credentials go unencrypted" in caplog.text) is warns
+    assert "s3cret" not in caplog.text

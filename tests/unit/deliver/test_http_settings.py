@@ -80,3 +80,38 @@ def test_a_certificate_that_is_not_there_is_said(tmp_path: Path, option: str) ->
         settings.tls()
 
     assert refused.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("header.X-A", "a\r\nX-B: 1", "header.X-A"),
+        ("header.X-A", "\x1b", "header.X-A"),
+        ("header.X A", "a", "header.X A"),
+        ("header.", "a", "header."),
+        ("content_type", "text/plain\n", "content_type"),
+        ("proxy", "ftp://127.0.0.1:1", "proxy"),
+        ("proxy", "http://", "proxy"),
+    ],
+)
+def test_a_header_or_proxy_that_cannot_be_is_refused_by_name(name: str, value: str, option: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        HttpSettings.from_options({"url": "http://h/", name: value})
+
+    assert refused.value.option == option
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy", "layers"),
+    [
+        ("http://h/", None, 0),
+        ("https://h/", None, 1),
+        ("http://h/", "http://p:1", 0),
+        ("https://h/", "http://p:1", 1),
+        ("http://h/", "https://p:1", 1),
+        ("https://h/", "https://p:1", 2),
+        ("https://h/", "socks5://p:1", 1),
+    ],
+)
+def test_the_target_speaks_behind_so_many_layers_of_tls(url: str, proxy: str | None, layers: int) -> None:
+    assert HttpSettings(url=url, proxy=proxy).tls_layers == layers

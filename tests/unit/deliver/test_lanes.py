@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Barrier, Event, Lock
 
@@ -13,6 +17,7 @@ from holdfast.deliver.lanes import Lanes
 from holdfast.deliver.source import SourceDelivery
 from tests.unit.deliver.memory_source import MemoryDelivery, records
 
+ROOT = Path(__file__).resolve().parents[3]
 WAIT_S = 20.0
 
 
@@ -133,3 +138,22 @@ def test_after_a_failure_nothing_more_is_begun() -> None:
     assert begun.get() == 0
     assert begun.empty()
     assert failures.empty()
+
+
+def test_a_target_that_never_returns_does_not_keep_the_process_from_its_end() -> None:
+    program = """
+        from threading import Event
+        from holdfast.deliver.lanes import Lanes
+        from tests.unit.deliver.memory_source import MemoryDelivery, records
+
+        begun = Event()
+        lanes = Lanes(lambda _: begun.set() or Event().wait(), threads=2, on_failure=lambda _: None)
+        lanes.put(MemoryDelivery(records(1)))
+        assert begun.wait(20)
+        assert not lanes.drain(0.01)
+        lanes.close()
+    """
+
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, timeout=60, check=False)
+
+    assert run.returncode == 0

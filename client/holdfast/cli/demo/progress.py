@@ -16,6 +16,7 @@ from rich.text import Text
 
 from holdfast.cli.demo.samples import Event, Sample
 from holdfast.cli.output import seconds_text
+from holdfast.text import visible
 
 LOG_INTERVAL_S: Final = 5.0
 """How often the figures are a line where there is no terminal."""
@@ -42,7 +43,7 @@ class Progress:
 
     def happened(self, event: Event) -> None:
         """Add a line."""
-        self._console.print(Text.assemble((f"{event.at_s:7.1f} s  ", "dim"), event.text), soft_wrap=True)
+        self._console.print(Text.assemble((f"{event.at_s:7.1f} s  ", "dim"), visible(event.text)), soft_wrap=True)
 
     def show(self, sample: Sample) -> None:
         """Show new figures."""

@@ -1,0 +1,143 @@
+"""Exchange: one HTTP request and its answer, within one deadline.
+
+The limits of an HTTP library bound single reads and writes, so a peer that sends a byte now and then keeps a request
+for ever. Here every operation on the network gets what is left of the exchange's time. The exchange also reads the
+status line as it comes: a target that said 2xx has taken the records, whatever becomes of the rest of its answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from threading import local
+from typing import TYPE_CHECKING, Any, Final
+
+import httpcore2
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable
+
+WRITE_BYTES: Final = 64 << 10
+"""One operation writes at most so much, so that slow reading by the peer is noticed."""
+
+_HEAD_BYTES_MAX: Final = 64 << 10
+"""Bytes of an answer that are looked at for its status line, which informational answers may precede."""
+
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: [^\r\n]*)?\r?\n")
+_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Deadline of a request, and what came back so far. Used by one thread."""
+
+    until: float
+    """On the clock of the network."""
+
+    tls_layers: int
+    """Layers of TLS below the target's own answers; what comes above fewer is a proxy's."""
+
+    _head: bytearray = field(default_factory=bytearray)
+
+    def received(self, data: bytes) -> None:
+        """Look at bytes of the answer."""
+        if len(self._head) < _HEAD_BYTES_MAX:
+            self._head += data[: _HEAD_BYTES_MAX - len(self._head)]
+
+    @property
+    def status(self) -> int | None:
+        """The final status, once its line has come whole."""
+        start = 0
+        while (line := _STATUS_LINE.match(self._head, start)) is not None:
+            status = int(line.group(1))
+            if status >= 200:
+                return status
+            end = _END_OF_HEAD.search(self._head, line.end(1))
+            if end is None:
+                return None
+            start = end.end()
+        return None
+
+
+class Network(httpcore2.NetworkBackend):
+    """Network whose operations are bounded by the exchange that the calling thread has begun."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._backend = httpcore2.SyncBackend()
+        self._current = local()
+
+    def begin(self, timeout_s: float, tls_layers: int) -> Exchange:
+        """Begin an exchange on this thread; it lasts until the next one."""
+        exchange = Exchange(self._clock() + timeout_s, tls_layers)
+        self._current.exchange = exchange
+        return exchange
+
+    def left_s(self, timeout: float | None, late: type[Exception]) -> float | None:
+        """Return the time that an operation may take; raises ``late`` when there is none."""
+        exchange = self.exchange
+        if exchange is None:
+            return timeout
+        left_s = exchange.until - self._clock()
+        if left_s <= 0:
+            raise late("the request took longer than timeout_s")
+        return left_s if timeout is None else min(timeout, left_s)
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange of the calling thread."""
+        return getattr(self._current, "exchange", None)
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        """Connect."""
+        left_s = self.left_s(timeout, httpcore2.ConnectTimeout)
+        stream = self._backend.connect_tcp(host, port, left_s, local_address, socket_options)
+        return _Stream(self, stream, tls_layers=0)
+
+
+class _Stream(httpcore2.NetworkStream):
+    """A connection, or a layer of TLS on one."""
+
+    def __init__(self, network: Network, stream: httpcore2.NetworkStream, *, tls_layers: int) -> None:
+        self._network = network
+        self._stream = stream
+        self._tls_layers = tls_layers
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read what is there, waiting for it."""
+        data = self._stream.read(max_bytes, self._network.left_s(timeout, httpcore2.ReadTimeout))
+        exchange = self._network.exchange
+        if exchange is not None and exchange.tls_layers == self._tls_layers:
+            exchange.received(data)
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write all of it."""
+        view = memoryview(buffer)
+        for start in range(0, len(view), WRITE_BYTES):
+            left_s = self._network.left_s(timeout, httpcore2.WriteTimeout)
+            self._stream.write(bytes(view[start : start + WRITE_BYTES]), left_s)
+
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        """Return the layer above."""
+        left_s = self._network.left_s(timeout, httpcore2.ConnectTimeout)
+        above = self._stream.start_tls(ssl_context, server_hostname, left_s)
+        return _Stream(self._network, above, tls_layers=self._tls_layers + 1)
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what is known about the connection."""
+        return self._stream.get_extra_info(info)
