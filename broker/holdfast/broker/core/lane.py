@@ -69,7 +69,6 @@ class Lane(Leasing):
             self._apply(part, Settlement.ACKED, now, next_offset, answered=False)  # it says nothing of a target
         self.position = max(self.position, end)
         self._told.settled_by_number(end)
-        self._told.answered(end, ())
         self._note_told()
         return self.cursor.acked - before
 
@@ -165,7 +164,7 @@ class Lane(Leasing):
         lost = sorted([*self.side.parked.remove(dropped), *leased])
         if lost and lost[0].first < self.position:
             self.position = lost[0].first  # back to where the gap is told; what lies behind it is not sent again
-            self._told.lose(self.position)
+            self._told.back_to(self.position)
         for part in list(sets.missing(self.moving.fixed, dropped)) if self.moving else [dropped]:
             self._apply(part, Settlement.DROPPED, now, next_offset, answered=False)
             self.moving.give_back(part)
@@ -290,7 +289,7 @@ class Lane(Leasing):
         self.position = min(self.position, self._void(first))
         self.revision += 1
         self._history.remember(self.revision, first)
-        self._told.back_to(min(first, self.position))
+        self._told.back_to(self.position)
         return Revocation(first, self.revision)
 
     def _stale_from(self, answer: Answer) -> int | None:
@@ -356,7 +355,7 @@ class Lane(Leasing):
                 self.side.settled(flights, now)
             elif fresh and settled.end > self._failed_from:
                 self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
-            self._told.answered(settled.end, flights)
+            self._told.answered(flights)
             self._note_told()
         if relaxed:
             self.side.rest()

@@ -95,6 +95,7 @@ class Outbound:
                 self.side.parked.park(page, not_before=0.0)
         self._void(0)
         self.owner = None
+        self.position, self._told = min(self.cursor.watermark, self.cursor.told), Told()
 
     # -- sending
 
@@ -230,8 +231,9 @@ class Outbound:
 
     def tell(self, end: int) -> None:
         """A gap up to ``end`` has been shown to the consumer."""
-        self.position = max(self.position, end)
-        self._told.tell(self._flights.sent)
+        if end > self.position:
+            self._told.tell(self.position, self._flights.sent)
+            self.position = end
 
     def _void(self, first: int) -> int:
         """Nothing from ``first`` on is in flight: what had stepped aside is aside again, the rest is the live lane's.

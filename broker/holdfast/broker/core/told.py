@@ -1,57 +1,52 @@
-"""How far a consumer is known to have heard of the gaps: what it answered behind them proves it.
+"""Gap notices that a consumer has received: an answer to something that was sent after a notice proves it.
 
-A gap that was sent may still wait on its way. Only an answer to something that was sent after it shows that it came.
+Offsets prove nothing: in RELAXED order a record above a gap may have been redelivered before the gap was told. So each
+notice keeps the number of the last delivery that was sent before it, and an answer to a later one confirms it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 from holdfast.broker.core.flights import Flight
 
-_NOT_YET = 1 << 62
+ALL: Final = 1 << 64
+"""Above every offset."""
 
 
 class Told:
-    """What one owner has shown to have heard."""
+    """Gap notices of one owner that are not confirmed."""
 
-    __slots__ = ("_answered_end", "_unheard")
+    __slots__ = ("_unconfirmed",)
 
     def __init__(self) -> None:
-        self._answered_end = 0
-        """Highest end of what this owner has answered."""
-        self._unheard: tuple[int, int] | None = None
-        """Parked records from this offset on were dropped; a delivery numbered above this proves that it was heard."""
+        self._unconfirmed: deque[tuple[int, int]] = deque()
+        """(number of the last delivery before the notice, first offset), by number; one entry for each number."""
 
-    def lose(self, offset: int) -> None:
-        """Records were dropped at ``offset`` behind which others are in flight already."""
-        first = offset if self._unheard is None else min(offset, self._unheard[0])
-        self._unheard = (first, _NOT_YET)
-        self.back_to(first)
-
-    def tell(self, sent: int) -> None:
-        """The gap goes out, behind the deliveries up to number ``sent``."""
-        if self._unheard is not None:
-            self._unheard = (self._unheard[0], sent)
+    def tell(self, first: int, sent: int) -> None:
+        """The notice of a gap at ``first`` goes out, behind the deliveries up to number ``sent``."""
+        if self._unconfirmed and self._unconfirmed[-1][0] == sent:
+            first = min(first, self._unconfirmed.pop()[1])
+        self._unconfirmed.append((sent, first))
 
     def back_to(self, offset: int) -> None:
-        """Everything from ``offset`` on comes again."""
-        self._answered_end = min(self._answered_end, offset)
+        """Everything from ``offset`` on is sent again, its notices too."""
+        self._unconfirmed = deque(each for each in self._unconfirmed if each[1] < offset)
 
     @property
     def heard(self) -> int:
-        """Up to where all gaps were heard."""
-        return self._answered_end
+        """Offset below which every notice that was sent is confirmed."""
+        return min((first for _, first in self._unconfirmed), default=ALL)
 
     def settled_by_number(self, end: int) -> None:
         """Whoever settles all up to ``end`` by number has heard of what is missing there."""
-        if self._unheard is not None and self._unheard[0] < end:
-            self._unheard = None
+        self._unconfirmed = deque((sent, max(first, end)) for sent, first in self._unconfirmed)
 
-    def answered(self, end: int, flights: Sequence[Flight]) -> int:
-        """Something up to ``end`` of these flights was answered; returns up to where all gaps were heard."""
-        if self._unheard is not None and any(flight.number > self._unheard[1] for flight in flights):
-            self._unheard = None
-        heard = end if self._unheard is None else min(end, self._unheard[0])
-        self._answered_end = max(self._answered_end, heard)
-        return self._answered_end
+    def answered(self, flights: Sequence[Flight]) -> None:
+        """Something of these flights was answered."""
+        if flights and self._unconfirmed:
+            number = max(flight.number for flight in flights)
+            while self._unconfirmed and self._unconfirmed[0][0] < number:
+                self._unconfirmed.popleft()

@@ -569,3 +569,38 @@ def test_other_settings_take_nothing_back() -> None:
     assert held.lane.change(replace(held.lane.settings, ack_deadline_us=1_000_000)) is None
 
     assert (held.lane.deadline(), held.parked()) == (NOW + 1, [(3, 4)])
+
+
+# -- notices of gaps
+
+
+def test_an_answer_to_what_was_sent_before_a_gap_notice_does_not_confirm_the_notice() -> None:
+    held = Held()
+    held.send(1, 2, 3)
+    held.nack((2, 3))
+    held.lane.release(failed=False)
+    held.lane.drop(Range(0, 1), NOW, NEXT)
+    held.lane.take("b", 7, held.usage)
+
+    assert held.resend(2, 3) == [Range(2, 3)]
+    held.lane.tell(1)
+    held.ack(2, 3)
+    assert held.lane.cursor.told == 0
+
+    held.send(2)
+    held.ack(1, 2)
+    assert held.lane.cursor.told == 2
+
+
+def test_a_gap_is_told_to_the_next_consumer_while_no_answer_has_confirmed_its_notice() -> None:
+    held = Held()
+    held.send(1, 2)
+    held.lane.release(failed=False)
+    held.lane.drop(Range(0, 1), NOW, NEXT)
+    held.lane.take("b", 7, held.usage)
+    held.lane.tell(1)
+    held.lane.release(failed=False)
+
+    held.lane.take("c", 8, held.usage)
+
+    assert held.lane.position == 0
