@@ -76,6 +76,7 @@ class PartitionLog:
     """The state of one partition. Changed only by the owner of the sink's state."""
 
     __slots__ = (
+        "__weakref__",
         "_accepted_at_us",
         "_gaps",
         "_loaded_to",

@@ -531,6 +531,12 @@ class Buffer:
         """Offset below which every subscription has settled all of a partition."""
         return min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())
 
+    def is_settled(self, partition: int, entry: Entry) -> bool:
+        """Whether every subscription has settled all records of a page."""
+        within = Range(entry.base, entry.end)
+        cursors = (subscription.lanes[partition].cursor for subscription in self.subscriptions.values())
+        return all(next(cursor.unsettled(within), None) is None for cursor in cursors)
+
     async def _trim_forever(self) -> None:
         while True:
             await self._trim_event.wait()

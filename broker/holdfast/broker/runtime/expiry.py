@@ -1,4 +1,4 @@
-"""Dropping what is older than a sink's `max_age`: once a second from the head, and before it would be delivered.
+"""Dropping what is older than a sink's `max_age` and not settled: once a second, and before it would be delivered.
 
 Nothing is scanned: only the first entries of a partition are looked at, and they stay in memory for the next time. What
 is in flight stays until it is answered or its consumer goes; then it is too old to be sent again, and goes.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.expiry import expired
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry
-from holdfast.broker.runtime.pages import Pages
+from holdfast.broker.runtime.pages import EntryReader, Pages
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer
@@ -50,6 +51,8 @@ class Expirer:
         self._pages = pages
         self._damaged: set[tuple[int, int]] = set()
         """Sinks and partitions whose damage was told."""
+        self._readers: WeakKeyDictionary[PartitionLog, EntryReader] = WeakKeyDictionary()
+        """Of partitions whose settled pages are retained: they are passed over without a look at each."""
 
     async def sweep_all(self) -> None:
         """Sweep each sink."""
@@ -70,6 +73,9 @@ class Expirer:
                     _log.error("age could not be read sink=%s partition=%d cause=%s", buffer.name, log.number, damage)
 
     async def _sweep(self, buffer: Buffer, log: PartitionLog) -> None:
+        if buffer.retaining.active:
+            await self._sweep_unsettled(buffer, log)
+            return
         for _ in range(STEPS_MAX):
             if log.pages == 0 or buffer.deleted:
                 return
@@ -86,3 +92,24 @@ class Expirer:
                 await self._pages.load_more(buffer.record.id, log)
             else:
                 return  # what is too old is in flight
+
+    async def _sweep_unsettled(self, buffer: Buffer, log: PartitionLog) -> None:
+        """As ``_sweep``, from the first offset that is not settled: what is retained goes by its own time alone."""
+        reader = self._readers.get(log)
+        if reader is None:
+            reader = self._readers[log] = EntryReader(self._pages, buffer.record.id, log)
+        at = buffer.settled(log)
+        for _ in range(STEPS_MAX):
+            entries = await reader.upcoming(at)
+            if not entries or buffer.deleted:
+                return
+            born_before_us = _born_before_us(buffer)
+            live = [each for each in entries if each.base >= log.head.earliest and log.gap_at(each.base) is None]
+            old = expired(live, born_before_us, buffer.in_flight(log.number))
+            lost = [entry for entry in old if not buffer.is_settled(log.number, entry)]
+            if lost:
+                buffer.drop(log.number, lost, DropReason.EXPIRED)
+                await buffer.drops_durable(log.number)
+            if entries[-1].age_us >= born_before_us or entries[-1].end >= log.tail.next_offset:
+                return
+            at = entries[-1].end

@@ -278,3 +278,44 @@ async def test_a_partition_whose_index_was_damaged_is_mended_and_swept_as_the_ot
         await Expirer(lambda: [buffer], broker.services.pages).sweep(buffer)
 
         assert [gaps(buffer, partition) for partition in (0, 1)] == [[(0, 1, DropReason.EXPIRED)]] * 2
+
+
+async def test_acked_pages_that_are_retained_do_not_expire_and_unsettled_ones_behind_them_do() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        settings = SinkSettings(buffer_page_size=1, max_age_us=MINUTE_US, retain_acked_time_us=60 * MINUTE_US)
+        buffer, _ = await broker.create("orders", settings)
+        await fill(buffer, 6)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 3)
+        await taker.ack(4, 5)
+        buffer.subscription("").leave(taker.consumer)
+        clock.advance(61.0)
+
+        await broker.expirer.sweep(buffer)
+
+        assert gaps(buffer) == [(3, 4, DropReason.EXPIRED), (5, 6, DropReason.EXPIRED)]
+        cursor = buffer.subscription("").lanes[0].cursor
+        assert (cursor.acked, cursor.dropped, cursor.watermark) == (4, 2, 6)
+        assert (buffer.logs[0].earliest, buffer.logs[0].records) == (0, 4)
+        assert balances(buffer)
+
+
+async def test_what_one_subscription_has_not_settled_expires_although_another_has_acked_it() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        settings = SinkSettings(buffer_page_size=1, max_age_us=MINUTE_US, retain_acked_time_us=60 * MINUTE_US)
+        buffer, _ = await broker.create("orders", settings)
+        await buffer.subscribing.create("audit", Position(At.EARLIEST), or_earliest=True)
+        await fill(buffer, 2)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 2)
+        clock.advance(61.0)
+
+        await broker.expirer.sweep(buffer)
+
+        assert gaps(buffer) == [(0, 2, DropReason.EXPIRED)]
+        assert buffer.subscription("audit").lanes[0].cursor.dropped == 2
+        assert balances(buffer)
