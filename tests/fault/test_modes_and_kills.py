@@ -94,6 +94,33 @@ def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
+def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_lost_and_no_damage(
+    mode: BufferMode, launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    """Eight in memory in pages of four, two of them dropped by the consumer."""
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, buffer_mode=mode, memory_cache_threshold=8, buffer_page_size=4)
+            for _ in range(2):
+                client.publish(SINK, [Record(b"x")] * 4)
+            with DeliverCall(listen, SINK) as call:
+                first = call.delivered(8)[0]
+                call.drop(first.owner_epoch, first.revision, 1, 2)
+        broker.kill()
+    report = verify(tmp_path / "store")
+    with launcher.start(tmp_path / "store", listen) as again:
+        again.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            found, mended = only(client.sinks.stats(SINK)), client.info().mended
+
+    assert (report.clean, mended) == (True, ())
+    assert found.next_offset == 8
+    assert found.dropped == {DropReason.LOST_IN_CRASH: 6, DropReason.REJECTED_BY_TARGET: 2}
+
+
+@pytest.mark.slow
 def test_w3_ten_on_the_disk_come_before_a_new_one_after_a_kill(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:

@@ -159,6 +159,14 @@ class DeliverCall(_Stream[pb.DeliverRequest, pb.DeliverResponse]):
         self.put(pb.DeliverRequest(nack=nack))
         return list(self.next("results").results.results)
 
+    def drop(self, owner_epoch: int, revision: int, first: int, last: int) -> list[pb.SettleResult]:
+        """Reject a range for good, to be dropped, and return the results."""
+        ranges = [record_pb2.OffsetRange(first_offset=first, last_offset=last)]
+        nack = pb.NackRanges(partition=0, owner_epoch=owner_epoch, revision=revision, ranges=ranges)
+        nack.drop.reason = "never"
+        self.put(pb.DeliverRequest(nack=nack))
+        return list(self.next("results").results.results)
+
 
 def offsets(delivery: pb.Delivery) -> list[int]:
     """The offsets to process."""

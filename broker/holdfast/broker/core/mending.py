@@ -20,6 +20,10 @@ from holdfast.broker.core.ranges import Range
 RESERVE: Final = 65_536
 """Offsets left out where nobody knows how many were handed out: as many as one page has at most."""
 
+HANDED_OUT_MAX: Final = 1 << 24
+"""Offsets left out where a reservation is lost, beside what memory may hold: above what a broker hands out before its
+next sync, a tenth of a second at most."""
+
 
 class IndexDamaged(Exception):
     """A part of the index cannot be read. Have it written anew, then survey the partitions that it was of."""

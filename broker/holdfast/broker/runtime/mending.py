@@ -58,6 +58,7 @@ def _apply(
     writes += [DropEntry(sink, partition, base) for base in found.broken]
     writes += [PutGap(sink, partition, gap) for gap in made]
     writes.append(PutHead(sink, partition, log.head))
+    writes += buffer.tier.beside_head(log)
     now = services.clock.monotonic()
     for subscription in buffer.subscriptions.values():
         for part in found.lost:

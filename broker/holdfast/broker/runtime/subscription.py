@@ -237,7 +237,10 @@ class Subscription:
         writes: list[Write] = [DropGap(sink, partition, gap.first, self.name) for gap in gone]
         writes += [PutGap(sink, partition, gap) for gap in made]
         answered = self._answered(
-            partition, results, changed=True, writes=[*writes, PutHead(sink, partition, log.head)]
+            partition,
+            results,
+            changed=True,
+            writes=[*writes, PutHead(sink, partition, log.head), *self._buffer.tier.beside_head(log)],
         )
         self.count_settled(partition, "dropped", sum(part.size for part in dropped))
         self._buffer.told_when_durable(partition, DropReason.REJECTED_BY_TARGET, dropped, self._saves[partition])

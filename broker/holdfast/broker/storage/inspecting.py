@@ -25,8 +25,10 @@ from holdfast.broker.storage.failures import classified
 from holdfast.broker.storage.rocks import RocksStore
 from holdfast.broker.storage.rocks_families import generations, make_families
 from holdfast.broker.storage.rocks_options import database_options, family_options
+from holdfast.broker.storage.salvage import copy_readable
 from holdfast.broker.storage.settings import RocksSettings
 
+_SETTINGS: Final = RocksSettings(unreadable_is_damage=True)
 _SEED: Final = b"\x00seed"
 _SEED_NUMBER: Final = 90_000_000
 """Tables of a real database have lower numbers."""
@@ -61,7 +63,7 @@ def snapshot(directory: Path, into: Path) -> None:
             if path.suffix == ".sst":
                 _link(path, into / "db" / path.name)
             else:
-                shutil.copyfile(path, into / "db" / path.name)
+                copy_readable(path, into / "db" / path.name)
     if (directory / "synced").exists():
         shutil.copyfile(directory / "synced", into / "synced")
     if (directory / "bulk").is_dir():
@@ -72,7 +74,7 @@ def _link(path: Path, copy: Path) -> None:
     try:
         os.link(path, copy)
     except OSError:
-        shutil.copyfile(path, copy)
+        copy_readable(path, copy)
 
 
 def opened(copy: Path, *, repair: bool) -> tuple[RocksStore, bool]:
@@ -81,13 +83,13 @@ def opened(copy: Path, *, repair: bool) -> tuple[RocksStore, bool]:
     Raises ``StoreCorrupt`` where that was needed and not asked for, or did not help.
     """
     try:
-        return RocksStore(copy), False
+        return RocksStore(copy, settings=_SETTINGS), False
     except (StoreCorrupt, StoreFailed):
         if not repair:
             raise
     gc.collect()
     repair_database(copy / "db")
-    store = RocksStore(copy)
+    store = RocksStore(copy, settings=_SETTINGS)
     store.write([Delete(family, _SEED) for family in Family if family is not Family.BULK])
     return store, True
 

@@ -14,6 +14,9 @@
 | producer | that of its last epoch |
 | schema | its version stays taken, and what it stood for is lost: rows of it are told to be unreadable |
 | ledger entry | reclaims its first page |
+| reserve | offsets go on above all that can have been handed out |
+| held runs | what only memory held is a gap, as what is damaged |
+| quarantined page | it is not kept aside any more, and its bytes stay |
 | the end of the log | pages in files are named again; offsets go on above all that was stored |
 
 Nothing here is done in a store that is whole. What is written goes into one batch, before anything is served.
@@ -32,6 +35,7 @@ from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import (
+    HANDED_OUT_MAX,
     RESERVE,
     Mended,
     Survey,
@@ -47,6 +51,7 @@ from holdfast.broker.core.mending import (
 from holdfast.broker.core.pages import DropReason, Encoding, Gap
 from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.reserve import Reserve
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writes import (
     DropEntry,
@@ -57,7 +62,9 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutHeld,
     PutMarks,
+    PutReserve,
     PutSchema,
     PutSink,
     PutSubscription,
@@ -244,6 +251,7 @@ class Mending:
             writes.append(DropWriter(sink_id, writer_id))
             self.tell("writer", sink_id, None, "forgotten: it opens again under a new epoch")
         writes += self._subscriptions(sinks)
+        writes += self._reserves(sinks)
         writes += mend_epochs(self, sinks, self._damaged)
         if missing:
             self._adopt(sinks)
@@ -265,10 +273,43 @@ class Mending:
             number, name, partition = keys.cursor_of(key)
             writes.append(PutTotals(number, name, partition, Totals()))
             self.tell("totals", number, partition, f"those of `{name}` begin at zero")
+        for key in self._damaged.get(keys.HELD, ()):
+            number, partition = keys.partition_of(key)
+            writes.append(PutHeld(number, partition, ()))
+            self.tell("held runs", number, partition, "which records only memory held is found out from the index")
         for key in self._damaged.pop(keys.MARKS, ()):
             number, partition = keys.partition_of(key)
             writes.append(PutMarks(number, partition, ()))
             self.tell("marks", number, partition, "acked records are retained from now on only")
+        return writes
+
+    def _reserves(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
+        """No offset is given twice: a partition goes on above all that a reservation can have handed out.
+
+        What was handed out and is in no stored value stood in memory, or in a log that was not synced.
+        """
+        bad = {keys.partition_of(key) for key in self._damaged.pop(keys.RESERVE, ())}
+        for number, sink in sinks.items():
+            if sink.record.settings.corrected()[0].forgets:
+                places = [(number, partition) for partition in range(sink.partitions) if partition not in sink.reserves]
+                bad |= {place for place in places if self._state.is_lost(keys.partition(keys.RESERVE, *place))}
+        writes: list[Write] = []
+        for number, partition in sorted(bad):
+            sink = sinks[number]
+            cursors = [cursor for (_, at), cursor in sink.cursors.items() if at == partition]
+            head, gaps = sink.heads.get(partition), sink.gaps.get(partition, ())
+            held = max((run.end for run in sink.held.get(partition, ())), default=0)
+            known = max(
+                sink.tails.get(partition, Tail()).next_offset,
+                known_end(cursors, gaps, head, Survey()),
+                held,
+                self._slots_end(number, partition),
+            )
+            in_memory = sink.record.settings.corrected()[0].memory_cache_threshold
+            end = known + in_memory + HANDED_OUT_MAX
+            sink.reserves[partition] = Reserve(end)
+            writes.append(PutReserve(number, partition, sink.reserves[partition]))
+            self.tell("reserve", number, partition, f"offsets go on at {end} at the latest: none is given twice")
         return writes
 
     def _schemas(self, sinks: Mapping[int, StoredSink], *, log_cut: bool) -> list[Write]:
@@ -309,7 +350,7 @@ class Mending:
 
     def _places(self, sinks: Mapping[int, StoredSink], *, all_of_them: bool) -> set[tuple[int, int]]:
         """The partitions that have to be surveyed."""
-        kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.GAP)
+        kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.GAP, keys.HELD)
         places = {keys.partition_of(key) for kind in kinds for key in self._damaged.get(kind, ())}
         for number, sink in sinks.items():
             for partition in range(sink.partitions):
@@ -319,9 +360,8 @@ class Mending:
                 ahead = any(cursor.watermark > sink.handed_out(partition) for cursor in cursors)
                 own = (keys.partition(keys.TAIL, number, partition), keys.partition(keys.HEAD, number, partition))
                 lost = any(map(self._state.is_lost, (*own, keys.cursor(number, DEFAULT, partition))))
-                orphaned = tail is None and (
-                    partition in sink.heads or (bool(cursors) and partition not in sink.reserves)
-                )
+                spoken_of = partition in sink.heads or bool(cursors)
+                orphaned = tail is None and spoken_of and partition not in sink.reserves
                 if all_of_them or ahead or lost or orphaned:
                     places.add((number, partition))
         return {place for place in places if place[0] in sinks}

@@ -108,6 +108,7 @@ def _recover(store: Store) -> Recovered:
     next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
     age_us = mending.age(sinks.values())
     counting = mending.counting(start_count - 1)
+    quarantined = tuple(_quarantined(state, mending))
     mending.finish(writes, highest=max(highest, in_files) if missing else None)
     for mended in mending.told:
         _log.warning("damage was mended %s", mended)
@@ -119,7 +120,7 @@ def _recover(store: Store) -> Recovered:
         age_us=age_us,
         sinks=tuple(sinks[number] for number in sorted(sinks)),
         due=tuple(due),
-        quarantined=tuple(_quarantined(state)),
+        quarantined=quarantined,
         mended=tuple(mending.told),
     )
 
@@ -142,11 +143,13 @@ def _due(state: State, mending: Mending, writes: list[Write]) -> list[Due]:
     return due
 
 
-def _quarantined(state: State) -> Iterator[PutQuarantine]:
+def _quarantined(state: State, mending: Mending) -> Iterator[PutQuarantine]:
     for key, value in state.all(keys.QUARANTINE):
-        sink, partition, _ = keys.place_of(key[1:])
+        sink, partition, number = keys.place_of(key[1:])
         entry = decoded(value, codec.decode_quarantined)
-        if entry is not None:
+        if entry is None:
+            mending.tell("quarantined page", sink, partition, f"page {number} is no longer kept aside")
+        else:
             yield PutQuarantine(sink, partition, entry)
 
 

@@ -24,8 +24,10 @@ from holdfast.broker.storage.checking import Checked, PartitionReport, check
 from holdfast.broker.storage.contract import DeleteRange, Family, Put
 from holdfast.broker.storage.errors import StoreCorrupt
 from holdfast.broker.storage.inspecting import held, opened, snapshot
+from holdfast.broker.storage.kinds import damaged_values
 from holdfast.broker.storage.recovery import Recovered, recover
 from holdfast.broker.storage.rocks import RocksStore
+from holdfast.broker.storage.salvage import copy_readable
 
 _SLICE: Final = 1_000
 _SMALL_SLICE: Final = 64
@@ -57,7 +59,8 @@ def verify(directory: Path) -> Report:
         snapshot(directory, copy)
         store, _ = opened(copy, repair=False)
         try:
-            return _report(directory, _unread(directory), list(check(recovered := recover(store))), recovered)
+            damage = [*_unread(directory), *damaged_values(store)]
+            return _report(directory, damage, list(check(recovered := recover(store))), recovered)
         finally:
             store.close()
 
@@ -85,11 +88,12 @@ def repair(directory: Path, into: Path) -> Report:
         if repaired:
             damage.append("the database could not be opened: it was put together from its tables and logs")
         try:
+            damage += damaged_values(store)
             recovered = recover(store)
             checked = list(check(recovered))
             for one in checked:
                 recovered.journal.commit([], list(_writes(one)))
-            _copy(store, directory, into)
+            damage += _copy(store, directory, into)
         finally:
             store.close()
         shutil.rmtree(copy)
@@ -126,7 +130,8 @@ def _writes(one: Checked) -> Iterator[Write]:
         yield PutCursor(number, name, partition, cursor)
 
 
-def _copy(store: RocksStore, directory: Path, into: Path) -> None:
+def _copy(store: RocksStore, directory: Path, into: Path) -> list[str]:
+    """Write what the store holds, and the files of pages; returns what of these could not be read."""
     made = RocksStore(into)
     try:
         for family in (Family.META, Family.INDEX, Family.SMALL):
@@ -139,14 +144,18 @@ def _copy(store: RocksStore, directory: Path, into: Path) -> None:
         made.sync()
     finally:
         made.close()
+    unreadable: list[str] = []
     for path in sorted((directory / "bulk").glob(f"*{SUFFIX}")) if (directory / "bulk").is_dir() else []:
-        shutil.copyfile(path, into / "bulk" / path.name)
+        lost = copy_readable(path, into / "bulk" / path.name)
+        if lost:
+            unreadable.append(f"{lost} bytes of {path.name} could not be read")
     made = RocksStore(into)
     try:
         made.write([DeleteRange(Family.BULK, first, end) for first, end in store.deleted_bulk()])
         made.sync()
     finally:
         made.close()
+    return unreadable
 
 
 def _slice(store: RocksStore, family: Family, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:

@@ -77,13 +77,15 @@ class RocksStore:
         """
         settings = settings or RocksSettings()
         self._usage: Final = Usage()
+        self._unreadable_is_damage: Final = settings.unreadable_is_damage
         self._fenced_by: BaseException | None = None
         self._deleting: Final = threading.Lock()  # held while what is deleted of the bulk changes
         ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
         with classified("open"):
             self._directory = StoreDirectory(directory)
         try:
-            patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
+            if not settings.unreadable_is_damage:
+                patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
             self._open(settings)
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
@@ -247,7 +249,8 @@ class RocksStore:
 
             later = next_generation(name)
             try:
-                made, lost = copied(self._database, old, later, family, self._cache, wanted, alone)
+                broken = (StoreCorrupt, StoreUnreadable) if self._unreadable_is_damage else (StoreCorrupt,)
+                made, lost = copied(self._database, old, later, family, self._cache, wanted, alone, broken)
             except StoreUnreadable:
                 self._database.drop_column_family(later)  # all stays as it was
                 raise
@@ -393,6 +396,10 @@ class RocksStore:
         except StoreCorrupt as damage:
             if not self._directory.is_there():  # its disk is not mounted, perhaps: nothing is known of its bytes
                 raise StoreUnreadable(f"directory {self._directory.path} is away", family=family) from damage
+            raise
+        except StoreUnreadable as failure:
+            if self._unreadable_is_damage:
+                raise StoreCorrupt(family, failure.reason) from failure
             raise
 
     @contextmanager

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rocksdict import Cache, Options, Rdict, WriteBatch
 
 from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.errors import StoreCorrupt
+from holdfast.broker.storage.errors import StoreCorrupt, StoreError
 from holdfast.broker.storage.failures import classified
 from holdfast.broker.storage.rocks_options import family_options
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rocksdict import RdictIter
 
 Span = tuple[bytes, bytes]
+Broken = tuple[type[StoreError], ...]
+"""Errors for which a part of a family is left out."""
 END: Final = b"\xff" * 64
 """Above every key."""
 _WIDTH: Final = 48
@@ -57,10 +59,12 @@ def next_generation(name: str) -> str:
     return f"{base}.{int(number or 1) + 1}"
 
 
-def readable(table: Rdict, family: Family, lost: list[Span]) -> Iterator[tuple[bytes, bytes]]:
-    """Everything of a family that can be read; ``lost`` gets the ranges of keys that cannot.
+def readable(
+    table: Rdict, family: Family, lost: list[Span], broken: Broken = (StoreCorrupt,)
+) -> Iterator[tuple[bytes, bytes]]:
+    """Everything of a family that can be read; ``lost`` gets the ranges of keys that cannot, for a ``broken`` reason.
 
-    Raises ``StoreUnreadable`` where the reason is not damage.
+    Raises ``StoreUnreadable`` where that is not among them.
     """
     first: bytes | None = b""
     while first is not None:
@@ -71,25 +75,25 @@ def readable(table: Rdict, family: Family, lost: list[Span]) -> Iterator[tuple[b
             yield key, iterator.value()
             first = key + b"\0"
             iterator.next()
-        if _whole(iterator, family):
+        if _whole(iterator, family, broken):
             return
-        behind = _behind(table, family, first)
+        behind = _behind(table, family, first, broken)
         lost.append((first, behind if behind is not None else END))
         first = behind
 
 
-def _behind(table: Rdict, family: Family, first: bytes) -> bytes | None:
+def _behind(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes | None:
     """The lowest key from which on an iteration goes on, None where nothing readable is left."""
     low, high = _number(first), _number(END)
     step = 1
-    while low + step < high and not _reads(table, family, low + step):
+    while low + step < high and not _reads(table, family, low + step, broken):
         step *= 2
     if low + step >= high:
         return None
     low, high = low + step // 2, low + step
     while high - low > 1:
         middle = (low + high) // 2
-        if _reads(table, family, middle):
+        if _reads(table, family, middle, broken):
             high = middle
         else:
             low = middle
@@ -98,19 +102,19 @@ def _behind(table: Rdict, family: Family, first: bytes) -> bytes | None:
     return iterator.key() if iterator.valid() else None
 
 
-def _reads(table: Rdict, family: Family, number: int) -> bool:
+def _reads(table: Rdict, family: Family, number: int, broken: Broken) -> bool:
     """A new iteration from there on meets no damage at once. One that has met damage may tell of it again."""
     iterator = table.iter()
     iterator.seek(_key(number))
-    return bool(iterator.valid()) or _whole(iterator, family)
+    return bool(iterator.valid()) or _whole(iterator, family, broken)
 
 
-def _whole(iterator: RdictIter, family: Family) -> bool:
+def _whole(iterator: RdictIter, family: Family, broken: Broken) -> bool:
     """An iteration has come to its end, and not to damage."""
     try:
         with classified("read", family):
             iterator.status()
-    except StoreCorrupt:
+    except broken:
         return False
     return True
 
@@ -131,6 +135,7 @@ def copied(
     cache: Cache,
     wanted: Iterable[bytes],
     read: Callable[[bytes], bytes | None],
+    broken: Broken = (StoreCorrupt,),
 ) -> tuple[Rdict, list[Span]]:
     """Write a family anew under ``name``; what an iteration does not reach of ``wanted`` is ``read`` by itself.
 
@@ -140,7 +145,7 @@ def copied(
     handle = database.get_column_family_handle(name)
     lost: list[Span] = []
     batch = WriteBatch(raw_mode=True)
-    for key, value in readable(old, family, lost):
+    for key, value in readable(old, family, lost, broken):
         batch.put(key, value, handle)
         if batch.len() >= _BATCH:
             database.write(batch)

@@ -32,3 +32,6 @@ class RocksSettings:
 
     background_jobs: int = 2
     """Threads that write and compact tables."""
+
+    unreadable_is_damage: bool = False
+    """Take what cannot be read for damaged: for tools that save what can be saved, on the decision of a person."""

@@ -20,7 +20,7 @@ from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
 from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
-from holdfast.broker.storage import codec, keys
+from holdfast.broker.storage import codec, keys, kinds
 from holdfast.broker.storage.contract import Family, Store
 from holdfast.broker.storage.errors import StoreCorrupt
 
@@ -28,11 +28,7 @@ _T = TypeVar("_T")
 _SLICE: Final = 1_000
 OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in {keys.SINK, keys.SLOT, keys.EPOCH})
 """What belongs to a sink."""
-KINDS: Final = (
-    *(keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
-    *(keys.SINK, keys.DUE, keys.QUARANTINE),
-    *OF_SINKS,
-)
+KINDS: Final = tuple(kind.prefix for kind in kinds.KINDS if kind.at_start)
 """Those that a start reads. Slots are read when their writer comes, epochs when somebody asks for them."""
 
 

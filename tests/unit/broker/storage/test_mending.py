@@ -9,9 +9,10 @@ import pytest
 
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.mending import RESERVE
+from holdfast.broker.core.mending import HANDED_OUT_MAX, RESERVE
 from holdfast.broker.core.pages import Body, DropReason, Encoding, Entry, Gap
-from holdfast.broker.core.settings import DEFAULTS
+from holdfast.broker.core.reserve import Reserve
+from holdfast.broker.core.settings import DEFAULTS, BufferMode
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
     Due,
@@ -23,6 +24,7 @@ from holdfast.broker.core.writes import (
     PutEntry,
     PutGap,
     PutHead,
+    PutReserve,
     PutSchema,
     PutSink,
     PutSlot,
@@ -266,3 +268,46 @@ def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_handed_out_t
     assert balanced(found)
     assert found.due == (Due(1, 0, True, 1, 2, 3),), "what stands in files was acknowledged, so it is not reclaimed"
     assert recover(found.journal.store.reopen()).mended == ()  # type: ignore[attr-defined]
+
+
+FORGETFUL = replace(RECORD, settings=replace(DEFAULTS, buffer_mode=BufferMode.SPILL, memory_cache_threshold=1_024))
+
+
+@pytest.mark.parametrize("how", ["ten random bytes", "unreadable"])
+def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_comes_again(how: str) -> None:
+    store = MemoryStore()
+    journal = recover(store).journal
+    handed_out = 40 + 1_024
+    journal.commit(
+        [],
+        [
+            PutSink(FORGETFUL, fresh=True),
+            PutReserve(1, 0, Reserve(70_000, slot=2)),
+            PutCursor(1, "default", 0, Cursor(watermark=40, acked=40, told=40, sent=40)),
+        ],
+    )
+    key = keys.partition(keys.RESERVE, 1, 0)
+    if how == "unreadable":
+        store.damage(Family.META, key)
+    else:
+        store.write([Put(Family.META, key, NOISE)])
+
+    again = store.reopen()
+    found = recover(again)
+
+    [sink] = found.sinks
+    assert sink.reserves[0].end == handed_out + HANDED_OUT_MAX
+    assert "reserve" in {one.what for one in found.mended}
+    assert "tail" not in {one.what for one in found.mended}
+    assert recover(again.reopen()).mended == ()
+
+
+def test_damaged_runs_of_memory_and_a_damaged_quarantined_page_are_told() -> None:
+    store = filled()
+    store.write([Put(Family.META, keys.partition(keys.HELD, 1, 0), NOISE)])
+    store.write([Put(Family.META, keys.quarantine(1, 0, 9), NOISE)])
+
+    found = recover(store)
+
+    assert {"held runs", "quarantined page"} <= {one.what for one in found.mended}
+    assert balanced(found)

@@ -1,0 +1,45 @@
+"""A reservation of offsets that was damaged: no offset is handed out twice, whatever memory had accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.core.settings import BufferMode, SinkSettings
+from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.accepted import AcceptedInMemory
+from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.memory import MemoryStore
+from tests.unit.broker.running import begin
+from tests.unit.broker.runtime.one_sink import fill
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
+@pytest.mark.parametrize("ended", ["by a kill", "by a power loss", "in order"])
+async def test_no_offset_comes_again_after_its_reservation_was_damaged(mode: BufferMode, ended: str) -> None:
+    store, accepted = MemoryStore(), AcceptedInMemory()
+    broker = begin(store, FakeClock(), accepted=accepted)
+    buffer, _ = await broker.create("orders", SinkSettings(buffer_mode=mode))
+    await fill(buffer, 10)
+    if ended == "in order":
+        await broker.close()
+    found = accepted.killed() if ended == "by a kill" else AcceptedInMemory()
+    survivor = store.crash() if ended == "by a power loss" else store.reopen()
+    survivor.write([Put(Family.META, keys.partition(keys.RESERVE, buffer.record.id, 0), b"noise")])
+
+    again = begin(survivor, FakeClock(), accepted=found)
+    log = again.sink("orders").logs[0]
+    append = await again.sink("orders").append(page(b"new"))
+
+    assert append.first >= 10
+    assert all(
+        lane.cursor.balances(log.next_offset - 1)
+        for subscription in again.sink("orders").subscriptions.values()
+        for lane in subscription.lanes
+    )
+    await again.close()
+    if ended != "in order":
+        await broker.supervisor.close()
