@@ -6,11 +6,13 @@ it inherited is neither used nor closed, because its threads do not exist there.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import grpc
@@ -21,6 +23,7 @@ from holdfast.client.errors import (
     BrokerFault,
     BrokerUnavailable,
     ClientClosed,
+    CredentialsUnusable,
     DeadlineExceeded,
     HandshakeFailed,
     HoldfastError,
@@ -29,13 +32,14 @@ from holdfast.client.errors import (
 from holdfast.client.retry import RetryState, call_with_retries
 from holdfast.client.retry_rules import RULES
 from holdfast.client.routing import endpoint_of
-from holdfast.client.securing import open_channel
+from holdfast.client.securing import fingerprint, open_channel
 from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from holdfast.client.status import from_call
 from holdfast.v1 import sink_service_pb2
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 RECONNECT_MS: Final = (50, 1_000)
 """Bounds of gRPC's own pauses between connection attempts; ours come on top."""
@@ -44,13 +48,29 @@ _SAY_NOTHING: Final = (BrokerFault, DeadlineExceeded)
 """Errors that do not prove that the broker was reached: gRPC makes them by itself too."""
 
 
+@dataclass(slots=True)
+class _Made:
+    """A channel, and the state of the files that it was made with: gRPC reads them once."""
+
+    channel: grpc.Channel
+    files: tuple[tuple[int, ...], ...]
+    replaced: grpc.Channel | None = None
+    """The channel before it; calls may be under way on it."""
+
+    def close(self) -> None:
+        """Close both."""
+        for channel in (self.channel, self.replaced):
+            if channel is not None:
+                channel.close()
+
+
 class _Process:
     """The channels of one process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         """Protects the two below; held for as long as making a channel takes, which does not connect."""
-        self.channels: dict[str, grpc.Channel] = {}
+        self.channels: dict[str, _Made] = {}
         self.closed = False
 
 
@@ -80,11 +100,12 @@ class Channels:
         with process.lock:
             if process.closed:
                 raise ClientClosed("the client was closed")
-            channel = process.channels.get(endpoint)
-            if channel is None:
-                channel = open_channel(endpoint, self.settings, self.options())
-                process.channels[endpoint] = channel
-            return channel
+            made = process.channels.get(endpoint)
+            if made is None:
+                files = fingerprint(self.settings.tls)  # before they are read: a later change is seen
+                made = _Made(open_channel(endpoint, self.settings, self.options()), files)
+                process.channels[endpoint] = made
+            return made.channel
 
     def reached(self, sink: str | None = None) -> None:
         """Note that a call about ``sink`` got through to its broker."""
@@ -102,12 +123,33 @@ class Channels:
                 self.reached(sink)
             return error
         for endpoint in self._named(sink):
+            if self._renewed(endpoint):
+                continue
             verdict = self._diagnosis.of(endpoint)
             if verdict.is_final:
                 return HandshakeFailed(f"{endpoint}: {verdict.text}", facts={"endpoint": endpoint})
             if verdict.text:
                 return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
         return error
+
+    def _renewed(self, endpoint: str) -> bool:
+        """Replace a channel whose files have changed since it was made; return whether that was so."""
+        process = self._processes.setdefault(os.getpid(), _Process())
+        with process.lock:
+            made = process.channels.get(endpoint)
+            files = fingerprint(self.settings.tls)
+            if made is None or process.closed or files == made.files:
+                return False
+            try:
+                channel = open_channel(endpoint, self.settings, self.options())
+            except CredentialsUnusable as error:  # half of them is there: looked at again with the next try
+                log.warning("changed certificates cannot be used yet endpoint=%s: %s", endpoint, error)
+                return False
+            if made.replaced is not None:
+                made.replaced.close()
+            process.channels[endpoint] = _Made(channel, files, made.channel)
+        log.info("certificates were read again endpoint=%s", endpoint)
+        return True
 
     def _named(self, sink: str | None) -> Sequence[str]:
         return self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]

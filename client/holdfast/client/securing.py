@@ -59,6 +59,21 @@ def check_endpoint(endpoint: str) -> None:
         raise InvalidSetting(f"endpoint = {endpoint!r}: {wrong}", facts={"field": "endpoint", "value": endpoint})
 
 
+def fingerprint(tls: TlsSettings | None) -> tuple[tuple[int, ...], ...]:
+    """Return a value that changes when one of the files of TLS changes, is replaced, or goes."""
+    if tls is None:
+        return ()
+    return tuple(_state(path) for path in (tls.ca_file, tls.cert_file, tls.key_file) if path)
+
+
+def _state(path: str) -> tuple[int, ...]:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
 def token_of(settings: ClientSettings) -> str:
     """Return the token as it is now. Raises ``CredentialsUnusable``, which never repeats it."""
     if settings.token_env:

@@ -59,7 +59,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """How connections are encrypted. The files are read when a connection is made."""
+    """How connections are encrypted. The files are read at first use, and again once they have changed."""
 
     ca_file: str = ""
     """PEM file of the authorities that the broker's certificate is checked by; empty for those that gRPC brings."""

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import ClientSettings, CredentialsUnusable, TlsSettings
-from holdfast.client.securing import TOKEN_BYTES_MAX, check_files, open_channel, token_of
+from holdfast.client import ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
+from holdfast.client.securing import (
+    TOKEN_BYTES_MAX,
+    check_endpoint,
+    check_files,
+    fingerprint,
+    open_channel,
+    token_of,
+)
 from tests.certificates import Authority
 
 
@@ -73,3 +80,34 @@ def test_files_that_are_none_are_named_before_anything_connects(tmp_path: Path) 
     ):
         with pytest.raises(CredentialsUnusable, match=said):
             check_files(tls)
+
+
+def test_files_that_were_replaced_or_are_gone_have_another_fingerprint(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    tls = TlsSettings(ca_file=str(ca))
+    states = [fingerprint(tls)]
+    ca.write_text("one")
+    states.append(fingerprint(tls))
+    (tmp_path / "next").write_text("two")
+    (tmp_path / "next").replace(ca)
+    states.append(fingerprint(tls))
+
+    assert len(set(states)) == 3
+    assert fingerprint(tls) == states[-1]
+    assert fingerprint(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [("h:65536", "the port"), ("h:99999999999", "the port"), ("a..b:1", "the host"), (f"{'x' * 64}.de:1", "the host")],
+)
+def test_a_place_that_cannot_be_is_refused_by_name(endpoint: str, said: str) -> None:
+    with pytest.raises(InvalidSetting, match=said):
+        check_endpoint(endpoint)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["h:0", "h:65535", "h.:1", "[::1]:1", "::1:1", "unix:/run/x", "dns:///a..b:1", "bücher.de:1", "broker"]
+)
+def test_other_places_are_left_to_grpc(endpoint: str) -> None:
+    check_endpoint(endpoint)

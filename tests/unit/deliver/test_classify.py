@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.deliver import Delivered, Reject, Retry, classify
@@ -104,6 +104,7 @@ PARTS = (
 )
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.lists(st.sampled_from(PARTS), max_size=7).map(" ".join))
 def test_no_retry_after_header_is_too_strange(header: str) -> None:
     seconds = classify.retry_after(header, now=NOW, delay_max_s=600.0)

@@ -7,7 +7,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.text import is_safe, visible, visible_json
@@ -54,6 +54,7 @@ def test_the_rest_is_written_as_in_a_literal(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@settings(deadline=None)
 @given(ANY_TEXT)
 def test_any_text_becomes_one_safe_line(text: str) -> None:
     shown = visible(text)
@@ -64,6 +65,7 @@ def test_any_text_becomes_one_safe_line(text: str) -> None:
     shown.encode()
 
 
+@settings(deadline=None)
 @given(st.recursive(ANY_TEXT, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3)))
 def test_json_keeps_its_meaning(value: object) -> None:
     shown = visible_json(json.dumps(value, ensure_ascii=False))

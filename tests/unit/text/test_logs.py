@@ -7,7 +7,7 @@ import logging
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.text import SafeFormatter, is_safe, log_to_stderr
@@ -28,6 +28,7 @@ def logged(message: str, *arguments: object, error: Exception | None = None) -> 
     return stream.getvalue().split("\n")[:-1]
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec=None), max_size=100))
 def test_an_event_is_one_line_whatever_it_quotes(text: str) -> None:
     (line,) = logged("reason=%s sink=%s", text, "orders")
@@ -36,6 +37,7 @@ def test_an_event_is_one_line_whatever_it_quotes(text: str) -> None:
     assert EVENT.match(line)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec=None), max_size=100))
 def test_the_text_of_an_exception_begins_no_event(text: str) -> None:
     lines = logged("failed", error=ValueError(text))
