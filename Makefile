@@ -16,7 +16,7 @@ BIN := .venv/bin
 KILLS ?= 200
 MINUTES ?= 60
 TRIALS ?= 200
-TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/soak tests/integration tests/spark)
+TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fuzz tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
 PROCESSES ?= 2
 BENCH_ARGS ?=
@@ -25,7 +25,7 @@ GRPCURL_VERSION := v1.9.3
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-spark soak \
+.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-spark fuzz soak \
 	compose-test grpcurl clean clean-all java
 
 help: ## list the targets
@@ -108,6 +108,9 @@ fault-spark: java venv ## kill driver, executors and broker KILLS times under a 
 
 soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat, disk back, nothing lost
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+fuzz: venv ## call every rpc for MINUTES with what nobody expects: a reason for every refusal, nothing grows
+	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)

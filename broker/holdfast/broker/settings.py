@@ -19,6 +19,7 @@ from holdfast.broker.core.errors import InvalidSetting
 from holdfast.broker.core.settings import SECOND_US, BufferMode, Ordering, Overflow, SinkSettings
 
 DEFAULT_PORT: Final = 7461
+PORT_DIGITS_MAX: Final = 5
 
 
 class SettingsError(ValueError):
@@ -242,7 +243,8 @@ def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 def address(text: str, *, name: str = "listen") -> tuple[str, int]:
     """Host and port of HOST:PORT; raises ``SettingsError``, which speaks of the setting ``name``."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+    is_number = port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS_MAX
+    if not colon or not host or not is_number or int(port) > 65_535:
         raise SettingsError(f"{name} = {text!r}: must be HOST:PORT with a port of 0 to 65535")
     return host, int(port)
 

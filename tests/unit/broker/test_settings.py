@@ -98,6 +98,8 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
         ({"listen": "localhost"}, "listen"),
         ({"listen": "localhost:70000"}, "listen"),
         ({"listen": ":7461"}, "listen"),
+        ({"listen": "localhost:\u00b2"}, "listen"),
+        ({"listen": "localhost:" + "9" * 5_000}, "listen"),
         ({"metrics_listen": "nowhere"}, "metrics_listen"),
         ({"tls_server_cert_file": "c.pem"}, "is of no use without tls_server_key_file"),
         ({"tls_server_key_file": "c.key"}, "is of no use without tls_server_cert_file"),

@@ -105,8 +105,12 @@ def encode_text(text: str) -> bytes:
 
 
 def decode_text(value: bytes) -> str:
+    return _text(_open(value))
+
+
+def _text(content: bytes) -> str:
     try:
-        return _open(value).decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise Undecodable(str(error)) from error
 
@@ -343,7 +347,7 @@ def decode_entry(base: int, value: bytes) -> Entry:
     for _ in range(parts):
         first, accepted_at, length = _unpack(_PART, content, at)
         at += _PART.size
-        found.append(Part(base + first, accepted_at, content[at : at + length].decode()))
+        found.append(Part(base + first, accepted_at, _text(content[at : at + length])))
         at += length
     return Entry(
         base,
@@ -390,7 +394,7 @@ def encode_staged(page: StagedPage) -> bytes:
 def decode_staged(value: bytes) -> StagedPage:
     content = _open(value)
     number, bulk, encoding, count, size, crc32 = _unpack(_STAGED, content)
-    return StagedPage(number, bool(bulk), encoding, count, size, crc32, content[_STAGED.size :].decode())
+    return StagedPage(number, bool(bulk), encoding, count, size, crc32, _text(content[_STAGED.size :]))
 
 
 def encode_producer(producer: ProducerRecord) -> bytes:

@@ -231,6 +231,19 @@ def sealed(content: bytes, version: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize(("value", "decode"), SAMPLES, ids=IDS)
+@given(at=st.integers(0, 300), byte=st.integers(0, 255))
+def test_a_wrong_byte_under_a_good_checksum_is_told_or_changes_the_value(
+    value: bytes, decode: Callable[[bytes], Any], at: int, byte: int
+) -> None:
+    content = bytearray(value[5:])
+    content[at % len(content)] = byte
+    try:
+        decode(sealed(bytes(content)))
+    except codec.Undecodable:
+        return
+
+
+@pytest.mark.parametrize(("value", "decode"), SAMPLES, ids=IDS)
 def test_a_layout_of_another_version_is_not_guessed_at(value: bytes, decode: Callable[[bytes], Any]) -> None:
     with pytest.raises(codec.Undecodable, match="layout 2"):
         decode(sealed(value[5:], version=2))

@@ -1,0 +1,273 @@
+"""Decoders of what comes from outside or from a damaged disk: a value, or the one error that says so.
+
+Where there is a fast way and a general one, both find the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.broker.core.errors import InvalidPage, InvalidRequest, InvalidSetting, NumberOutOfRange, RequestTooLarge
+from holdfast.broker.core.pages import Body, Encoding, Entry
+from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.settings import DEFAULTS
+from holdfast.broker.core.writes import SchemaRecord
+from holdfast.broker.rpc import arrow_page, page_requests, sinks
+from holdfast.broker.rpc.counting import count_records
+from holdfast.broker.rpc.peeking import peeked
+from holdfast.broker.rpc.requests.reading import reader_of
+from holdfast.broker.rpc.rows import json_rows, shown_rows
+from holdfast.broker.rpc.run_columns import records_at
+from holdfast.broker.settings import SettingsError, load
+from holdfast.broker.storage import codec, header
+from holdfast.client import Encoding as RowEncoding
+from holdfast.client import InvalidPage as ClientInvalidPage
+from holdfast.client import Schema, StoredPage
+from holdfast.client.rows import json_values
+from holdfast.v1 import buffer_service_pb2, sink_pb2
+from tests.fuzz import pages
+from tests.fuzz.calls import name_of
+from tests.fuzz.chance import Chance, Known
+from tests.fuzz.messages import flipped, message, wire
+from tests.fuzz.running import methods
+
+pytestmark = pytest.mark.timeout(240)
+MANY: Final = settings(max_examples=400, deadline=None, derandomize=True)
+FEW: Final = settings(max_examples=150, deadline=None, derandomize=True)
+SEEDS: Final = st.integers(0, 1 << 32)
+MIB: Final = 1 << 20
+SCHEMA: Final = SchemaRecord(1, 7, pages.schema(), "")
+
+
+def chance(seed: int) -> Chance:
+    """A source of chance."""
+    return Chance(str(seed), Known())
+
+
+def counted(body: bytes) -> int | None:
+    """Records of a body; None for one that is refused."""
+    try:
+        return count_records(body)
+    except ValueError:
+        return None
+
+
+# -- requests
+
+
+@pytest.mark.parametrize("method", methods(), ids=lambda method: method.full_name)
+@FEW
+@given(seed=SEEDS)
+def test_a_request_is_decoded_or_refused(method: Any, seed: int) -> None:
+    one = chance(seed)
+    kind = type(message(one, method.input_type))
+    data = wire(one, message(one, method.input_type))
+
+    try:
+        found = reader_of(name_of(method), kind.FromString)(data)
+    except (InvalidRequest, RequestTooLarge, NumberOutOfRange):
+        return
+
+    assert found is not None
+
+
+@MANY
+@given(seed=SEEDS, cut=st.integers(0, 40))
+def test_a_page_that_is_cut_out_of_its_message_is_what_protobuf_finds(seed: int, cut: int) -> None:
+    one = chance(seed)
+    request = buffer_service_pb2.PublishRequest(page=pages.page(one, 5)).SerializeToString()
+    damaged = flipped(one, request[:40]) + request[40 : len(request) - cut]
+
+    try:
+        expected = page_requests.decode(damaged)
+    except DecodeError:
+        assert page_requests.cut(damaged) is None
+        return
+    found = page_requests.cut(damaged)
+
+    if found is not None:
+        assert isinstance(expected, page_requests.PageRequest)
+        assert bytes(found.body) == bytes(expected.body)
+        assert (found.page.partition, found.page.crc32) == (expected.page.partition, expected.page.crc32)
+
+
+# -- pages of records
+
+
+@MANY
+@given(seed=SEEDS)
+def test_a_page_of_records_is_refused_or_every_record_of_it_can_be_read(seed: int) -> None:
+    page = pages.page(chance(seed))
+    count = counted(page.body)
+    unusual = counted(page.body + b"\x78\x01")
+
+    assert count == unusual
+    if count:
+        entry = Entry(10, count, 1, False, len(page.body), Encoding.RECORDS, 50, 0, 0, 0)
+        read = list(records_at(page.body, 10, [Range(10, 10 + count)]))
+        shown = peeked(entry, Body(0, page.body), Range(10, 10 + count), schema_of, room=MIB)
+        assert [offset for offset, _, _ in read] == list(range(10, 10 + count))
+        assert [one.offset for one in shown] == list(range(10, 10 + len(shown)))
+
+
+# -- pages of rows
+
+
+def schema_of(version: int) -> SchemaRecord:
+    """The schema of the rows, whatever version a page names."""
+    return SCHEMA
+
+
+@MANY
+@given(seed=SEEDS)
+def test_the_frame_of_a_page_of_rows_is_read_in_both_ways_alike(seed: int) -> None:
+    body = pages.rows(chance(seed))
+    found, unusual = framed(body), framed(body + b"\x78\x01")
+
+    assert found == unusual
+
+
+def framed(body: bytes) -> tuple[int, int, bytes] | None:
+    """What the frame of a page of rows says; None when it is refused."""
+    try:
+        page = arrow_page.read(body)
+    except ValueError:
+        return None
+    return page.schema_version, page.rows, bytes(page.messages)
+
+
+@FEW
+@given(seed=SEEDS)
+def test_rows_are_decoded_or_refused_and_what_is_shown_of_them_is_their_beginning(seed: int) -> None:
+    body = pages.rows(chance(seed))
+    entry = Entry(10, pages.ROWS, 1, False, len(body), Encoding.ARROW, 50, 0, 0, 0)
+    within = Range(10, 10 + pages.ROWS)
+
+    try:
+        shown = list(shown_rows(entry, Body(0, body), within, schema_of, chars_max=50))
+    except InvalidPage:
+        return
+    try:
+        whole = json_rows(entry, Body(0, body), [within], schema_of, bytes_max=256 * MIB)
+    except InvalidPage:
+        return
+
+    assert [row.text for row in shown] == [value.decode()[:50] for _, value in whole[: len(shown)]]
+    assert all(row.size >= len(value) for row, (_, value) in zip(shown, whole, strict=False))
+
+
+@settings(FEW, max_examples=40)
+@given(seed=SEEDS)
+def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
+    body = pages.rows(chance(seed))
+    page = StoredPage(
+        partition=0,
+        base_offset=0,
+        first_offset=0,
+        last_offset=pages.ROWS - 1,
+        record_count=pages.ROWS,
+        encoding=RowEncoding.ARROW,
+        body=body,
+        parts=(),
+        schema_of=lambda _: Schema(1, None, SCHEMA.arrow_schema, ""),
+    )
+    try:
+        values, _ = json_values(page)
+    except ClientInvalidPage:
+        return
+
+    assert len(values) == pages.ROWS
+
+
+# -- what a disk gives back
+
+
+DECODERS: Final[list[Callable[..., Any]]] = [
+    function for name, function in inspect.getmembers(codec, inspect.isfunction) if name.startswith("decode_")
+]
+
+
+@pytest.mark.parametrize("decode", DECODERS, ids=lambda decode: decode.__name__)
+@MANY
+@given(content=st.binary(max_size=120) | st.sampled_from([b"{}", b"[]", b"null", b'{"settings": 1}', b"\xff" * 40]))
+def test_a_stored_value_with_a_good_checksum_is_decoded_or_told(decode: Callable[..., Any], content: bytes) -> None:
+    arguments = [0] * (sum(each.default is each.empty for each in inspect.signature(decode).parameters.values()) - 1)
+
+    try:
+        decode(*arguments, codec._seal(content))
+    except codec.Undecodable:
+        return
+
+
+@MANY
+@given(value=st.binary(max_size=200))
+def test_the_head_of_a_stored_page_is_decoded_or_told(value: bytes) -> None:
+    try:
+        header.decode_header(value)
+    except header.Damaged:
+        return
+
+
+# -- settings
+
+
+@MANY
+@given(seed=SEEDS)
+def test_settings_of_a_request_are_taken_or_refused(seed: int) -> None:
+    one = chance(seed)
+    asked = message(one, sink_pb2.SinkSettings.DESCRIPTOR)
+    mask = FieldMask(paths=[one.text("paths") for _ in range(one.one(0, 1, 3, 30))])
+
+    for values_of in (sinks.given, lambda given: sinks.masked(given, mask, DEFAULTS)):
+        try:
+            DEFAULTS.changed(values_of(asked)).checked()
+        except (InvalidSetting, NumberOutOfRange):
+            continue
+
+
+VALUES: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES: Final = (
+    "listen",
+    "metrics_listen",
+    "tail_bytes",
+    "sinks_max",
+    "drain_s",
+    "log_level",
+    "sink_defaults",
+    "token_hashes_file",
+)
+ADDRESSES: Final = st.sampled_from(["x:²", "127.0.0.1:" + "9" * 5_000, ":1", "[::1]:٣", "127.0.0.1:0", "a:b:c", "0:-1"])
+
+
+@MANY
+@given(values=st.dictionaries(st.sampled_from(NAMES), VALUES | ADDRESSES, max_size=3))
+def test_settings_of_a_broker_are_taken_or_refused(values: dict[str, Any]) -> None:
+    try:
+        load(**values)
+    except SettingsError:
+        return
+
+
+@FEW
+@given(text=st.text(max_size=60) | st.sampled_from(["listen = 1", "[sink_defaults]\npartitions = 'x'", "a = 1", "=\n"]))
+def test_a_file_of_settings_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path: Path = tmp_path_factory.getbasetemp() / "settings.toml"
+    path.write_bytes(text.encode(errors="surrogatepass"))
+
+    try:
+        load(path)
+    except SettingsError:
+        return
