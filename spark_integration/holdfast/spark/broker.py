@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, SinkSettings, errors
+from holdfast.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
 from holdfast.client.settings import PAGE_RECORDS_MAX
 from holdfast.spark.options import Delivery, Target, WriteOptions
 from holdfast.spark.remedies import explained
@@ -43,6 +43,9 @@ class SinkFacts:
     page_records_max: int
     """Most records of a page."""
 
+    incarnation: str
+    """Of the sink: another one of that name has other partitions, offsets and schemas."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -65,11 +68,11 @@ def look_up(options: WriteOptions) -> SinkFacts:
         raise explained(error, options.target, doing="ask for") from error
 
 
-def take_ticket(target: Target, *, patience_s: float) -> int:
+def take_ticket(target: Target, incarnation: str, *, patience_s: float) -> int:
     """Draw the number by which the broker knows the newer one of two runs. Raises `HoldfastSparkError`."""
     try:
         with connect(target, patience_s=patience_s) as client:
-            return client.epochs.take_ticket(target.sink)
+            return client.epochs.take_ticket(target.sink, incarnation=incarnation)
     except errors.HoldfastError as error:
         raise explained(error, target, doing="begin to write to") from error
 
@@ -85,7 +88,7 @@ class SinkDirectory:
     def look_up(self, options: WriteOptions) -> SinkFacts:
         """As `look_up`, but a sink that was seen before is taken as it was while its broker is away."""
         known = self._known.get(options.target)
-        if known is not None and self._clock() - known.at_s < FRESH_S:
+        if known is not None and self._clock() - known.at_s < FRESH_S and self._is_there(options, known.facts):
             return known.facts
         patience_s = options.target.connect_timeout_s if known is None else REFRESH_S
         try:
@@ -100,6 +103,22 @@ class SinkDirectory:
         self._known[options.target] = _Known(facts, self._clock())
         return facts
 
+    def forget(self, target: Target, gone: errors.HoldfastError) -> bool:
+        """Forget a sink that is not there any more; return whether looking it up again may help."""
+        return self._known.pop(target, None) is not None or isinstance(gone, errors.SinkReplaced)
+
+    def _is_there(self, options: WriteOptions, facts: SinkFacts) -> bool:
+        """Tell whether a sink is the one that was seen; of a write exactly once its ticket tells that."""
+        if options.delivery is Delivery.EXACTLY_ONCE:
+            return True
+        try:
+            with connect(options.target, patience_s=REFRESH_S) as client:
+                return client.sinks.get(options.target.sink).incarnation == facts.incarnation
+        except errors.BrokerUnavailable:
+            return True
+        except errors.HoldfastError:
+            return False
+
 
 def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
     name = options.target.sink
@@ -113,18 +132,19 @@ def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
             sink = client.sinks.create(name, exist_ok=True, **wanted)
         if options.delivery is Delivery.EXACTLY_ONCE and sink.settings.buffer_mode is BufferMode.MEMORY:
             raise errors.StagingUnsupported(f"sink {name!r} is in memory only, and staged rows have to survive a crash")
-        return _facts(sink.settings, client.info())
+        return _facts(sink, client.info())
 
 
-def _facts(settings: SinkSettings, info: BrokerInfo) -> SinkFacts:
+def _facts(sink: Sink, info: BrokerInfo) -> SinkFacts:
     """Bound pages by the sink's own limits too: one that takes all the room would be refused for good."""
-    records = PAGE_RECORDS_MAX
+    settings, records = sink.settings, PAGE_RECORDS_MAX
     if settings.max_disk_cache:
         records = min(records, max(1, settings.max_disk_cache // PAGES_IN_SINK_MIN))
     return SinkFacts(
         partitions=settings.partitions,
         page_bytes_max=min(info.page_bytes_max, max(1, settings.max_total_bytes // PAGES_IN_SINK_MIN)),
         page_records_max=records,
+        incarnation=sink.incarnation,
     )
 
 

@@ -42,6 +42,9 @@ class Run:
     batch: str | None
     """Names a batch; None where the query that runs it does."""
 
+    incarnation: str = ""
+    """Of the sink that the run writes to: in another one of that name it stages and commits nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -80,7 +83,7 @@ def write_name(options: WriteOptions) -> str:
 def stage_of(run: Run, options: WriteOptions, local_property: Callable[[str], str | None]) -> Stage:
     """Return the stage of one attempt, with a token of its own. Raises `HoldfastSparkError` outside of a query."""
     if run.batch is not None:
-        return Stage(producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket)
+        return Stage(producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation)
     query, batch, spark_run = (local_property(name) or "" for name in (QUERY_ID, BATCH_ID, RUN_ID))
     if not (_UUID.fullmatch(query) and batch.isdecimal()):
         raise HoldfastSparkError(
@@ -100,4 +103,5 @@ def stage_of(run: Run, options: WriteOptions, local_property: Callable[[str], st
         run=spark_run,
         ticket=run.ticket,
         takeover=options.takeover,
+        incarnation=run.incarnation,
     )

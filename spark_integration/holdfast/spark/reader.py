@@ -41,9 +41,9 @@ class HoldfastReader(DataSourceReader):
                 options = resolved(client, self._options, found)
         except errors.HoldfastError as error:
             raise explained(error, target, doing="read from") from error
-        return [Split(span) for span in plan_spans(options, found.held)]
+        return [Split(span, found.incarnation) for span in plan_spans(options, found.held)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one split. Raises `HoldfastSparkError`."""
         if isinstance(partition, Split):  # Spark passes another one when there is nothing to read
-            yield from read_split(self._options, self._pages, partition.span)
+            yield from read_split(self._options, self._pages, partition)

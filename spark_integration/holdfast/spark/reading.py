@@ -36,15 +36,16 @@ TRIMMED: Final = "TRIMMED"
 class Split(InputPartition):
     """What one Spark task reads."""
 
-    def __init__(self, span: Span) -> None:
-        """``span`` names a partition of the sink and the offsets in it."""
+    def __init__(self, span: Span, incarnation: str) -> None:
+        """``span`` names a partition of the sink and the offsets in it, which are those of one ``incarnation``."""
         super().__init__(span)
         self.span = span
+        self.incarnation = incarnation
 
 
-def read_split(options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
+def read_split(options: ReadOptions, pages: PageReader, split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the records of a split as batches. Raises `HoldfastSparkError`."""
-    return in_task(options.target, lambda client: _batches(client, options, pages, span))
+    return in_task(options.target, lambda client: _batches(client, options, pages, split))
 
 
 def in_task(target: Target, read: Callable[[Client], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
@@ -57,8 +58,8 @@ def in_task(target: Target, read: Callable[[Client], Iterator[pa.RecordBatch]]) 
             raise explained(error, target, doing="read from") from error
 
 
-def _batches(client: Client, options: ReadOptions, pages: PageReader, span: Span) -> Iterator[pa.RecordBatch]:
-    for found in joined(found_in(client, options.target.sink, span)):
+def _batches(client: Client, options: ReadOptions, pages: PageReader, split: Split) -> Iterator[pa.RecordBatch]:
+    for found in joined(found_in(client, options.target.sink, split.span, split.incarnation)):
         if isinstance(found, StoredPage):
             batch = pages.batch(found)
             if batch.num_rows:
@@ -79,13 +80,18 @@ def gone(options: ReadOptions, pages: PageReader, missing: Missing) -> Iterator[
         yield pages.missing(missing)
 
 
-def found_in(client: Client, sink: str, span: Span) -> Iterator[StoredPage | Missing]:
-    """Yield what there is of a span, and what is not."""
+def found_in(client: Client, sink: str, span: Span, incarnation: str) -> Iterator[StoredPage | Missing]:
+    """Yield what there is of a span, and what is not. Raises `SinkReplaced` for another incarnation of the sink."""
     start = span.start
     while start < span.end:
         try:
             with client.replay_pages(
-                sink, partition=span.partition, start=start, end=span.end, on_gap="yield"
+                sink,
+                partition=span.partition,
+                start=start,
+                end=span.end,
+                on_gap="yield",
+                incarnation=incarnation,
             ) as replay:
                 for found in replay:
                     start = found.last_offset + 1

@@ -36,16 +36,19 @@ class RowSchema:
     arrow_schema: bytes
 
 
-def register(target: Target, rows: StructType, *, patience_s: float, rules: MergeRules = USUAL) -> RowSchema:
+def register(
+    target: Target, rows: StructType, *, patience_s: float, rules: MergeRules = USUAL, incarnation: str = ""
+) -> RowSchema:
     """Return the version of the sink's schema that holds these rows, registering it if need be.
 
+    With an ``incarnation`` it is a version of that sink, and of no other one of its name.
     Raises `HoldfastSparkError` where the rows do not fit, and `HoldfastError`.
     """
     check_rows(rows, case_sensitive=rules.case_sensitive)
     with connect(target, patience_s=patience_s) as client:
         for _ in range(TRIES):
             try:
-                return _settled(client, target.sink, rows, rules)
+                return _settled(client, target.sink, rows, rules, incarnation)
             except errors.SchemaChanged:
                 continue
     raise HoldfastSparkError(
@@ -53,8 +56,8 @@ def register(target: Target, rows: StructType, *, patience_s: float, rules: Merg
     )
 
 
-def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules) -> RowSchema:
-    version, latest = client.schemas.latest(sink)
+def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, incarnation: str) -> RowSchema:
+    version, latest = client.schemas.latest(sink, incarnation=incarnation)
     wanted = nullable_schema(rows)
     if latest is not None:
         known = parse(latest.spark_schema)
@@ -67,7 +70,9 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules) -> 
         if wanted == known:
             return RowSchema(latest.version, latest.arrow_schema)
     arrow_schema = _encoded(wanted)
-    made = client.schemas.register(sink, arrow_schema, previous=version, spark_schema=wanted.json())
+    made = client.schemas.register(
+        sink, arrow_schema, previous=version, spark_schema=wanted.json(), incarnation=incarnation
+    )
     return RowSchema(made, arrow_schema)
 
 
@@ -98,17 +103,22 @@ class SchemaDirectory:
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` is monotonic, in seconds."""
         self._clock = clock
-        self._known: dict[tuple[Target, str, MergeRules], _Known] = {}
+        self._known: dict[tuple[Target, str, str, MergeRules], _Known] = {}
 
-    def register(self, target: Target, rows: StructType, rules: MergeRules = USUAL) -> RowSchema:
-        """As `register`, but what was settled before holds while the broker is away. Raises `HoldfastSparkError`."""
-        place = (target, rows.json(), rules)
+    def register(
+        self, target: Target, rows: StructType, rules: MergeRules = USUAL, *, incarnation: str = ""
+    ) -> RowSchema:
+        """As `register`, but what was settled before for the same sink holds while the broker is away.
+
+        Raises `HoldfastSparkError`.
+        """
+        place = (target, incarnation, rows.json(), rules)
         known = self._known.get(place)
         if known is not None and self._clock() - known.at_s < FRESH_S:
             return known.schema
         patience_s = target.connect_timeout_s if known is None else REFRESH_S
         try:
-            schema = register(target, rows, patience_s=patience_s, rules=rules)
+            schema = register(target, rows, patience_s=patience_s, rules=rules, incarnation=incarnation)
         except errors.BrokerUnavailable as error:
             if known is None:
                 raise explained(error, target, doing="ask for the schema of") from error
@@ -124,12 +134,12 @@ SCHEMAS_SETTLED: Final = SchemaDirectory(time.monotonic)
 """What the writes of this process have settled."""
 
 
-def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType) -> RowSchema | None:
-    """Return what the rows of a write are registered as, None for those without a schema of their own.
+def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType, incarnation: str) -> RowSchema | None:
+    """Return what the rows of a write are registered as in one sink, None for those without a schema of their own.
 
     Raises `HoldfastSparkError` where they do not fit: before anything is written.
     """
     if plan.kind is not Rows.ARROW:
         return None
     rules = MergeRules(options.merge_schema, options.type_widening, options.case_sensitive)
-    return SCHEMAS_SETTLED.register(options.target, rows, rules)
+    return SCHEMAS_SETTLED.register(options.target, rows, rules, incarnation=incarnation)

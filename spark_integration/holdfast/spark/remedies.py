@@ -107,7 +107,12 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         "Name one that there is: holdfast subscription list {sink} --endpoint {endpoint} shows them.",
     ),
     (errors.InvalidSubscriptionName, "Name it with 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'."),
-    (errors.SinkReplaced, "Run this again: the sink was deleted and made anew meanwhile."),
+    (
+        errors.SinkReplaced,
+        "Run this again. A write, or a query that is started again, goes into the sink that is there now, with its "
+        "schema, and nothing of what failed is in it. A query that reads the sink has offsets of the former one: start "
+        "it with a new checkpoint location.",
+    ),
     (
         errors.Unauthenticated,
         "Give driver and executors a token that the broker knows: by the environment variable {token}, set for both "

@@ -96,6 +96,7 @@ class HoldfastResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 records_max=records,
                 bytes_max=size,
                 before_due=self._resending.before_due,
+                incarnation=begin.incarnation,
             )
         )
         if not found.partitions:

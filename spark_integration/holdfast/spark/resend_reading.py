@@ -43,7 +43,7 @@ def read_resends(options: ReadOptions, pages: PageReader, part: ResendRanges) ->
 
 def _batches(client: Client, options: ReadOptions, pages: PageReader, part: ResendRanges) -> Iterator[pa.RecordBatch]:
     for span in spans(part):
-        for found in joined(found_in(client, options.target.sink, span)):
+        for found in joined(found_in(client, options.target.sink, span, part.incarnation)):
             for_us = within(part, found.first_offset, found.last_offset)
             if not for_us:
                 continue

@@ -73,7 +73,9 @@ def parsed_set(found: Mapping[str, object]) -> SetOffset:
         if not isinstance(partitions, dict):
             raise TypeError(found)
         parts = tuple(
-            ResendRanges(int(partition), int(part["account"]), _pairs(part["ranges"]), _pairs(part["attempts"]))
+            ResendRanges(
+                int(partition), int(part["account"]), _pairs(part["ranges"]), _pairs(part["attempts"]), incarnation
+            )
             for partition, part in partitions.items()
         )
         return SetOffset(incarnation, query, number, parts)
@@ -113,7 +115,7 @@ def splits(part: ResendRanges, records_max: int | None) -> Iterator[ResendRanges
 def _of(part: ResendRanges, ranges: Sequence[tuple[int, int]]) -> ResendRanges:
     first, last = ranges[0][0], ranges[-1][1]
     attempts = tuple(pair for pair in part.attempts if first <= pair[0] <= last)
-    return ResendRanges(part.partition, part.account, tuple(ranges), attempts)
+    return ResendRanges(part.partition, part.account, tuple(ranges), attempts, part.incarnation)
 
 
 def spans(part: ResendRanges) -> list[Span]:

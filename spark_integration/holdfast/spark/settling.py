@@ -35,7 +35,14 @@ class Settling:
         if self._name not in found.watermarks:
             start = self._start(client, found)
             accepts_loss = not self._options.fail_on_data_loss
-            client.subscriptions.create(self._sink, self._name, start=start, or_earliest=accepts_loss, exist_ok=True)
+            client.subscriptions.create(
+                self._sink,
+                self._name,
+                start=start,
+                or_earliest=accepts_loss,
+                exist_ok=True,
+                incarnation=found.incarnation,
+            )
             found = view(client, self._sink)
         return StreamOffset(found.incarnation, found.watermarks[self._name], initial=True)
 
@@ -47,10 +54,15 @@ class Settling:
         if upto.initial or all(offset <= self._settled.get(at, 0) for at, offset in upto.partitions.items()):
             return
         try:
-            client.subscriptions.settle(self._sink, self._name, offsets=upto.partitions)
+            client.subscriptions.settle(self._sink, self._name, offsets=upto.partitions, incarnation=upto.incarnation)
         except errors.SubscriptionNotFound:
             client.subscriptions.create(
-                self._sink, self._name, start=dict(upto.partitions), or_earliest=True, exist_ok=True
+                self._sink,
+                self._name,
+                start=dict(upto.partitions),
+                or_earliest=True,
+                exist_ok=True,
+                incarnation=upto.incarnation,
             )
         self._settled = upto.partitions
 

@@ -46,7 +46,10 @@ def _resolved(client: Client, sink: str, offsets: Offsets, found: SinkView) -> O
     if offsets.at is None:
         return offsets
     at = {
-        one.partition: min(one.next, client.offset_at(sink, offsets.at, partition=one.partition)) for one in found.held
+        one.partition: min(
+            one.next, client.offset_at(sink, offsets.at, partition=one.partition, incarnation=found.incarnation)
+        )
+        for one in found.held
     }
     return Offsets(offsets.default, at)
 

@@ -47,28 +47,20 @@ class HoldfastDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> HoldfastWriter:
         """Return the writer of a batch, once sink and broker have been found. Raises `HoldfastSparkError`."""
         options = self._write_options(overwrite=overwrite, is_stream=False)
-        from holdfast.spark.broker import look_up  # noqa: PLC0415 - imports grpc
-        from holdfast.spark.registering import schema_of_write  # noqa: PLC0415 - imports grpc and pyarrow
-        from holdfast.spark.transaction import begin_batch  # noqa: PLC0415 - imports grpc
-        from holdfast.spark.writer import HoldfastWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
+        from holdfast.spark.jobs import batch_job  # noqa: PLC0415 - imports grpc and pyarrow
+        from holdfast.spark.writer import HoldfastWriter  # noqa: PLC0415 - imports pyarrow
 
         plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
-        facts = look_up(options)
-        run = begin_batch(options)
-        return HoldfastWriter(WriteJob(options, plan, facts, run, schema_of_write(options, plan, schema)))
+        return HoldfastWriter(batch_job(options, plan, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
         """Return the writer of a micro-batch; a broker that was found before may be away now."""
         options = self._write_options(overwrite=overwrite, is_stream=True)
-        from holdfast.spark.broker import SINKS_SEEN  # noqa: PLC0415 - imports grpc
-        from holdfast.spark.registering import schema_of_write  # noqa: PLC0415 - imports grpc and pyarrow
-        from holdfast.spark.transaction import begin_stream  # noqa: PLC0415 - imports grpc
-        from holdfast.spark.writer import HoldfastStreamWriter, WriteJob  # noqa: PLC0415 - imports pyarrow
+        from holdfast.spark.jobs import stream_job  # noqa: PLC0415 - imports grpc and pyarrow
+        from holdfast.spark.writer import HoldfastStreamWriter  # noqa: PLC0415 - imports pyarrow
 
         plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
-        facts = SINKS_SEEN.look_up(options)
-        run = begin_stream(options)
-        return HoldfastStreamWriter(WriteJob(options, plan, facts, run, schema_of_write(options, plan, schema)))
+        return HoldfastStreamWriter(stream_job(options, plan, schema))
 
     def reader(self, schema: StructType) -> HoldfastReader:
         """Return the reader of a range. Raises `HoldfastSparkError`."""

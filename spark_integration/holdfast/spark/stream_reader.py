@@ -107,12 +107,13 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Cut a micro-batch into tasks. Raises `HoldfastSparkError`."""
         first, last = parsed(start), parsed(end)
         self._check_same(last, self._asked(self._look))
-        return [Split(span) for span in plan_batch(self._options, beginning(first, last), last.partitions)]
+        spans = plan_batch(self._options, beginning(first, last), last.partitions)
+        return [Split(span, last.incarnation) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one split. Raises `HoldfastSparkError`."""
         if isinstance(partition, Split):  # Spark passes another one when there is nothing to read
-            yield from read_split(self._options, self._pages, partition.span)
+            yield from read_split(self._options, self._pages, partition)
 
     def commit(self, end: Json) -> None:
         """Settle what the batches up to ``end`` have read. Spark calls it when the next one is planned."""

@@ -22,11 +22,10 @@ import pyarrow as pa
 
 from holdfast.client import CommittedEpochs
 from holdfast.spark import transaction
-from holdfast.spark.broker import look_up
-from holdfast.spark.epochs import Run, Staged
+from holdfast.spark.epochs import Staged
 from holdfast.spark.errors import HoldfastSparkError
+from holdfast.spark.jobs import batch_job
 from holdfast.spark.options import Delivery, Target, WriteOptions, write_options
-from holdfast.spark.registering import schema_of_write
 from holdfast.spark.schema import plan_rows
 from holdfast.spark.writer import WriteJob, run_task
 
@@ -58,10 +57,11 @@ def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str |
     done: list[tuple[Target, list[Staged]]] = []
     with ExitStack() as undo:
         for write, options in zip(writes, every, strict=True):
-            run = transaction.begin_batch(options)
-            assert run is not None, "the write is exactly once"
-            undo.callback(transaction.close, options.target, run)  # of attempts that failed nobody knows the tokens
-            staged = _staged(write, options, run)
+            plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
+            job = batch_job(options, plan, write.frame.schema)
+            assert job.run is not None, "the write is exactly once"
+            undo.callback(transaction.close, options.target, job.run)  # nobody knows the tokens of failed attempts
+            staged = _staged(write, job)
             undo.callback(transaction.abort, options.target, staged)
             done.append((options.target, staged))
         committed = transaction.commit(done, patience_s=every[0].delivery_timeout_s)
@@ -84,10 +84,8 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
     return options
 
 
-def _staged(write: Write, options: WriteOptions, run: Run) -> list[Staged]:
+def _staged(write: Write, job: WriteJob) -> list[Staged]:
     """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
-    plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
-    job = WriteJob(options, plan, look_up(options), run, schema_of_write(options, plan, write.frame.schema))
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = run_task(job, batches)

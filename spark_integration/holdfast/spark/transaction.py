@@ -28,22 +28,22 @@ ABORT_PATIENCE_S: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-def begin_batch(options: WriteOptions) -> Run | None:
+def begin_batch(options: WriteOptions, incarnation: str) -> Run | None:
     """Draw what the tasks of a batch share; None for at least once. Raises `HoldfastSparkError`."""
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
-    ticket = take_ticket(options.target, patience_s=options.target.connect_timeout_s)
-    return Run(ticket, batch=None if options.epoch_from_query else own_id())
+    ticket = take_ticket(options.target, incarnation, patience_s=options.target.connect_timeout_s)
+    return Run(ticket, None if options.epoch_from_query else own_id(), incarnation)
 
 
-def begin_stream(options: WriteOptions) -> Run | None:
+def begin_stream(options: WriteOptions, incarnation: str) -> Run | None:
     """Draw what the tasks of a micro-batch share; None for at least once. Raises `HoldfastSparkError`.
 
     A query that runs waits here for a broker that is away, for as long as a task would.
     """
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
-    return Run(take_ticket(options.target, patience_s=options.delivery_timeout_s), batch=None)
+    return Run(take_ticket(options.target, incarnation, patience_s=options.delivery_timeout_s), None, incarnation)
 
 
 def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: float) -> CommittedEpochs:
@@ -110,7 +110,8 @@ def abort(target: Target, staged: Sequence[Staged]) -> None:
     stage = staged[0].stage
     try:
         with connect(target, patience_s=ABORT_PATIENCE_S) as client:
-            client.epochs.abort(target.sink, stage.producer, stage.epoch, [one.stage.token for one in staged])
+            tokens = [one.stage.token for one in staged]
+            client.epochs.abort(target.sink, stage.producer, stage.epoch, tokens, incarnation=stage.incarnation)
     except errors.HoldfastError as error:
         _left(target, stage.producer, error)
 
@@ -122,7 +123,9 @@ def close(target: Target, run: Run) -> None:
     """
     if run.batch is None:
         return
-    nothing = EpochCommit(target.sink, producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket)
+    nothing = EpochCommit(
+        target.sink, producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation
+    )
     try:
         with connect(target, patience_s=ABORT_PATIENCE_S) as client:
             client.epochs.commit([nothing], patience_s=ABORT_PATIENCE_S)

@@ -182,6 +182,7 @@ def write_rows(
         client.publisher(
             options.target.sink,
             stage=stage,
+            incarnation=job.facts.incarnation,
             window_pages=options.window_pages,
             delivery_timeout_s=options.delivery_timeout_s,
         ) as publisher,

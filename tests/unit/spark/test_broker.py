@@ -60,6 +60,21 @@ def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:
         directory.look_up(options(broker))
 
 
+def test_a_sink_that_was_made_anew_is_looked_up_again_where_no_ticket_would_tell(broker: TestBroker) -> None:
+    directory = SinkDirectory(Clock())
+    given = {"endpoint": broker.endpoint, "sink": "orders", "delivery": "at_least_once"}
+    wanted = write_options(given, {}, is_stream=True)
+    with broker.client() as client:
+        former = client.sinks.create("orders", partitions=2)
+        assert directory.look_up(wanted).incarnation == former.incarnation
+        client.sinks.delete("orders")
+        made = client.sinks.create("orders", partitions=3)
+
+    facts = directory.look_up(wanted)
+
+    assert (facts.incarnation, facts.partitions) == (made.incarnation, 3)
+
+
 def test_a_broker_that_was_never_seen_is_an_error() -> None:
     with testing.broker() as broker:
         wanted = options(broker)

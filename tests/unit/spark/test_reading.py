@@ -15,15 +15,15 @@ from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.ranges import Span
 from holdfast.spark.read_options import read_options
 from holdfast.spark.read_schema import read_schema
-from holdfast.spark.reading import read_split
+from holdfast.spark.reading import Split, read_split
 from holdfast.spark.row_reading import page_reader
 
 
-def read(broker: TestBroker, span: Span, **given: str) -> list[dict[str, Any]]:
+def read(broker: TestBroker, span: Span, incarnation: str = "", **given: str) -> list[dict[str, Any]]:
     """Return the rows of a split."""
     options = read_options({"endpoint": broker.endpoint, "sink": "orders", **given}, {})
     schema = read_schema(options.columns, options.metadata)
-    batches = list(read_split(options, page_reader(options, schema), span))
+    batches = list(read_split(options, page_reader(options, schema), Split(span, incarnation)))
     assert all(batch.schema == to_arrow_schema(schema, timezone="UTC") for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -126,3 +126,20 @@ def test_what_is_gone_is_told_whatever_time_it_may_have_had(dropping: TestBroker
     [gone] = read(dropping, Span(0, 0, 7), **times, metadata="_gap", failOnDataLoss="false")
 
     assert gone["_gap"]["last_offset"] == 2
+
+
+def test_a_split_of_a_sink_that_was_made_anew_is_refused_and_names_both(broker: TestBroker) -> None:
+    with broker.client() as client:
+        former = client.sinks.create("orders")
+    fill(broker, 2)
+    with broker.client() as client:
+        client.sinks.delete("orders", force=True)
+        made = client.sinks.create("orders")
+    fill(broker, 2)
+
+    with pytest.raises(HoldfastSparkError, match="new checkpoint location") as refused:
+        read(broker, Span(0, 0, 2), former.incarnation)
+
+    assert former.incarnation in str(refused.value)
+    assert made.incarnation in str(refused.value)
+    assert len(read(broker, Span(0, 0, 2), made.incarnation)) == 2

@@ -132,6 +132,26 @@ def test_a_sink_that_was_made_anew_gets_its_schema_again(orders: TestBroker) -> 
         assert client.schemas.latest("orders")[0] == 1
 
 
+def test_what_was_settled_in_a_former_sink_is_not_taken_for_a_version_of_its_successor(orders: TestBroker) -> None:
+    clock = Clock()
+    directory = SchemaDirectory(clock)
+    with orders.client() as client:
+        former = client.sinks.get("orders").incarnation
+        directory.register(target(orders), ROWS, incarnation=former)
+        client.sinks.delete("orders")
+        made = client.sinks.create("orders").incarnation
+        other = StructType([StructField("other", LongType()), *ROWS.fields])
+        register(target(orders), other, patience_s=10)
+
+        found = directory.register(target(orders), ROWS, incarnation=made)
+        latest = client.schemas.get("orders")
+
+    assert (found.version, found.arrow_schema) == (latest.version, latest.arrow_schema)
+    assert str(arrow.arrow_schema(latest)) == "other: int64\nid: int64"
+    with pytest.raises(HoldfastSparkError, match="SinkReplaced"):
+        SchemaDirectory(clock).register(target(orders), ROWS, incarnation=former)
+
+
 def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
     with pytest.raises(HoldfastSparkError, match="SinkNotFound") as error:
         SchemaDirectory(Clock()).register(target(broker), ROWS)
@@ -143,8 +163,8 @@ def test_only_rows_with_a_schema_of_their_own_are_registered(orders: TestBroker)
     records = StructType([StructField("value", StringType())])
     options = write_options({"sink": "orders", "endpoint": orders.endpoint}, {})
 
-    assert schema_of_write(options, plan_rows(records, Rows.AUTO), records) is None
-    found = schema_of_write(options, plan_rows(ROWS, Rows.AUTO), ROWS)
+    assert schema_of_write(options, plan_rows(records, Rows.AUTO), records, "") is None
+    found = schema_of_write(options, plan_rows(ROWS, Rows.AUTO), ROWS, "")
 
     assert found is not None
     assert found.version == 1

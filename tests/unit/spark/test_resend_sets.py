@@ -12,17 +12,19 @@ from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.ranges import Span
 from holdfast.spark.resend_sets import NEAR_RECORDS, SetOffset, parsed_set, spans, splits, within
 
-PART = ResendRanges(1, 2, ((3, 9), (12, 12)), ((3, 1), (12, 4)))
+PART = ResendRanges(1, 2, ((3, 9), (12, 12)), ((3, 1), (12, 4)), "i")
 
 
 def test_a_place_comes_back_from_the_checkpoint_and_names_its_set() -> None:
     begin = SetOffset("i", "spark-1")
 
-    place = begin.next([ResendRanges(10, 0, ((0, 0),)), PART])
+    other = ResendRanges(10, 0, ((0, 0),), (), "i")
+
+    place = begin.next([other, PART])
 
     back = parsed_set(json.loads(json.dumps(place.json())))
     assert (back.holder, back.number, back.incarnation) == ("spark-1:1", 1, "i")
-    assert sorted(back.parts, key=lambda one: one.partition) == [PART, ResendRanges(10, 0, ((0, 0),))]
+    assert sorted(back.parts, key=lambda one: one.partition) == [PART, other]
     assert parsed_set(begin.json()) == begin
     assert json.dumps(back.json()) == json.dumps(place.json())
 
@@ -47,8 +49,8 @@ def test_a_partition_is_cut_into_tasks_and_each_knows_its_attempts() -> None:
     assert list(splits(PART, None)) == [PART]
     assert list(splits(PART, 100)) == [PART]
     assert list(splits(PART, 4)) == [
-        ResendRanges(1, 2, ((3, 6),), ((3, 1),)),
-        ResendRanges(1, 2, ((7, 9), (12, 12)), ((12, 4),)),
+        ResendRanges(1, 2, ((3, 6),), ((3, 1),), "i"),
+        ResendRanges(1, 2, ((7, 9), (12, 12)), ((12, 4),), "i"),
     ]
     assert sum(piece.records for piece in splits(PART, 1)) == PART.records == 8
 

@@ -72,9 +72,9 @@ def test_where_a_query_begins_settles_nothing(client: Client) -> None:
 
 def test_a_subscription_that_was_deleted_is_made_where_the_query_stands(client: Client) -> None:
     follower = settling()
-    follower.begin(client)
+    began = follower.begin(client)
     client.subscriptions.delete("orders", "spark")
 
-    follower.settle(client, StreamOffset("any", {0: 3, 1: 0}))
+    follower.settle(client, StreamOffset(began.incarnation, {0: 3, 1: 0}))
 
     assert client.sinks.stats("orders").pending("spark") == 1

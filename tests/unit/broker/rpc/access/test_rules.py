@@ -36,7 +36,6 @@ METHODS = {
 }
 SINKLESS = {
     "/holdfast.v1.AdminService/GetBrokerInfo",
-    "/holdfast.v1.EpochService/TakeTicket",
     "/holdfast.v1.SinkService/ListSinks",
 }
 
@@ -58,6 +57,12 @@ def test_a_request_that_names_a_sink_needs_the_right_to_that_sink(name: str) -> 
         setattr(request, "sink" if "sink" in fields else "name", "orders")
 
     assert list(RULES[name].sinks(request)) == ["orders"]
+
+
+def test_a_ticket_for_no_sink_in_particular_needs_the_right_to_some_sink() -> None:
+    request = epoch_service_pb2.TakeTicketRequest()
+
+    assert list(RULES["/holdfast.v1.EpochService/TakeTicket"].sinks(request)) == []
 
 
 @pytest.mark.parametrize("name", sorted(SINKLESS))
