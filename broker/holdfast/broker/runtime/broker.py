@@ -72,7 +72,7 @@ from holdfast.broker.runtime.supervision import Supervisor, Work
 from holdfast.broker.runtime.tail import Tail as RecentPages
 
 _log: Final = logging.getLogger(__name__)
-PROBE_S: Final = 5.0
+PROBE_S: Final = 2.0
 """How often reads that failed are tried again though nobody asks."""
 SWEEP_S: Final = 1.0
 
@@ -218,6 +218,7 @@ class Broker:
             self.supervisor,
             owner_epochs(found.start_count),
         )
+        self.services.pages.holds.on_over = self._reads_work
         self.sinks: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
         self.epochs = Epochs(self.services)
@@ -340,6 +341,13 @@ class Broker:
                 return
             if not buffer.deleted:
                 self.services.instruments.measured(buffer.name, subscription.name, lanes)
+
+    def _reads_work(self, sink: int, partition: int) -> None:
+        """Wake whoever waits for the disk: it answers again."""
+        for buffer in self.sinks.values():
+            if buffer.record.id == sink:
+                for subscription in buffer.subscriptions.values():
+                    subscription.wake(partition)
 
     def background_failures(self) -> list[str]:
         """Return a sentence for each kind of background work that has failed."""

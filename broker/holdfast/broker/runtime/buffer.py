@@ -272,16 +272,14 @@ class Buffer:
         """
         self._refuse_dead_letters()
         async with self.admission:
-            await self.tier.offsets.reserve(page.partition, page.record_count)
-            await self._make_room(page.record_count, len(page.body))
+            await self._admit([page])
             check()
             return self._queue(page, slot_at)
 
     async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
         """Admit a page of ours and queue it together with what belongs to it, after a last ``check``."""
         async with self.admission:
-            await self.tier.offsets.reserve(page.partition, page.record_count)
-            await self._make_room(page.record_count, len(page.body))
+            await self._admit([page])
             check()
             return self._queue(page, None, companion)
 
@@ -289,16 +287,33 @@ class Buffer:
         """Admit checked pages together, all or none, and queue them in their order."""
         self._refuse_dead_letters()
         async with self.admission:
-            for partition in {page.partition for page in pages}:
-                await self.tier.offsets.reserve(
-                    partition, sum(p.record_count for p in pages if p.partition == partition)
-                )
-            await self._make_room(sum(page.record_count for page in pages), sum(len(page.body) for page in pages))
+            await self._admit(pages)
             return [self._queue(page, None) for page in pages]
 
     def _refuse_dead_letters(self) -> None:
         if is_dead_letter_sink(self.name):
             raise InvalidName(f"{self.name!r} holds dead letters: only the broker writes to it", field="sink")
+
+    async def _admit(self, pages: Sequence[Incoming]) -> None:
+        """Return when pages may be queued, with no wait in between: there is room, and their offsets are reserved.
+
+        Settings may change while an append waits: one that began in a sink with ``fsync`` may end in one without.
+        """
+        needed: dict[int, int] = {}
+        for page in pages:
+            needed[page.partition] = needed.get(page.partition, 0) + page.record_count
+        while True:
+            for partition, records in needed.items():
+                await self.tier.offsets.reserve(partition, records)
+            await self._make_room(sum(needed.values()), sum(len(page.body) for page in pages))
+            self.check_alive()
+            if all(self.tier.offsets.covers(partition, records) for partition, records in needed.items()):
+                return
+
+    def check_alive(self) -> None:
+        """Raise ``SinkNotFound`` where the sink was deleted: nothing is queued for it any more."""
+        if self.deleted:
+            raise SinkNotFound(self.name)
 
     async def _make_room(self, records: int, size: int) -> None:
         self.tier.yield_to(size)

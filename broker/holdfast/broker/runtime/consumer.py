@@ -133,7 +133,7 @@ class Consumer:
         Where a read fails nothing is dropped: the lane waits, and the read is tried again by a timer.
         """
         tries, again_at = self._failed_reads.get(partition, (0, 0.0))
-        if tries and self._subscription.now() < again_at:
+        if tries and self._subscription.now() < again_at and self._subscription.reads_fail(partition):
             return None
         try:
             event = await self._take(partition, lane, records_max)

@@ -7,7 +7,7 @@ stands what operators are shown meanwhile. A partition leaves when what failed h
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -52,6 +52,8 @@ class ReadHolds:
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], ReadHold] = {}
+        self.on_over: Callable[[int, int], None] = lambda _sink, _partition: None
+        """Called when the reads of a partition work again."""
         self.failures = 0
         """Reads that failed in the life of the process, repeated ones included."""
 
@@ -96,6 +98,7 @@ class ReadHolds:
         if hold.over:
             del self._held[sink, partition]
             _log.warning("reads work again sink=%d partition=%d failures=%d", sink, partition, hold.failures)
+            self.on_over(sink, partition)
 
     def forget(self, sink: int, partitions: Collection[int]) -> None:
         """Let go of a sink that was deleted."""

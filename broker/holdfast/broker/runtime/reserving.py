@@ -111,6 +111,13 @@ class Reserving:
                 self._extend(partition, needed)
             return
 
+    def covers(self, partition: int, records: int) -> bool:
+        """Whether so many offsets more may be handed out without a wait."""
+        if not self._buffer.settings.forgets:
+            return True
+        found = self._reserves.get(partition)
+        return found is not None and found.end >= self._buffer.logs[partition].next_offset + records
+
     def _extend(self, partition: int, needed: int) -> asyncio.Future[None]:
         """Reserve more, once at a time."""
         under_way = self._under_way.get(partition)

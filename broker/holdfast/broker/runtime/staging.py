@@ -146,6 +146,7 @@ class Staging:
         buffer, stage = self._buffer, session.stage
         async with buffer.admission:
             await self._make_room(page.record_count, len(page.body))
+            buffer.check_alive()
             session.check()
             return self._queue(stage, page, sequence)
 

@@ -118,6 +118,10 @@ class Subscription:
         """See ``Buffer.mend``."""
         await self._buffer.mend(self.log(partition))
 
+    def reads_fail(self, partition: int) -> bool:
+        """Whether the disk does not answer for a partition; see ``ReadHolds``."""
+        return self._buffer.read_hold(partition) is not None
+
     def damaged(self, partition: int, entry: Entry) -> None:
         """A page is missing or does not check out. If it stands in the log still, its bytes are kept aside."""
         log = self.log(partition)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
 from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.settings import Overflow
+from holdfast.broker.core.settings import Overflow, SinkSettings
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
@@ -150,8 +150,8 @@ async def test_a_page_whose_read_fails_is_neither_dropped_nor_passed_over_and_co
         held = buffer.read_hold(0)
         clock.advance(10)
         still = await taker.all_offsets()
-        store.let_read()
         waiting = await taker.all_offsets()
+        store.let_read()
         clock.advance(10)
         after = await taker.all_offsets()
 
@@ -162,6 +162,23 @@ async def test_a_page_whose_read_fails_is_neither_dropped_nor_passed_over_and_co
         assert taker.told_gaps() == []
         assert buffer.logs[0].head.dropped == ()
         assert store.scan(Family.META, *keys.of_kind(keys.QUARANTINE), 10) == []
+
+
+async def test_a_consumer_goes_on_as_soon_as_somebody_else_could_read() -> None:
+    store = MemoryStore()
+    async with running(store, FakeClock(), bounds=Bounds(tail_bytes=0)) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 2)
+        store.fail_reads(Family.SMALL)
+        taker = join(buffer)
+        await taker.all_offsets()
+        taker.consumer.wakeup.clear()
+
+        store.let_read()
+        await broker.services.pages.probe()
+
+        assert taker.consumer.wakeup.is_set()
+        assert await taker.all_offsets() == [0, 1]
 
 
 async def test_a_read_that_fails_once_is_tried_again_at_once() -> None:

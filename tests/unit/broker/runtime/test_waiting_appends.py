@@ -1,0 +1,64 @@
+"""What changes while an append waits for room: nothing is queued by what was true before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from holdfast.broker.core.errors import SinkNotFound
+from holdfast.broker.core.pages import Durability
+from holdfast.broker.core.settings import Overflow
+from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.storage import keys
+from holdfast.broker.storage.contract import Family
+from tests.unit.broker.runtime.held_store import HeldStore
+from tests.unit.broker.runtime.one_sink import sink
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_append_that_waited_while_fsync_was_turned_off_has_its_offsets_reserved() -> None:
+    store = HeldStore()
+    async with sink(store, overflow=Overflow.DROP_OLDEST, max_disk_cache=1) as buffer:
+        store.hold()
+        first = await buffer.append(page(b"first"))
+        await store.reached()
+        waiting = asyncio.ensure_future(buffer.append(page(b"second")))
+        await asyncio.sleep(0)
+        changed = buffer.change(replace(buffer.settings, fsync=False))
+        store.let_go()
+
+        second = await waiting
+        reserved = store.scan(Family.META, *keys.of_kind(keys.RESERVE), 10)
+        await asyncio.gather(first.done, second.done, changed)
+
+        assert len(reserved) == 1
+        assert buffer.tier.level(0, first.first, first.first + 1) is Durability.DISK
+        assert not second.fsync
+
+
+@pytest.mark.parametrize("append", [Buffer.append, lambda buffer, one: buffer.append_all([one])])
+async def test_an_append_that_waited_while_its_sink_was_deleted_is_refused(
+    append: Callable[..., Awaitable[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = HeldStore()
+    async with sink(store, overflow=Overflow.DROP_OLDEST, max_disk_cache=1) as buffer:
+        await (await buffer.append(page(b"first"))).done
+        deleting: list[asyncio.Future[None]] = []
+
+        async def freed(records: int, size: int) -> bool:
+            deleting.append(asyncio.ensure_future(buffer.delete()))
+            await asyncio.sleep(0)
+            return False  # it may come in as things are now
+
+        monkeypatch.setattr(buffer, "_free", freed)
+
+        with pytest.raises(SinkNotFound):
+            await append(buffer, page(b"second"))
+
+        await asyncio.gather(*deleting)
+        assert store.scan(Family.INDEX, *keys.of_sink(buffer.record.id), 10) == []
