@@ -111,8 +111,15 @@ class Leases:
         self._forget(lease)
         return self._flights.take_back(lease.number)
 
+    @property
+    def held(self) -> bool:
+        """Somebody has a lease here, though perhaps nothing in it."""
+        return bool(self._by_holder)
+
     def run_out(self, now: float) -> list[Range]:
         """End the leases whose time is over; returns their ranges, of which parts may be settled."""
+        if not self._by_holder:
+            return []
         late = [lease.holder for lease in self._by_holder.values() if now >= lease.until]
         return sorted(part for holder in late for part in self.release(holder))
 

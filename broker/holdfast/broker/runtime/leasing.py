@@ -37,6 +37,8 @@ class LeasedSets:
         """Held by the call that takes; another one waits behind it."""
         self._turn = 0
         """Which partition is asked first: another one for each set, so that none waits for ever."""
+        self._leased: set[int] = set()
+        """Partitions with a lease: a sweep looks at no others, of which there may be a thousand."""
 
     async def lease(self, holder: str, wanted: Wanted, duration_s: float) -> list[Part]:
         """Extend what a holder has, or else take a set for it; returns what it has then.
@@ -104,8 +106,11 @@ class LeasedSets:
         """End the leases whose time is over: their ranges have failed."""
         subscription = self._subscription
         now = subscription.now()
-        for partition, lane in enumerate(subscription.lanes):
+        for partition in sorted(self._leased):
+            lane = subscription.lanes[partition]
             failed = lane.expire_leases(now)
+            if not lane.leases.held:
+                self._leased.discard(partition)
             if failed:
                 records = sum(part.size for part in failed)
                 _log.warning(
@@ -176,6 +181,7 @@ class LeasedSets:
             for entry in parked:
                 if not lane.may_lease or not room.fits(entry):
                     return
+                self._leased.add(partition)
                 taken = lane.lease_parked(
                     *(holder, until, _page(entry), now),
                     records_max=room.records,
@@ -199,6 +205,7 @@ class LeasedSets:
                 continue
             for entry in wanted:
                 if lane.may_lease and part.account == self._account(partition):
+                    self._leased.add(partition)
                     page, now = _page(entry), subscription.now()
                     taken = lane.lease_again(holder, until, page, asked, now, age_us=entry.age_us)
                     self._count(partition, taken)

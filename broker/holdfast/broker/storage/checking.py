@@ -7,10 +7,11 @@ next start counts it as lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.mending import IndexDamaged, Survey
 from holdfast.broker.core.pages import DropReason, Entry, Gap
@@ -58,17 +59,18 @@ class Checked:
 def check(recovered: Recovered) -> Iterator[Checked]:
     """Look at each partition of each sink. Blocks while it reads."""
     for sink in recovered.sinks:
+        cursors = sink.cursors_by_partition()
         for partition in range(sink.partitions):
             try:
-                yield _check(recovered, sink, partition)
+                yield _check(recovered, sink, partition, cursors.get(partition, {}))
             except IndexDamaged as damage:
                 recovered.journal.rewrite_index()
-                checked = _check(recovered, sink, partition)
+                checked = _check(recovered, sink, partition, cursors.get(partition, {}))
                 checked.report.problems.append(f"a part of the index could not be read: {damage}")
                 yield checked
 
 
-def _check(recovered: Recovered, sink: StoredSink, partition: int) -> Checked:
+def _check(recovered: Recovered, sink: StoredSink, partition: int, cursors: Mapping[str, Cursor]) -> Checked:
     journal, number = recovered.journal, sink.record.id
     tail, head = sink.tails.get(partition, Tail()), sink.heads.get(partition, Head())
     gaps = [gap for gap in sink.gaps.get(partition, ()) if not gap.subscription]
@@ -111,10 +113,10 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int) -> Checked:
     if found.sound and counted != found.records:
         report.problems.append(f"counters speak of {counted} records, {found.records} are stored")
     handed_out = sink.handed_out(partition)
-    for (name, at), cursor in sorted(sink.cursors.items()):
-        if at == partition and not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):
+    for name, cursor in sorted(cursors.items()):
+        if not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):
             report.problems.append(f"the account of subscription `{name}` does not balance")
-        if at == partition and cursor.watermark > handed_out:
+        if cursor.watermark > handed_out:
             report.problems.append(f"the cursor of subscription `{name}` is ahead of the end")
     ends = sorted(gaps, key=lambda gap: gap.first)
     if any(one.end > other.first for one, other in pairwise(ends)):

@@ -257,8 +257,9 @@ class Mending:
             self._adopt(sinks)
             self.tell("log", None, None, f"its end is gone: {missing} records, but for those that stand in files")
         places = self._places(sinks, all_of_them=missing > 0)
+        cursors = {sink_id: sinks[sink_id].cursors_by_partition() for sink_id in {place[0] for place in places}}
         for sink_id, partition in sorted(places):
-            writes += self._mend(sinks[sink_id], partition, missing)
+            writes += self._mend(sinks[sink_id], partition, missing, cursors[sink_id].get(partition, {}))
         return writes + self._schemas(sinks, log_cut=missing > 0)
 
     def _subscriptions(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
@@ -353,11 +354,13 @@ class Mending:
         kinds = (keys.TAIL, keys.HEAD, keys.CURSOR, keys.GAP, keys.HELD)
         places = {keys.partition_of(key) for kind in kinds for key in self._damaged.get(kind, ())}
         for number, sink in sinks.items():
+            by_partition = sink.cursors_by_partition()
             for partition in range(sink.partitions):
-                cursors = [cursor for (_, at), cursor in sink.cursors.items() if at == partition]
+                cursors = by_partition.get(partition, {})
                 tail = sink.tails.get(partition)
                 # What only memory held is in no tail, and may have been acked: that is a kill and no damage.
-                ahead = any(cursor.watermark > sink.handed_out(partition) for cursor in cursors)
+                highest = max((cursor.watermark for cursor in cursors.values()), default=0)
+                ahead = highest > sink.handed_out(partition)
                 own = (keys.partition(keys.TAIL, number, partition), keys.partition(keys.HEAD, number, partition))
                 lost = any(map(self._state.is_lost, (*own, keys.cursor(number, DEFAULT, partition))))
                 spoken_of = partition in sink.heads or bool(cursors)
@@ -366,12 +369,11 @@ class Mending:
                     places.add((number, partition))
         return {place for place in places if place[0] in sinks}
 
-    def _mend(self, sink: StoredSink, partition: int, missing: int) -> list[Write]:
+    def _mend(self, sink: StoredSink, partition: int, missing: int, cursors: Mapping[str, Cursor]) -> list[Write]:
         number = sink.record.id
         tail, head = sink.tails.get(partition), sink.heads.get(partition)
         own = [gap for gap in sink.gaps.get(partition, []) if gap.subscription]
         gaps = [gap for gap in sink.gaps.get(partition, []) if not gap.subscription]
-        cursors = {name: cursor for (name, at), cursor in sink.cursors.items() if at == partition}
         ends = known_end(cursors.values(), gaps, head, Survey())
         head_lost = head is None and self._is_bad(keys.partition(keys.HEAD, number, partition))
         earliest = head.earliest if head is not None else 0

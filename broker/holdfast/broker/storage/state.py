@@ -67,6 +67,13 @@ class StoredSink:
         settings, wrong = self.record.settings.corrected()
         return max(settings.partitions, seen) if wrong else settings.partitions
 
+    def cursors_by_partition(self) -> dict[int, dict[str, Cursor]]:
+        """The cursors of each partition by subscription, as they are now: one pass, for who looks at all partitions."""
+        found: dict[int, dict[str, Cursor]] = {}
+        for (name, partition), cursor in self.cursors.items():
+            found.setdefault(partition, {})[name] = cursor
+        return found
+
     def handed_out(self, partition: int) -> int:
         """No offset from here on was given to a record. What only memory held stands behind the tail."""
         tail, reserve = self.tails.get(partition, Tail()), self.reserves.get(partition)
