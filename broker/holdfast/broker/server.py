@@ -61,7 +61,7 @@ from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.open_files import raise_open_files
 from holdfast.broker.storage.recovery import recover
 from holdfast.broker.storage.settings import RocksSettings
-from holdfast.process import give_memory_back, tune
+from holdfast.process import give_memory_back, keep_what_stays, let_go_of_what_stayed, making_what_stays, tune
 from holdfast.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -167,6 +167,7 @@ class Serving:
             else None,
             measure_memory=measure,
             on_memory=give_memory_back,
+            on_deleted=let_go_of_what_stayed,
             ballast=BallastKeeper(
                 Ballast(Path(data_dir)),
                 size=settings.disk_ballast_bytes,
@@ -358,14 +359,16 @@ def serve(
         with ExitStack() as undo:
             undo.callback(store.close)
             check_listen(settings.listen)
-            serving = Serving(
-                settings,
-                security,
-                store,
-                SystemClock(),
-                data_dir=str(settings.data_dir.resolve()),
-                connections_max=connections_max,
-            )
+            with making_what_stays():
+                serving = Serving(
+                    settings,
+                    security,
+                    store,
+                    SystemClock(),
+                    data_dir=str(settings.data_dir.resolve()),
+                    connections_max=connections_max,
+                )
+            keep_what_stays()
             await serving.start()
             undo.pop_all()
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from holdfast.broker.rpc.subscriptions import SubscriptionCalls
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.explaining import explained
 from holdfast.broker.runtime.purging import purge
-from holdfast.broker.runtime.stats import partition_states, sink_states
+from holdfast.broker.runtime.stats import sink_state
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1 import sink_service_pb2_grpc as pb_grpc
 
@@ -123,7 +123,6 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
 
     async def _stats(self, name: str) -> pb.SinkStats:
         buffer = self._broker.sink(name)
-        lanes = await sink_states(buffer)
-        partitions, at_us = partition_states(buffer), self._broker.clock.wall_us()  # of the same moment
+        state, at_us = await sink_state(buffer), self._broker.clock.wall_us()
         await buffer.confirmed()
-        return convert.stats(buffer, lanes, partitions, at_us)
+        return await convert.stats(buffer, state, at_us)

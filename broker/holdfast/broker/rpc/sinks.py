@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -12,10 +11,13 @@ from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.core.writes import SinkRecord
 from holdfast.broker.rpc.convert import duration, duration_us, timestamp
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.stats import LaneState, PartitionState
+from holdfast.broker.runtime.slices import Slices
+from holdfast.broker.runtime.stats import LaneState, PartitionState, SinkState
 from holdfast.v1 import record_pb2, sink_pb2
 from holdfast.v1 import sink_service_pb2 as pb
 
+LANES_TOGETHER: Final = 256
+"""States of lanes that become messages without a turn for others."""
 _DURATIONS: Final = {
     "resend_interval": "resend_interval_us",
     "retry_backoff_min": "retry_backoff_min_us",
@@ -100,45 +102,42 @@ def sink(record: SinkRecord) -> sink_pb2.Sink:
     )
 
 
-def stats(
-    buffer: Buffer,
-    lanes: Sequence[tuple[str, int, list[LaneState]]],
-    partitions: Sequence[PartitionState],
-    at_us: int,
-) -> pb.SinkStats:
-    """The state of a sink: ``lanes`` holds name, consumers and lane states per subscription."""
-    stored = [
-        pb.PartitionStats(
-            partition=state.partition,
-            earliest_offset=state.earliest,
-            next_offset=state.next_offset,
-            records=state.records,
-            bytes=state.size,
-            pages=state.pages,
-            dropped=[
-                pb.DropCount(reason=cast("record_pb2.DropReason", reason), records=records)
-                for reason, records in state.dropped
-            ],
-            memory_records=state.memory_records,
-            memory_bytes=state.memory_bytes,
-            durability=cast("record_pb2.Durability", int(state.durability)),
-        )
-        for state in partitions
-    ]
-    subscriptions = [
-        pb.SubscriptionStats(name=name, partitions=[_lane(state) for state in states], consumers=consumers)
-        for name, consumers, states in lanes
-    ]
-    return pb.SinkStats(
+async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
+    """The state of a sink; others have their turn while a large one becomes a message."""
+    message = pb.SinkStats(
         name=buffer.name,
         incarnation=buffer.record.incarnation,
-        partitions=stored,
-        subscriptions=subscriptions,
+        partitions=[_partition(each) for each in state.partitions],
         at=timestamp(at_us),
-        identity_ok=all(state.balances for _, _, states in lanes for state in states),
+        identity_ok=all(lane.balances for _, _, lanes in state.subscriptions for lane in lanes),
         staged_tokens=len(buffer.staging.stages),
         staged_records=buffer.staging.records,
         staged_bytes=buffer.staging.size,
+    )
+    slices = Slices()
+    for name, consumers, lanes in state.subscriptions:
+        subscription = message.subscriptions.add(name=name, consumers=consumers)
+        for first in range(0, len(lanes), LANES_TOGETHER):
+            subscription.partitions.extend(_lane(lane) for lane in lanes[first : first + LANES_TOGETHER])
+            await slices.turn()
+    return message
+
+
+def _partition(state: PartitionState) -> pb.PartitionStats:
+    return pb.PartitionStats(
+        partition=state.partition,
+        earliest_offset=state.earliest,
+        next_offset=state.next_offset,
+        records=state.records,
+        bytes=state.size,
+        pages=state.pages,
+        dropped=[
+            pb.DropCount(reason=cast("record_pb2.DropReason", reason), records=records)
+            for reason, records in state.dropped
+        ],
+        memory_records=state.memory_records,
+        memory_bytes=state.memory_bytes,
+        durability=cast("record_pb2.Durability", int(state.durability)),
     )
 
 

@@ -64,7 +64,8 @@ from holdfast.broker.runtime.quota import Quota
 from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Accepted, AcceptedUnknown, Slots
 from holdfast.broker.runtime.restarting import Restarting
-from holdfast.broker.runtime.stats import lane_states
+from holdfast.broker.runtime.slices import Slices
+from holdfast.broker.runtime.stats import sink_states
 from holdfast.broker.runtime.stopping import Stopping
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION
@@ -155,11 +156,13 @@ class Broker:
         on_fenced: Callable[[StoreFenced], None] = lambda _: None,
         measure_memory: Callable[[], Sequence[Reading]] = list,
         on_memory: Callable[[], None] = lambda: None,
+        on_deleted: Callable[[], None] = lambda: None,
         ballast: BallastKeeper | None = None,
         records: RecordCodec,
         accepted: Accepted | None = None,
     ) -> None:
-        """``on_memory`` is called when memory was given up, to give it back to the system."""
+        """``on_memory`` is called when memory was given up, to give it back to the system; ``on_deleted`` when a sink
+        is gone, and what it was made of with it."""
         self.bounds = bounds or Bounds()
         self.sink_defaults = sink_defaults or SinkSettings()
         self.clock = clock
@@ -188,6 +191,7 @@ class Broker:
         )
         self.reclaimer = Reclaimer(journal, self.committer, found.due, self.supervisor)
         self._on_memory = on_memory
+        self._on_deleted = on_deleted
         self._ballast = ballast
         self.memory = MemoryGuard(
             measure_memory,
@@ -311,7 +315,9 @@ class Broker:
             await self.supervisor.attempt("sinks", partial(self._sweep_rest, pending))
 
     async def _sweep_rest(self, pending: list[Buffer]) -> None:
+        slices = Slices()
         while pending:
+            await slices.turn()
             buffer = pending.pop()
             if buffer.deleted:
                 continue
@@ -333,14 +339,14 @@ class Broker:
         self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
 
     async def _measure(self, buffer: Buffer) -> None:
-        for subscription in list(buffer.subscriptions.values()):
-            try:
-                lanes = await lane_states(buffer, subscription)
-            except StoreFenced as damage:
-                _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
-                return
-            if not buffer.deleted:
-                self.services.instruments.measured(buffer.name, subscription.name, lanes)
+        try:
+            found = await sink_states(buffer)
+        except StoreFenced as damage:
+            _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
+            return
+        for name, _, lanes in found:
+            if not buffer.deleted and name in buffer.subscriptions:
+                self.services.instruments.measured(buffer.name, name, lanes)
 
     def _reads_work(self, sink: int, partition: int) -> None:
         """Wake whoever waits for the disk: it answers again."""
@@ -454,6 +460,7 @@ class Broker:
         await buffer.delete()
         self.quarantine.forget(buffer.record.id)
         self.services.instruments.forgotten(buffer.name)
+        self._on_deleted()
         _log.info("sink was deleted sink=%s", buffer.name)
 
     def _deleted(self, deletion: asyncio.Future[None]) -> None:

@@ -45,6 +45,7 @@ from holdfast.broker.runtime.clock import AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.drop_log import DropLog
 from holdfast.broker.runtime.durable import Durable
+from holdfast.broker.runtime.fronts import Fronts
 from holdfast.broker.runtime.group import Append, Companion, Lineup
 from holdfast.broker.runtime.instruments import Instruments
 from holdfast.broker.runtime.memory import MemoryGuard
@@ -125,6 +126,7 @@ class Buffer:
         self.tier = MemoryTier(self, services, reserves or {})
         self.staging = Staging(self, services, *(epochs or ()))
         self._lineups = [self._lineup(log) for log in self.logs]
+        self.fronts = Fronts(services.pages, record.id)
         self.subscriptions: dict[str, Subscription] = {}
         self.subscribing = Subscribing(self, services, subscriptions)
         self.schemas = Schemas(self, services, schemas)

@@ -13,6 +13,7 @@ from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.writes import DropEpoch, Write
 from holdfast.broker.runtime.buffer import Buffer, Services
+from holdfast.broker.runtime.slices import Slices
 
 _log: Final = logging.getLogger(__name__)
 FRONT: Final = 64
@@ -40,8 +41,12 @@ class EpochSweep:
     async def sweep(self) -> None:
         """Forget epochs of which no page is left."""
         known: set[tuple[int, str]] = set()
+        slices = Slices()
         for buffer in list(self._sinks()):
             for producer in list(buffer.staging.producers.known):
+                await slices.turn()
+                if producer not in buffer.staging.producers.known:
+                    continue
                 key = (buffer.record.id, producer)
                 known.add(key)
                 try:

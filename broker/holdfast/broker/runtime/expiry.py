@@ -16,6 +16,7 @@ from holdfast.broker.core.expiry import expired
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry
 from holdfast.broker.runtime.pages import EntryReader, Pages
+from holdfast.broker.runtime.slices import Slices
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer
@@ -63,7 +64,9 @@ class Expirer:
         """Drop what is too old at the head of each partition, durably."""
         if not buffer.settings.max_age_us:
             return
+        slices = Slices()
         for log in list(buffer.logs):
+            await slices.turn()
             try:
                 await self._sweep(buffer, log)
             except (ReadFailed, StoreFenced) as damage:

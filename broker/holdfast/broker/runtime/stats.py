@@ -1,17 +1,22 @@
-"""What can be said of a sink now: counters, accounts and lag, from memory and at most one look into the index."""
+"""What can be said of a sink now: counters, accounts and lag, from memory and a look into the index per partition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.errors import ReadFailed
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Durability, Entry
 from holdfast.broker.core.resend import State
 from holdfast.broker.runtime.buffer import Buffer
+from holdfast.broker.runtime.slices import Slices
 from holdfast.broker.runtime.subscription import Subscription
+
+LOOKS_MAX: Final = 4
+"""Looks into the index for a partition whose subscriptions move meanwhile; those that still do are told no size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,52 +86,104 @@ SubscriptionState = tuple[str, int, list[LaneState]]
 """Name, consumers connected now, and lanes."""
 
 
-async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
-    """The state of every subscription, all as of one moment: what has to be looked up is looked up before."""
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """All that can be said of a sink. What is said of one partition, by all subscriptions, is as of one moment."""
+
+    partitions: list[PartitionState]
+    subscriptions: list[SubscriptionState]
+
+
+async def sink_state(buffer: Buffer) -> SinkState:
+    """The state of a sink, partition by partition: with many, others have their turn between them."""
     subscriptions = list(buffer.subscriptions.values())
-    fronts = [await _fronts(buffer, subscription) for subscription in subscriptions]
-    return [
-        (subscription.name, len(subscription.owners.consumers), _lane_states(buffer, subscription, found))
-        for subscription, found in zip(subscriptions, fronts, strict=True)
-    ]
+    partitions, lanes = await _states(buffer, subscriptions)
+    told = zip(subscriptions, lanes, strict=True)
+    return SinkState(partitions, [(each.name, len(each.owners.consumers), found) for each, found in told])
+
+
+async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
+    """The state of every subscription; see ``sink_state``."""
+    return (await sink_state(buffer)).subscriptions
 
 
 async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
-    """The state of every lane of a subscription, all as of one moment."""
-    return _lane_states(buffer, subscription, await _fronts(buffer, subscription))
+    """The state of every lane of a subscription; see ``sink_state``."""
+    _, [lanes] = await _states(buffer, [subscription])
+    return lanes
 
 
-async def _fronts(buffer: Buffer, subscription: Subscription) -> list[list[Entry]]:
-    """The entries from the lowest unsettled record on, per partition, as far as they are at hand."""
-    return [await _front(subscription, log.number) for log in buffer.logs]
+async def _states(
+    buffer: Buffer, subscriptions: Sequence[Subscription]
+) -> tuple[list[PartitionState], list[list[LaneState]]]:
+    slices = Slices()
+    partitions: list[PartitionState] = []
+    lanes: list[list[LaneState]] = [[] for _ in subscriptions]
+    while len(partitions) < len(buffer.logs):  # one may be added meanwhile
+        log = buffer.logs[len(partitions)]
+        lags = await _lags(buffer, log, subscriptions)
+        partitions.append(_partition_state(log))
+        for subscription, found in zip(subscriptions, lanes, strict=True):
+            found.append(_lane_state(buffer, subscription, log, lags))
+        await slices.turn()
+    return partitions, lanes
 
 
-async def _front(subscription: Subscription, partition: int) -> list[Entry]:
-    try:
-        return await subscription.entry_reader(partition).upcoming(subscription.lanes[partition].cursor.watermark)
-    except ReadFailed:
-        return []  # all but its size and age is known, and why is told
+@dataclass(slots=True)
+class _Lags:
+    """The lag of a partition at each position that somebody stands at: bytes, pages and age."""
+
+    log: PartitionLog
+    fronts: dict[int, Entry]
+    age_us: int
+    known: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    def at(self, watermark: int) -> tuple[int, int, int]:
+        found = self.known.get(watermark)
+        if found is None:
+            found = self.known[watermark] = self._measured(watermark)
+        return found
+
+    def _measured(self, watermark: int) -> tuple[int, int, int]:
+        front, log = self.fronts.get(watermark), self.log
+        if front is None:
+            return 0, 0, 0
+        gone = [gap for gap in log.gaps if gap.first >= front.base]
+        return (
+            max(0, log.tail.appended_bytes - front.bytes_before - sum(gap.size for gap in gone)),
+            max(0, log.tail.appended_pages - front.pages_before - sum(gap.pages for gap in gone)),
+            max(0, self.age_us - front.age_us),
+        )
 
 
-def _lane_states(buffer: Buffer, subscription: Subscription, fronts: list[list[Entry]]) -> list[LaneState]:
-    # A partition that was added while the others were looked up has nothing to look up yet.
-    return [
-        _lane_state(buffer, subscription, log.number, fronts[log.number] if log.number < len(fronts) else [])
-        for log in buffer.logs
-    ]
+async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subscription]) -> _Lags:
+    """The lags of a partition as it is when this returns: who moves while a front is read is looked up again."""
+    read: dict[int, Entry] = {}
+    looks = 0
+    while True:
+        standing = {each.lanes[log.number].cursor.watermark for each in subscriptions}
+        fronts: dict[int, Entry] = {}
+        missing: list[int] = []
+        for position in standing:
+            known, front = buffer.fronts.known(log, position)
+            front = front or read.get(position)
+            if front is not None:
+                fronts[position] = front
+            elif not known and position < log.tail.next_offset:
+                missing.append(position)
+        if not missing or looks == LOOKS_MAX:
+            buffer.fronts.keep_only(log.number, standing)
+            return _Lags(log, fronts, buffer.age_now_us())
+        looks += 1
+        read |= await buffer.fronts.read(log, missing)
 
 
-def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entries: list[Entry]) -> LaneState:
-    lane, log = subscription.lanes[partition], buffer.logs[partition]
+def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, lags: _Lags) -> LaneState:
+    partition = log.number
+    lane = subscription.lanes[partition]
     cursor, end = lane.cursor, log.tail.next_offset
     pending = cursor.pending(end)
-    size = pages = age_us = 0
-    front = next((entry for entry in entries if entry.end > cursor.watermark), None)
-    if pending and front is not None:
-        gone = [gap for gap in log.gaps if gap.first >= front.base]
-        size = max(0, log.tail.appended_bytes - front.bytes_before - sum(gap.size for gap in gone))
-        pages = max(0, log.tail.appended_pages - front.pages_before - sum(gap.pages for gap in gone))
-        age_us = max(0, buffer.age_now_us() - front.age_us)
+    size, pages, age_us = lags.at(cursor.watermark) if pending else (0, 0, 0)
     now = subscription.now()
     backing_off = lane.resend.state is State.BACKING_OFF
     mode = subscription.mode_of(partition)
@@ -157,23 +214,19 @@ def _lane_state(buffer: Buffer, subscription: Subscription, partition: int, entr
     )
 
 
-def partition_states(buffer: Buffer) -> list[PartitionState]:
-    """The state of every partition."""
-    return [
-        PartitionState(
-            log.number,
-            log.earliest,
-            log.tail.next_offset,
-            log.records,
-            log.size,
-            log.pages,
-            log.head.dropped,
-            sum(entry.count for entry in log.held.values()),
-            sum(entry.size for entry in log.held.values()),
-            _least(log),
-        )
-        for log in buffer.logs
-    ]
+def _partition_state(log: PartitionLog) -> PartitionState:
+    return PartitionState(
+        log.number,
+        log.earliest,
+        log.tail.next_offset,
+        log.records,
+        log.size,
+        log.pages,
+        log.head.dropped,
+        sum(entry.count for entry in log.held.values()),
+        sum(entry.size for entry in log.held.values()),
+        _least(log),
+    )
 
 
 def _least(log: PartitionLog) -> Durability:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.position import At, Position
 from holdfast.broker.core.resend import State
 from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.runtime import slices
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.stats import LaneState, partition_states, sink_states
+from holdfast.broker.runtime.stats import LaneState, sink_state, sink_states
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.taker import Taker
@@ -47,7 +49,7 @@ async def test_an_untouched_sink_lags_by_all_that_it_holds() -> None:
         clock.advance(3.0)
 
         state = await lane(buffer)
-        [partition] = partition_states(buffer)
+        [partition] = (await sink_state(buffer)).partitions
 
         assert (state.pending, state.pending_bytes, state.pending_pages) == (6, 6 * SIZE, 6)
         assert (state.oldest_age_us, state.state, state.realtime) == (3_000_000, State.FLOWING, None)
@@ -91,7 +93,7 @@ async def test_what_was_dropped_is_no_part_of_the_lag() -> None:
             await append.done
 
         state = await lane(buffer)
-        [partition] = partition_states(buffer)
+        [partition] = (await sink_state(buffer)).partitions
 
         assert (state.pending, state.pending_bytes, state.pending_pages) == (4, 4 * SIZE, 4)
         assert (state.cursor.dropped, state.balances) == (4, True)
@@ -153,6 +155,41 @@ async def test_the_lag_is_the_same_after_a_restart() -> None:
 
     assert (state.pending, state.pending_bytes, state.pending_pages) == (4, 4 * SIZE, 4)
     assert state.oldest_age_us >= 2_000_000
+
+
+async def test_statistics_of_many_partitions_give_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(partitions=64))
+        task = asyncio.ensure_future(other())
+        state = await sink_state(buffer)
+        task.cancel()
+
+    assert turns >= 64
+    assert [partition.partition for partition in state.partitions] == list(range(64))
+    assert [[lane.partition for lane in lanes] for _, _, lanes in state.subscriptions] == [list(range(64))]
+
+
+async def test_subscriptions_at_different_places_far_behind_are_each_told_their_lag() -> None:
+    async with sink(pages=0) as buffer:
+        appends = [await buffer.append(page(b"x" * 10)) for _ in range(1_000)]
+        await asyncio.gather(*(append.done for append in appends))
+        for at in (0, 3, 3, 7):
+            name = f"at-{at}-{len(buffer.subscriptions)}"
+            await buffer.subscribing.create(name, Position(At.OFFSET, at), or_earliest=False)
+
+        found = {name: state.pending_bytes for name, _, [state] in await sink_states(buffer)}
+
+        left = {"default": 1_000, "at-0-1": 1_000, "at-3-2": 997, "at-3-3": 997, "at-7-4": 993}
+        assert found == {name: records * SIZE for name, records in left.items()}
 
 
 async def test_the_lag_is_known_far_behind_what_is_in_memory() -> None:

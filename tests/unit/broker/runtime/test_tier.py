@@ -16,7 +16,7 @@ from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.stats import partition_states
+from holdfast.broker.runtime.stats import sink_state
 from holdfast.broker.storage.accepted import AcceptedInMemory
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
@@ -104,7 +104,7 @@ async def test_r5_below_the_threshold_nothing_is_on_the_disk() -> None:
         assert await fill(buffer, 0, 4, at_once=2) == [Durability.MEMORY] * 2
 
         assert entries_on_disk(machine.store) == 0
-        [state] = partition_states(buffer)
+        [state] = (await sink_state(buffer)).partitions
         assert (state.memory_records, state.records, state.durability) == (4, 4, Durability.MEMORY)
 
 
@@ -115,7 +115,7 @@ async def test_r6_above_the_threshold_exactly_the_excess_is_on_the_disk_and_the_
 
         assert levels == [Durability.MEMORY] * 2 + [Durability.DISK] * 3
         assert entries_on_disk(machine.store) == 3
-        [state] = partition_states(buffer)
+        [state] = (await sink_state(buffer)).partitions
         assert (state.memory_records, state.records) == (4, 10)
         assert await taker(buffer).all_offsets() == list(range(10))
 
@@ -212,7 +212,7 @@ async def test_r2_what_was_appended_is_there_after_a_restart() -> None:
         size = buffer.logs[0].size
 
     async with machine.sink() as buffer:
-        [state] = partition_states(buffer)
+        [state] = (await sink_state(buffer)).partitions
         assert (state.records, state.size, state.pages) == (2, size, 2)
 
 

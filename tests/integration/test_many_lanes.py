@@ -1,0 +1,114 @@
+"""A sink of 1,024 partitions with 100 subscriptions: it starts at once, and looking at it keeps nobody waiting.
+
+Times are those of the processor, so that what else the machine does is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.log import Head, Tail
+from holdfast.broker.core.position import EARLIEST
+from holdfast.broker.core.settings import SinkSettings
+from holdfast.broker.core.writes import (
+    PutCursor,
+    PutHead,
+    PutSink,
+    PutSubscription,
+    PutTail,
+    SinkRecord,
+    SubscriptionRecord,
+)
+from holdfast.broker.rpc import sinks
+from holdfast.broker.runtime.broker import Broker
+from holdfast.broker.runtime.clock import SystemClock
+from holdfast.broker.runtime.stats import sink_state
+from holdfast.broker.storage.recovery import recover
+from holdfast.broker.storage.rocks import RocksStore
+from holdfast.process import making_what_stays
+from tests.unit.broker.running import begin
+
+pytestmark = pytest.mark.anyio
+
+PARTITIONS = 1_024
+SUBSCRIPTIONS = 100
+LONGEST_S = 0.25
+"""Of what anybody may wait for one piece of work."""
+START_S = 4.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RocksStore]:
+    """A store with such a sink, as a broker has left it."""
+    made = RocksStore(tmp_path / "store")
+    journal = recover(made).journal
+    journal.commit([], [PutSink(SinkRecord(1, "wide", "abc", SinkSettings(partitions=PARTITIONS), 7), fresh=True)])
+    for name in ["default", *(f"s{n}" for n in range(1, SUBSCRIPTIONS))]:
+        named = [] if name == "default" else [PutSubscription(1, SubscriptionRecord(name, 7, EARLIEST))]
+        journal.commit(
+            [], [*named, *(PutCursor(1, name, at, Cursor(watermark=5, acked=5)) for at in range(PARTITIONS))]
+        )
+    journal.commit([], [PutTail(1, at, Tail(5, 50, 5, 9, 9)) for at in range(PARTITIONS)])
+    journal.commit([], [PutHead(1, at, Head(5, 5, 50, 5)) for at in range(PARTITIONS)])
+    made.close()
+    with_it = RocksStore(tmp_path / "store")
+    yield with_it
+    with_it.close()
+
+
+@contextmanager
+def taking_at_most(seconds: float) -> Iterator[None]:
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+@asynccontextmanager
+async def nobody_waits() -> AsyncIterator[None]:
+    """Fail when the loop worked for longer than ``LONGEST_S`` without a turn for others."""
+    longest = 0.0
+
+    async def beat() -> None:
+        nonlocal longest
+        while True:
+            before = time.process_time()
+            await asyncio.sleep(0)
+            longest = max(longest, time.process_time() - before)
+
+    task = asyncio.ensure_future(beat())
+    await asyncio.sleep(0)
+    yield
+    task.cancel()
+    assert longest < LONGEST_S
+
+
+@pytest.mark.slow
+async def test_such_a_sink_is_there_soon_after_a_start_and_its_statistics_and_sweeps_keep_nobody_waiting(
+    store: RocksStore,
+) -> None:
+    with taking_at_most(START_S), making_what_stays():
+        broker: Broker = begin(store, SystemClock())
+    gc.collect()
+    gc.freeze()  # a collection of what stays is no part of it, see `holdfast.process`
+    try:
+        buffer = broker.sink("wide")
+        async with nobody_waits():
+            state = await sink_state(buffer)
+            message = await sinks.stats(buffer, state, 7)
+        async with nobody_waits():
+            buffer.sweep()
+    finally:
+        gc.unfreeze()
+        await broker.close()
+
+    assert [len(each.partitions) for each in message.subscriptions] == [PARTITIONS] * SUBSCRIPTIONS
+    assert {lane.acked for each in message.subscriptions for lane in each.partitions} == {5}
+    assert message.identity_ok
