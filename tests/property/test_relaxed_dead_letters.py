@@ -109,14 +109,14 @@ class History:
         if self.set_out:
             part = self.set_out.pop(at % len(self.set_out))
             for waiting in self.lane.moving.waiting_in(part):
-                self.lane.moving.queue(waiting)
+                self.lane.moving.queue([waiting])
                 self.queued.append(waiting)
 
     def arrive(self, at: int, count: int) -> None:
         if self.queued:
             part = self.queued.pop(at % len(self.queued))
-            self.lane.moving.seal(part, Settlement.DEAD_LETTERED)
-            self.lane.moved(part, Settlement.DEAD_LETTERED)
+            self.lane.moving.seal([part], Settlement.DEAD_LETTERED)
+            self.lane.moved([part], Settlement.DEAD_LETTERED)
 
     def stay(self, at: int, count: int) -> None:
         back, self.set_out = self.set_out[:count], self.set_out[count:]

@@ -7,12 +7,16 @@ so every state it can reach can be reached in a test.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.ranges import Range, RangeSet
+
+FEW: Final = 3
+"""Parts up to which they are settled one by one."""
 
 
 class Settlement(Enum):
@@ -84,6 +88,27 @@ class Cursor:
             sent=self.sent,
         ), fresh
 
+    def settle_all(self, parts: Sequence[Range], how: Settlement) -> tuple[Cursor, int]:
+        """As ``settle``, for many parts that are apart, in one pass."""
+        if len(parts) <= FEW:
+            cursor, records = self, 0
+            for part in parts:
+                cursor, fresh = cursor.settle(part, how)
+                records += fresh
+            return cursor, records
+        fresh = sum(each.size for part in parts for each in self.unsettled(part))
+        above = [Range(max(part.first, self.watermark), part.end) for part in parts if part.end > self.watermark]
+        beyond = sets.union(self.beyond, above)
+        watermark = self.watermark
+        if beyond and beyond[0].first <= watermark:
+            watermark, beyond = beyond[0].end, beyond[1:]
+        attempts = self.attempts
+        if attempts:
+            settled = sets.union(parts)
+            attempts = tuple(each for each in attempts if not sets.contains(settled, each[0]))
+        counted = {how.value: getattr(self, how.value) + fresh}
+        return replace(self, watermark=watermark, beyond=beyond, attempts=attempts, **counted), fresh
+
     def _attempts_outside(self, settled: Range) -> tuple[tuple[int, int], ...]:
         low = bisect_left(self.attempts, (settled.first, 0))
         high = bisect_left(self.attempts, (settled.end, 0))
@@ -103,12 +128,17 @@ class Cursor:
         """Records not settled, given the offset that the next record will get."""
         return next_offset - self.watermark - sets.count(self.beyond)
 
-    def failed(self, offset: int) -> Cursor:
-        """Return the cursor once the record at ``offset`` has failed once more."""
+    def failed(self, *offsets: int) -> Cursor:
+        """Return the cursor once the records at these offsets have failed once more."""
+        if len(offsets) > 1:
+            tries = dict(self.attempts)
+            tries |= {offset: tries.get(offset, 0) + 1 for offset in offsets}
+            return replace(self, attempts=tuple(sorted(tries.items())))
+        [offset] = offsets
         at = bisect_left(self.attempts, (offset, 0))
-        tries = self.attempts_of(offset)
-        rest = self.attempts[at + 1 :] if tries else self.attempts[at:]
-        return replace(self, attempts=(*self.attempts[:at], (offset, tries + 1), *rest))
+        tried = self.attempts_of(offset)
+        rest = self.attempts[at + 1 :] if tried else self.attempts[at:]
+        return replace(self, attempts=(*self.attempts[:at], (offset, tried + 1), *rest))
 
     def attempts_of(self, offset: int) -> int:
         """Failed tries of the record at ``offset``."""

@@ -103,15 +103,15 @@ class Flights:
 
     def bases_in(self, within: Range) -> set[int]:
         """Where those begin that a range touches."""
-        return {flight.base for flight in self._flights if flight.first < within.end and within.first < flight.end}
+        return {flight.base for flight in self._flights[self._touched(within)]}
 
     def pages_from(self, first: int) -> int:
         """How many begin at an offset or above it."""
-        return sum(flight.first >= first for flight in self._flights)
+        return len(self._flights) - bisect_left(self._flights, first, key=_FIRST)
 
     def at(self, offset: int) -> Flight | None:
         """The one that an unsettled offset is in."""
-        return next((flight for flight in self._flights if flight.first <= offset < flight.end), None)
+        return next(iter(self._flights[self._touched(Range(offset, offset + 1))]), None)
 
     def any_resent(self) -> bool:
         """Whether the resend machine counts any."""

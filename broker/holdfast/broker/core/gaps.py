@@ -37,7 +37,8 @@ def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], l
             excess -= 1
         else:
             kept.append(gap)
-    return kept, [gap for gap in gone if gap not in made.values()], list(made.values())
+    new = {id(gap) for gap in made.values()}
+    return kept, [gap for gap in gone if id(gap) not in new], list(made.values())
 
 
 class Rejections:
@@ -85,4 +86,5 @@ class Rejections:
         known = sorted([*self._gaps.get(subscription, ()), *gaps], key=lambda gap: gap.first)
         kept, gone, made = merged(known, most=REJECTIONS_MAX, settled_to=settled_to)
         self._gaps[subscription] = kept
-        return gone, [gap for gap in (*gaps, *made) if gap in kept]
+        standing = {id(gap) for gap in kept}
+        return gone, [gap for gap in (*gaps, *made) if id(gap) in standing]

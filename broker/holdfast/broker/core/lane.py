@@ -165,7 +165,7 @@ class Lane(Leasing):
         if lost and lost[0].first < self.position:
             self.position = lost[0].first  # back to where the gap is told; what lies behind it is not sent again
             self._told.back_to(self.position)
-        for part in list(sets.missing(self.moving.fixed, dropped)) if self.moving else [dropped]:
+        for part in self.moving.loose(dropped) if self.moving else [dropped]:
             self._apply(part, Settlement.DROPPED, now, next_offset, answered=False)
             self.moving.give_back(part)
         return self.cursor.dropped - before
@@ -224,7 +224,7 @@ class Lane(Leasing):
     def exhausted(self) -> list[int]:
         """Records that have failed `max_attempts` times and are not in flight: they are not to be sent again."""
         most = self.settings.max_attempts
-        failed = [offset for offset, tries in self.view.attempts if tries >= most] if most else []
+        failed = [offset for offset, tries in self.cursor.attempts if tries >= most] if most else []
         return [offset for offset in failed if self.idle_in(Range(offset, offset + 1))]
 
     def skip(self, part: Range, now: float, next_offset: int) -> None:
@@ -235,13 +235,12 @@ class Lane(Leasing):
         """Unsettled records begin their way to another sink. ``answered``: the target has judged them."""
         self._apply(part, None, now, next_offset, answered=answered)
 
-    def moved(self, part: Range, how: Settlement) -> int:
+    def moved(self, parts: Sequence[Range], how: Settlement) -> int:
         """The batch that carries sealed records is durable: they are settled. Returns how many."""
-        records = 0
-        for found in self.moving.confirm(part, how):
-            self.cursor, fresh = self.cursor.settle(found, how)
-            records += fresh
-            self.side.parked.remove(found)
+        found = self.moving.confirm(parts, how)
+        self.cursor, records = self.cursor.settle_all(found, how)
+        for part in found if self.side.parked else ():
+            self.side.parked.remove(part)
         if self.relaxed:
             self.side.rest()
         self._note_told()
@@ -278,8 +277,8 @@ class Lane(Leasing):
             self._failed_from = failed[0].first
             self.cursor = self.cursor.failed(self._failed_from)
             return self._revoke(self._failed_from)
+        self.cursor = self.cursor.failed(*(part.first for part in failed))
         for part in failed:
-            self.cursor = self.cursor.failed(part.first)
             sent = self._flights.void_part(part, self.view)
             self.side.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
         self.revision += 1
@@ -344,7 +343,9 @@ class Lane(Leasing):
             self.moving.hold(settled)
             fresh = settled.size
         else:
+            before_settled = self.cursor
             self.cursor, fresh = self.cursor.settle(settled, how)
+            self.moving.settled(before_settled, self.cursor, settled)
         if not relaxed and self._flights and self._flights.lowest_unsettled(self.view) != head:
             self._deadline_base = now
         for flight in flights if relaxed else ():

@@ -9,6 +9,9 @@ with the records goes before it; a crash in between finds both, or none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.ranges import Range, RangeSet
@@ -41,66 +44,76 @@ class Moving:
     @property
     def fixed(self) -> RangeSet:
         """What nobody can hold back any more: another sink has it queued."""
-        found = self._queued
-        for each in self._sealed.values():
-            found = sets.union(found, each)
-        return found
+        return sets.union(self._queued, *self._sealed.values())
+
+    def loose(self, within: Range) -> list[Range]:
+        """The parts of a range that are not ``fixed``."""
+        parts = [within]
+        for found in (self._queued, *self._sealed.values()):
+            parts = [part for one in parts for part in sets.missing(found, one)] if found else parts
+        return parts
 
     def within(self, asked: Range) -> bool:
         """Whether a part of ``asked`` is under way."""
-        return any(r.first < asked.end and asked.first < r.end for r in sets.union(self._waiting, self.fixed))
+        return any(sets.touches(found, asked) for found in (self._waiting, self._queued, *self._sealed.values()))
 
     def over(self, cursor: Cursor) -> Cursor:
-        """The cursor as deliveries see it: what is under way counts as settled."""
+        """The cursor as deliveries see it: what is under way counts as settled. What failed stays as it was."""
         if not self:
             return cursor
-        if self._seen is None or self._seen[0] is not cursor:
-            seen = self.stored(cursor)
-            for found in (*self._waiting, *self._queued):
-                seen, _ = seen.settle(found, Settlement.DEAD_LETTERED)
-            self._seen = (cursor, seen)
-        return self._seen[1]
+        if self._seen is not None:
+            known, seen = self._seen
+            if known is cursor:
+                return seen
+            if known.watermark == cursor.watermark and known.beyond is cursor.beyond:
+                seen = replace(cursor, watermark=seen.watermark, beyond=seen.beyond)
+                self._seen = (cursor, seen)
+                return seen
+        seen, _ = self.stored(cursor).settle_all(sets.union(self._waiting, self._queued), Settlement.DEAD_LETTERED)
+        self._seen = (cursor, seen)
+        return seen
 
     def stored(self, cursor: Cursor) -> Cursor:
         """The cursor as it is written: what is sealed counts as settled."""
         for how, found in self._sealed.items():
-            for part in found:
-                cursor, _ = cursor.settle(part, how)
-        for part in self._ahead:
-            cursor, _ = cursor.settle(part, Settlement.SKIPPED)
-        return cursor
+            cursor, _ = cursor.settle_all(found, how)
+        return cursor.settle_all(self._ahead, Settlement.SKIPPED)[0]
+
+    def settled(self, before: Cursor, after: Cursor, part: Range) -> None:
+        """The cursor has settled a part; what it was before is what ``over`` has seen last, or made anew."""
+        if self._seen is not None and self._seen[0] is before:
+            self._seen = (after, self._seen[1].settle(part, Settlement.ACKED)[0])
 
     # -- the way of a record
 
     def hold(self, part: Range) -> None:
         """Unsettled records begin their way."""
         self._waiting = sets.add(self._waiting, part)
-        self._changed()
+        if self._seen is not None:  # not made anew: records may be held one by one, thousands of them
+            cursor, seen = self._seen
+            self._seen = (cursor, seen.settle(part, Settlement.DEAD_LETTERED)[0])
 
     def waiting_in(self, part: Range) -> list[Range]:
         """What of ``part`` is still waiting."""
         return list(sets.common(self._waiting, part))
 
-    def queue(self, part: Range) -> None:
-        """Waiting records are in a page that is queued."""
-        self._waiting = sets.without(self._waiting, part)
-        self._queued = sets.add(self._queued, part)
-        self._changed()
+    def queue(self, parts: Sequence[Range]) -> None:
+        """Waiting records are in a page that is queued. The parts are apart, and in order."""
+        self._waiting = _minus(self._waiting, parts)
+        self._queued = sets.union(self._queued, parts)
 
-    def seal(self, part: Range, how: Settlement) -> None:
+    def seal(self, parts: Sequence[Range], how: Settlement) -> None:
         """The group that carries the page of queued records is cut. What a seek has taken out stays out."""
-        for found in list(sets.common(self._queued, part)):
-            self._queued = sets.without(self._queued, found)
-            self._sealed[how] = sets.add(self._sealed.get(how, ()), found)
-        self._changed()
+        found = [each for part in parts for each in sets.common(self._queued, part)]
+        if found:
+            self._queued = _minus(self._queued, found)
+            self._sealed[how] = sets.union(self._sealed.get(how, ()), found)
 
-    def confirm(self, part: Range, how: Settlement) -> list[Range]:
-        """The batch is durable: returns what of ``part`` is to be settled now."""
+    def confirm(self, parts: Sequence[Range], how: Settlement) -> list[Range]:
+        """The batch is durable: returns what of the parts is to be settled now."""
         sealed = self._sealed.get(how, ())
-        found = list(sets.common(sealed, part))
-        left = sealed
-        for each in found:
-            left = sets.without(left, each)
+        found = [each for part in parts for each in sets.common(sealed, part)]
+        left = _minus(sealed, found)
         if left:
             self._sealed[how] = left
         else:
@@ -138,6 +151,13 @@ class Moving:
         self._changed()
 
     def _changed(self) -> None:
+        """What counts as settled beside the cursor is less, or other, than it was."""
         self._seen = None
         if not self:
             self.bases.clear()
+
+
+def _minus(ranges: RangeSet, gone: Sequence[Range]) -> RangeSet:
+    """The set without any of ``gone``, which is in order and apart."""
+    gone = tuple(gone)
+    return tuple(part for each in ranges for part in sets.missing(gone, each)) if gone else ranges

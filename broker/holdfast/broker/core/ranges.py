@@ -6,7 +6,8 @@ A set is a tuple of ranges: sorted, not empty, not touching. All functions are p
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -53,26 +54,43 @@ def missing(ranges: RangeSet, within: Range) -> Iterator[Range]:
         yield Range(at, within.end)
 
 
-def common(ranges: Iterable[Range], within: Range) -> Iterator[Range]:
+def common(ranges: Sequence[Range], within: Range) -> Iterator[Range]:
     """Yield the parts of ``within`` that are in the set, in order."""
-    for each in ranges:
-        first, end = max(each.first, within.first), min(each.end, within.end)
-        if first < end:
-            yield Range(first, end)
+    for index in range(bisect_right(ranges, within.first, key=_END), len(ranges)):
+        each = ranges[index]
+        if each.first >= within.end:
+            return
+        yield Range(max(each.first, within.first), min(each.end, within.end))
+
+
+def touches(ranges: RangeSet, within: Range) -> bool:
+    """Whether a part of ``within`` is in the set."""
+    return next(common(ranges, within), None) is not None
 
 
 def without(ranges: RangeSet, gone: Range) -> RangeSet:
     """Return the set with nothing of ``gone`` in it."""
     if gone.first >= gone.end:
         return ranges
-    return tuple(part for each in ranges for part in missing((gone,), each))
+    low = bisect_right(ranges, gone.first, key=_END)
+    high = bisect_left(ranges, gone.end, key=_FIRST)
+    if low >= high:
+        return ranges
+    below, above = Range(ranges[low].first, gone.first), Range(gone.end, ranges[high - 1].end)
+    left = [part for part in (below, above) if part.first < part.end]
+    return (*ranges[:low], *left, *ranges[high:])
 
 
-def union(one: RangeSet, other: RangeSet) -> RangeSet:
-    """Return what is in either set."""
-    for each in other:
-        one = add(one, each)
-    return one
+def union(*found: Sequence[Range]) -> RangeSet:
+    """Return what is in any of the sets, in one pass over all of them."""
+    made: list[Range] = []
+    for each in sorted(chain.from_iterable(found)):
+        if made and each.first <= made[-1].end:
+            if each.end > made[-1].end:
+                made[-1] = Range(made[-1].first, each.end)
+        elif each.first < each.end:
+            made.append(each)
+    return tuple(made)
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:

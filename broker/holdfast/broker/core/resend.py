@@ -137,6 +137,11 @@ class Resend:
         self._failures = 0
 
     @property
+    def rests(self) -> bool:
+        """Nothing has failed since all was well: ``cleared`` would change nothing."""
+        return self.state is State.FLOWING and not self._failures
+
+    @property
     def waits(self) -> bool:
         """What failed has not been settled since, paused or not."""
         current = self._before_pause if self.state is State.PAUSED else self.state

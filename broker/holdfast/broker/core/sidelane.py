@@ -79,6 +79,8 @@ class Sidelane:
 
     def rest(self) -> None:
         """With nothing parked and nothing of it in flight the machine is done."""
+        if self._resend.rests:
+            return
         if not self.parked and not self.live_stopped and not self._flights.any_resent():
             self._resend.cleared()
 

@@ -158,14 +158,14 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         self._broker.check_serving()
         subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.acks))
-        found = await _all([acked(subscription, ack) for ack in request.acks])
+        found = await _all([await acked(subscription, ack) for ack in request.acks])
         return pb.AckResponse(results=convert.results(found))
 
     async def Nack(self, request: pb.NackRequest, context: Any) -> pb.NackResponse:
         self._broker.check_serving()
         subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.nacks))
-        found = await _all([nacked(subscription, nack) for nack in request.nacks])
+        found = await _all([await nacked(subscription, nack) for nack in request.nacks])
         return pb.NackResponse(results=convert.results(found))
 
     async def ExtendDeadline(self, request: pb.ExtendDeadlineRequest, context: Any) -> pb.ExtendDeadlineResponse:

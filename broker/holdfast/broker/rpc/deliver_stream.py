@@ -85,9 +85,9 @@ class DeliverStream:
                 return
             kind = request.WhichOneof("request")
             if kind == "ack":
-                await self._answers.put(acked(subscription, request.ack))
+                await self._answers.put(await acked(subscription, request.ack))
             elif kind == "nack":
-                await self._answers.put(nacked(subscription, request.nack))
+                await self._answers.put(await nacked(subscription, request.nack))
             elif kind == "extend":
                 extended(subscription, request.extend)
             elif kind == "credit":

@@ -131,13 +131,12 @@ class Burial:
     def cut(self, first: int) -> Sequence[Write]:
         if self._buffer.deleted or self._subscription.deleted:
             return ()
-        for part in self._ranges:
-            self._subscription.lanes[self._partition].moving.seal(part, Settlement.DEAD_LETTERED)
+        self._subscription.lanes[self._partition].moving.seal(self._ranges, Settlement.DEAD_LETTERED)
         return [self._subscription.cursor_write(self._partition)]
 
     def committed(self) -> None:
         lane = self._subscription.lanes[self._partition]
-        records = sum(lane.moved(part, Settlement.DEAD_LETTERED) for part in self._ranges)
+        records = lane.moved(self._ranges, Settlement.DEAD_LETTERED)
         self._subscription.count_settled(self._partition, "dead_lettered", records)
         self._buffer.trim_soon(self._partition)
         self._subscription.wake(self._partition)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections.abc import Awaitable, Collection, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.answers import joined
@@ -31,7 +33,7 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.core.lane import Answer, Lane, Outcome
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry, Incoming
-from holdfast.broker.core.ranges import Range, common
+from holdfast.broker.core.ranges import Range, common, union
 from holdfast.broker.runtime.burial import Burial, Page, PageMaker, Request, Withdrawn, append_when_room, at_partition
 from holdfast.broker.runtime.group import Append
 
@@ -96,7 +98,7 @@ class DeadLetters:
         """Move records that a consumer has in flight; the result is there when the batch is durable."""
         lane = self._subscription.lane(partition)
         results: list[tuple[int, Range, Outcome]] = []
-        requests: list[Request] = []
+        taken: list[Range] = []
         for asked in ranges:
             for part, outcome in joined(lane.judged(answer, asked)):
                 if outcome is not Outcome.OK:
@@ -104,11 +106,13 @@ class DeadLetters:
                     continue
                 held = Range(part.first, part.first + self._judge(part.size))
                 if held.size:
-                    requests.append(self._hold(partition, held, Reason.REJECTED, reason, answered=True))
+                    self._set_out(partition, held, answered=True)
+                    taken.append(held)
                     results.append((partition, held, Outcome.OK))
                 if held.end < part.end:
                     results.append((partition, Range(held.end, part.end), Outcome.STALE))
         self._open_breaker()
+        requests = [self._hold(partition, taken, Reason.REJECTED, reason)] if taken else []
         if requests:
             self._subscription.touched(partition)
         answering = asyncio.ensure_future(self._answer(partition, tuple(results), requests))
@@ -120,6 +124,7 @@ class DeadLetters:
         lane = self._subscription.lanes[partition]
         if self.at_the_end or self._subscription.deleted:
             return
+        taken: list[Range] = []
         for offset in lane.exhausted():
             if not self.enabled:
                 tries = lane.cursor.attempts_of(offset)
@@ -127,9 +132,12 @@ class DeadLetters:
                 self._buffer.stop(f"REJECTED_BY_TARGET: {place}: it has failed {tries} times: {error}")
                 return
             if self._judge(1):
-                one = Range(offset, offset + 1)
-                self._hold(partition, one, Reason.MAX_ATTEMPTS, error, answered=False)
-                self._subscription.wake(partition)
+                taken.append(Range(offset, offset + 1))
+        if taken:
+            for one in taken:
+                self._set_out(partition, one, answered=False)
+            self._hold(partition, taken, Reason.MAX_ATTEMPTS, error)
+            self._subscription.wake(partition)
         self._open_breaker()
 
     def _judge(self, records: int) -> int:
@@ -142,19 +150,23 @@ class DeadLetters:
         if self.breaker.opened and self._buffer.record.paused is None:
             self._buffer.stop(f"DLQ_BREAKER: {self.breaker.opened}")
 
-    def _hold(self, partition: int, part: Range, reason: Reason, error: str, *, answered: bool) -> Request:
+    def _set_out(self, partition: int, part: Range, *, answered: bool) -> None:
         subscription = self._subscription
-        lane = subscription.lanes[partition]
+        end = subscription.log(partition).tail.next_offset
+        subscription.lanes[partition].set_out(part, subscription.now(), end, answered=answered)
+
+    def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
+        """Have records moved that have set out."""
+        lane = self._subscription.lanes[partition]
         request = Request(
-            parts=[part],
+            parts=parts,
             reason=reason,
             error=error,
-            attempts={offset: tries for offset, tries in lane.cursor.attempts if part.first <= offset < part.end},
+            attempts=dict(lane.cursor.attempts_within(parts)),
             tried=int(reason is Reason.REJECTED),
             at_us=self._services.clock.wall_us(),
             done=asyncio.get_running_loop().create_future(),
         )
-        lane.set_out(part, subscription.now(), subscription.log(partition).tail.next_offset, answered=answered)
         self._waiting.setdefault(partition, []).append(request)
         if partition not in self._workers:
             name = f"holdfast-dead-letters-{self._buffer.name}-{partition}"
@@ -171,7 +183,7 @@ class DeadLetters:
         for request in requests:
             await asyncio.wait([request.done])
             request.done.result()
-        moved = [part for request in requests for part in request.moved]
+        moved = union(*(request.moved for request in requests))
         told: list[tuple[int, Range, Outcome]] = []
         for _, part, outcome in results:
             if outcome is Outcome.OK:
@@ -185,7 +197,7 @@ class DeadLetters:
         cursor = self._subscription.lanes[partition].cursor
         found: list[tuple[Range, Outcome]] = []
         at = part.first
-        for here in sorted([*common(moved, part), Range(part.end, part.end)]):
+        for here in [*common(moved, part), Range(part.end, part.end)]:
             for left in cursor.unsettled(Range(at, here.first)):
                 if left.first > at:
                     found.append((Range(at, left.first), Outcome.ALREADY_SETTLED))
@@ -201,9 +213,9 @@ class DeadLetters:
     async def join(self, partition: int, results: Results) -> Results:
         """An answer that speaks of records on their way is given when it is known where they are."""
         lane, committer = self._subscription.lanes[partition], self._services.committer
-        spoken_of = [
+        spoken_of = {
             part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
-        ]
+        }
         if not spoken_of:
             return results
         moment = committer.committed.next()
@@ -306,7 +318,10 @@ class DeadLetters:
             if not left or len(places) >= ENTRIES_MAX or (places and size + entry.size > PAGE_BYTES_MAX):
                 break
             here = list(common(left, Range(entry.base, entry.end)))
-            left = [Range(max(r.first, entry.end), r.end) for r in left if r.end > entry.end]
+            begun = bisect_right(left, entry.end, key=attrgetter("end"))
+            left = left[begun:]
+            if left and left[0].first < entry.end:
+                left[0] = Range(entry.end, left[0].end)
             if here:
                 places.append((entry, here))
                 size += entry.size
@@ -342,8 +357,7 @@ class DeadLetters:
         def check() -> None:
             if any(lane.moving.waiting_in(part) != [part] for part in ranges):
                 raise Withdrawn
-            for part in ranges:
-                lane.moving.queue(part)
+            lane.moving.queue(ranges)
 
         while True:
             if self._buffer.deleted:

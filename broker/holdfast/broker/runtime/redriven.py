@@ -45,14 +45,13 @@ class Redriven:
             raise Withdrawn
         for part in self._ranges:
             lane.set_out(part, now, keeper.log(self._partition).tail.next_offset, answered=False)
-            lane.moving.queue(part)
+        lane.moving.queue(self._ranges)
 
     def cut(self, first: int) -> Sequence[Write]:
         writes: list[Write] = []
         if not self._dead.deleted:
             keeper = self._dead.subscription("")
-            for part in self._ranges:
-                keeper.lanes[self._partition].moving.seal(part, Settlement.ACKED)
+            keeper.lanes[self._partition].moving.seal(self._ranges, Settlement.ACKED)
             writes.append(keeper.cursor_write(self._partition))
         brought = Range(first, first + self._records)
         for name, subscription in self._origin.subscriptions.items():
@@ -65,7 +64,7 @@ class Redriven:
     def committed(self) -> None:
         keeper = self._dead.subscription("")
         lane = keeper.lanes[self._partition]
-        keeper.count_settled(self._partition, "acked", sum(lane.moved(part, Settlement.ACKED) for part in self._ranges))
+        keeper.count_settled(self._partition, "acked", lane.moved(self._ranges, Settlement.ACKED))
         self._dead.trim_soon(self._partition)
         keeper.wake(self._partition)
         for subscription, brought in self._ahead:

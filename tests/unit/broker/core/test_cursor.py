@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.ranges import Range, union
 
 ACKED = Settlement.ACKED
 NEXT = 40
@@ -91,3 +91,22 @@ def test_what_is_unsettled_within_a_range_is_exactly_that(settlements: list[Rang
     found = [offset for each in cursor.unsettled(within) for offset in range(*each)]
 
     assert found == [offset for offset in range(*within) if not cursor.is_settled(offset)]
+
+
+PIECES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=25)
+
+
+@given(before=PIECES, parts=PIECES, tries=st.sets(st.integers(0, 40)))
+def test_many_parts_are_settled_in_one_pass_as_one_by_one(
+    before: list[tuple[int, int]], parts: list[tuple[int, int]], tries: set[int]
+) -> None:
+    cursor = Cursor(attempts=tuple((offset, 1) for offset in sorted(tries)))
+    for first, size in before:
+        cursor, _ = cursor.settle(Range(first, first + size), Settlement.SKIPPED)
+    apart = union([Range(first, first + size) for first, size in parts])
+    one_by_one, records = cursor, 0
+    for part in apart:
+        one_by_one, fresh = one_by_one.settle(part, Settlement.ACKED)
+        records += fresh
+
+    assert cursor.settle_all(apart, Settlement.ACKED) == (one_by_one, records)

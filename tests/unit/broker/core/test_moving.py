@@ -20,10 +20,10 @@ def test_what_is_on_its_way_is_nobodys_but_the_account_has_not_moved() -> None:
 def test_only_what_is_sealed_is_written() -> None:
     moving, cursor = Moving(), Cursor()
     moving.hold(Range(0, 5))
-    moving.queue(Range(0, 2))
+    moving.queue([Range(0, 2)])
     assert moving.stored(cursor) == cursor
 
-    moving.seal(Range(0, 2), DEAD)
+    moving.seal([Range(0, 2)], DEAD)
 
     assert moving.stored(cursor) == Cursor(watermark=2, dead_lettered=2)
     assert moving.over(cursor).watermark == 5
@@ -32,18 +32,18 @@ def test_only_what_is_sealed_is_written() -> None:
 def test_what_is_confirmed_is_no_longer_under_way() -> None:
     moving = Moving()
     moving.hold(Range(0, 2))
-    moving.queue(Range(0, 2))
-    moving.seal(Range(0, 2), DEAD)
+    moving.queue([Range(0, 2)])
+    moving.seal([Range(0, 2)], DEAD)
 
-    assert moving.confirm(Range(0, 2), DEAD) == [Range(0, 2)]
+    assert moving.confirm([Range(0, 2)], DEAD) == [Range(0, 2)]
     assert not moving
-    assert moving.confirm(Range(0, 2), DEAD) == []
+    assert moving.confirm([Range(0, 2)], DEAD) == []
 
 
 def test_only_what_waits_can_be_given_back() -> None:
     moving = Moving()
     moving.hold(Range(0, 4))
-    moving.queue(Range(0, 2))
+    moving.queue([Range(0, 2)])
 
     assert moving.give_back(Range(0, 4)) == [Range(2, 4)]
     assert moving.fixed == (Range(0, 2),)
@@ -53,10 +53,10 @@ def test_only_what_waits_can_be_given_back() -> None:
 def test_what_a_seek_has_taken_out_is_not_sealed_any_more() -> None:
     moving, cursor = Moving(), Cursor()
     moving.hold(Range(0, 2))
-    moving.queue(Range(0, 2))
+    moving.queue([Range(0, 2)])
 
     moving.forget()
-    moving.seal(Range(0, 2), DEAD)
+    moving.seal([Range(0, 2)], DEAD)
 
     assert not moving
     assert moving.stored(cursor) == cursor
@@ -78,11 +78,11 @@ def test_the_places_of_pages_are_kept_while_something_of_them_is_under_way() -> 
     moving = Moving()
     moving.bases.add(0)
     moving.hold(Range(0, 1))
-    moving.queue(Range(0, 1))
+    moving.queue([Range(0, 1)])
     assert moving.bases == {0}
 
-    moving.seal(Range(0, 1), DEAD)
-    moving.confirm(Range(0, 1), DEAD)
+    moving.seal([Range(0, 1)], DEAD)
+    moving.confirm([Range(0, 1)], DEAD)
 
     assert moving.bases == set()
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from holdfast.broker.core.errors import InvalidNack, InvalidPartition, InvalidRange
 from holdfast.broker.core.lane import Outcome
+from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.rpc.answering import REASON_MAX, acked, nacked
@@ -15,6 +18,7 @@ from holdfast.broker.runtime.clock import FakeClock
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from tests.unit.broker.running import running
+from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page
 
@@ -54,7 +58,7 @@ def nack(taker: Taker, *pairs: tuple[int, int], seconds: int | None = None, reas
 
 async def test_an_ack_settles_its_ranges() -> None:
     async with taken() as taker:
-        results = await acked(taker.subscription, ack(taker, (0, 1), (3, 3)))
+        results = await (await acked(taker.subscription, ack(taker, (0, 1), (3, 3))))
 
         assert [outcome for _, _, outcome in results] == [Outcome.OK, Outcome.OK]
         assert taker.lane().cursor.acked == 3
@@ -62,17 +66,17 @@ async def test_an_ack_settles_its_ranges() -> None:
 
 async def test_until_takes_one_range_and_no_more() -> None:
     async with taken() as taker:
-        await acked(taker.subscription, ack(taker, (0, 3), until=True))
+        await (await acked(taker.subscription, ack(taker, (0, 3), until=True)))
 
         assert taker.lane().cursor.watermark == 4
         with pytest.raises(InvalidRange):
-            acked(taker.subscription, ack(taker, (0, 3), (4, 4), until=True))
+            await acked(taker.subscription, ack(taker, (0, 3), (4, 4), until=True))
 
 
 async def test_a_range_up_to_the_highest_offset_there_can_be_is_answered() -> None:
     async with taken() as taker:
-        results = await acked(taker.subscription, ack(taker, (0, 2**63 - 1)))
-        until = await acked(taker.subscription, ack(taker, (0, 2**63 - 1), until=True))
+        results = await (await acked(taker.subscription, ack(taker, (0, 2**63 - 1))))
+        until = await (await acked(taker.subscription, ack(taker, (0, 2**63 - 1), until=True)))
 
         assert [outcome for _, _, outcome in results] == [Outcome.OK, Outcome.UNKNOWN]
         assert [outcome for _, _, outcome in until] == [Outcome.UNKNOWN]
@@ -81,13 +85,13 @@ async def test_a_range_up_to_the_highest_offset_there_can_be_is_answered() -> No
 async def test_an_answer_about_a_partition_that_does_not_exist_is_refused() -> None:
     async with taken() as taker:
         with pytest.raises(InvalidPartition):
-            acked(taker.subscription, ack(taker, (0, 1), partition=1))
+            await acked(taker.subscription, ack(taker, (0, 1), partition=1))
 
 
 async def test_a_nack_names_its_delay_and_reason() -> None:
     clock = FakeClock()
     async with taken(clock) as taker:
-        await nacked(taker.subscription, nack(taker, (0, 0), seconds=9, reason="x" * 5_000))
+        await (await nacked(taker.subscription, nack(taker, (0, 0), seconds=9, reason="x" * 5_000)))
 
         resend = taker.lane().resend
         assert (resend.state, resend.until - clock.now) == (State.BACKING_OFF, 9.0)
@@ -98,7 +102,7 @@ async def test_a_nack_without_an_action_is_a_retry_with_the_sinks_back_off() -> 
     async with taken() as taker:
         request = pb.NackRanges(owner_epoch=taker.answer().owner_epoch, ranges=ranges((0, 0)))
 
-        await nacked(taker.subscription, request)
+        await (await nacked(taker.subscription, request))
 
         assert (taker.lane().resend.state, taker.lane().resend.reason) == (State.BACKING_OFF, "nack")
 
@@ -107,14 +111,14 @@ async def test_a_nack_without_an_action_is_a_retry_with_the_sinks_back_off() -> 
 async def test_a_delay_out_of_bounds_is_refused_and_nothing_is_given_back(seconds: int) -> None:
     async with taken() as taker:
         with pytest.raises(InvalidNack):
-            nacked(taker.subscription, nack(taker, (0, 0), seconds=seconds))
+            await nacked(taker.subscription, nack(taker, (0, 0), seconds=seconds))
 
         assert taker.lane().resend.state is State.FLOWING
 
 
 async def test_the_longest_delay_is_a_day() -> None:
     async with taken() as taker:
-        results = await nacked(taker.subscription, nack(taker, (0, 0), seconds=24 * 3_600))
+        results = await (await nacked(taker.subscription, nack(taker, (0, 0), seconds=24 * 3_600)))
 
         assert [outcome for _, _, outcome in results] == [Outcome.OK]
 
@@ -124,7 +128,45 @@ async def test_a_dead_letter_moves_the_record_with_its_reason() -> None:
         letter = pb.NackDeadLetter(reason="no such customer")
         request = pb.NackRanges(owner_epoch=taker.answer().owner_epoch, ranges=ranges((2, 2)), dead_letter=letter)
 
-        results = await nacked(taker.subscription, request)
+        results = await (await nacked(taker.subscription, request))
 
         assert [outcome for _, _, outcome in results] == [Outcome.OK]
         assert taker.lane().cursor.dead_lettered == 1
+
+
+@pytest.mark.parametrize("how", ["ack", "drop", "dead letter"])
+async def test_thousands_of_scattered_records_are_answered_in_order_while_others_run(how: str) -> None:
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(dlq_ratio_max=1.0, dlq_consecutive_max=1_000_000))
+        for _ in range(4):
+            await fill(buffer, 1, records=2_000)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        scattered = [(offset, offset) for offset in range(0, 8_000, 2)]
+        longest = 0.0
+
+        async def others() -> None:
+            nonlocal longest
+            at = time.process_time()
+            while not answering.done():
+                await asyncio.sleep(0)
+                now = time.process_time()
+                longest, at = max(longest, now - at), now
+
+        async def answer() -> tuple[tuple[int, Range, Outcome], ...]:
+            if how == "ack":
+                return await (await acked(taker.subscription, ack(taker, *scattered)))
+            request = nack(taker, *scattered)
+            if how == "drop":
+                request.drop.reason = "no"
+            else:
+                request.dead_letter.reason = "no"
+            return await (await nacked(taker.subscription, request))
+
+        answering = asyncio.ensure_future(answer())
+        watching = asyncio.ensure_future(others())
+        results = await answering
+        await watching
+
+        assert [(part.first, outcome) for _, part, outcome in results] == [(o, Outcome.OK) for o in range(0, 8_000, 2)]
+        assert longest < 0.5, "it was a few seconds when every range was looked at for every other"
