@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
+from errno import EMFILE, ENFILE
 from typing import Final
 
 from holdfast.broker.storage.errors import StoreFilesLimited
@@ -71,6 +72,17 @@ class SpareFiles:
         with suppress(OSError):
             while len(self._held) < self._count:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def has_room(self) -> bool:
+        """Whether the process can open a file now; where it cannot, what is held back is lent at once."""
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno not in {EMFILE, ENFILE}:
+                raise
+            self.lend()
+            return False
+        return True
 
     close = lend
 

@@ -51,7 +51,7 @@ from holdfast.broker.storage.directory import StoreDirectory
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
 from holdfast.broker.storage.failures import Action, classified
 from holdfast.broker.storage.key_ranges import KeyRanges
-from holdfast.broker.storage.open_files import ensure_open_files
+from holdfast.broker.storage.open_files import SpareFiles, ensure_open_files
 from holdfast.broker.storage.patience import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
 from holdfast.broker.storage.rocks_families import copied, generations, make_families, next_generation
 from holdfast.broker.storage.rocks_options import database_options, family_options
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _log: Final = logging.getLogger(__name__)
+_SPARE_FILES: Final = 8
+"""Descriptors kept for what RocksDB opens while it writes."""
 
 
 class RocksStore:
@@ -78,6 +80,7 @@ class RocksStore:
         settings = settings or RocksSettings()
         self._usage: Final = Usage()
         self._unreadable_is_damage: Final = settings.unreadable_is_damage
+        self._spare: Final = SpareFiles(_SPARE_FILES)
         self._fenced_by: BaseException | None = None
         self._deleting: Final = threading.Lock()  # held while what is deleted of the bulk changes
         ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
@@ -188,10 +191,27 @@ class RocksStore:
                         batch.delete(key, handles[family])
                     case DeleteRange(family, first, end):
                         batch.delete_range(first, end, handles[family])
+            self._wait_for_descriptors()
             if bulk:
                 self._write_deleting(batch, bulk)
             else:
                 self._database.write(batch)
+
+    def _wait_for_descriptors(self) -> None:
+        """While the process has none left, whoever appends waits: RocksDB needs some for a new log or table.
+
+        One that it does not get is a failed write, after which its handle is dead. What was held back is free for it.
+        """
+
+        def look() -> None:
+            if not self._spare.has_room():
+                raise StoreShortage("write", "too many open files")
+
+        try:
+            patiently(look, SHORTAGE_DELAYS_S, passing=StoreShortage)
+        except StoreShortage:
+            return  # it may need none: the write itself decides
+        self._spare.restore()
 
     def _write_deleting(self, batch: WriteBatch, spans: Sequence[tuple[bytes, bytes]]) -> None:
         """Write a batch, and with it what is deleted of the bulk from now on."""
@@ -376,6 +396,7 @@ class RocksStore:
         if not self._usage.end():
             return
         self._bulk.close()
+        self._spare.close()
         self._handles.clear()
         # After a failure this fails too. Nobody was promised what is lost by that.
         for family in [*self._families]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
+
+from holdfast.broker.storage.open_files import SpareFiles
 
 ASK = """
 import resource, sys
@@ -59,3 +64,25 @@ def test_the_soft_limit_is_raised_as_far_as_is_wanted_and_allowed(
     command = [sys.executable, "-c", RAISE, str(soft), str(hard), str(wanted)]
 
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == outcome
+
+
+def test_what_is_held_back_is_lent_when_no_descriptor_is_left_and_taken_back_later() -> None:
+    spare = SpareFiles(3)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        found = [spare.has_room(), spare.has_room()]
+        spare.restore()
+        again = spare.has_room()
+    finally:
+        for handle in taken:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        spare.close()
+
+    assert found == [False, True]
+    assert not again

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -360,3 +362,27 @@ def test_reads_and_compaction_run_beside_writes_and_a_close_waits_for_them(host:
 
     assert unexpected == []
     assert len(entries(host.reopen(), Family.INDEX)) == 300
+
+
+def test_a_write_while_the_process_has_no_descriptor_left_does_not_fence(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "data")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 300), hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        store.write([Put(Family.META, b"k", b"v")])
+        store.sync()
+        store.ingest([(b"a", b"bulk")])
+    finally:
+        for handle in taken:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    store.write([Put(Family.META, b"l", b"v")])
+    store.sync()
+    assert store.get_many(Family.META, [b"k", b"l"]) == [b"v", b"v"]
+    assert store.get_many(Family.BULK, [b"a"]) == [b"bulk"]
+    store.close()
