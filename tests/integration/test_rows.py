@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -19,7 +20,9 @@ from holdfast.client import (
     Client,
     Delivery,
     DeliveryState,
+    DropReason,
     Encoding,
+    Gap,
     InvalidPage,
     InvalidSchema,
     Publisher,
@@ -33,7 +36,9 @@ from holdfast.client.pages import EncodedPage
 from holdfast.client.rows import encode_rows
 from holdfast.deliver import Deliverer
 from holdfast.deliver.file import FileTarget
+from holdfast.v1 import record_pb2
 from tests.integration.cases.eventually import stats_when
+from tests.unit.arrow.invalid_text import unchecked_strings
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, 3, 4]), "name": pa.array(["a", None, "c", "d"])})
 JSON = [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}', b'{"id":3,"name":"c"}', b'{"id":4,"name":"d"}']
@@ -180,7 +185,7 @@ def test_rows_with_a_dictionary_are_plain_rows_to_everybody(client: Client, orde
     assert client.schemas.latest("orders")[0] == 1
 
 
-def test_a_page_that_would_fill_the_memory_is_refused_by_who_looks_into_it(client: Client) -> None:
+def test_a_page_that_would_fill_the_memory_is_not_decoded_by_who_looks_into_it(client: Client) -> None:
     bomb = pa.record_batch({"a": [bytes(65 << 20)]})
     client.sinks.create("bombs")
     client.schemas.register("bombs", arrow.encode_schema(bomb.schema), previous=0)
@@ -189,13 +194,14 @@ def test_a_page_that_would_fill_the_memory_is_refused_by_who_looks_into_it(clien
     with client.publisher("bombs") as publisher:
         publish(publisher, page)
 
-    for look in (
-        lambda: client.peek("bombs"),
-        lambda: client.pull("bombs"),
-        lambda: list(client.replay("bombs", partition=0)),
-    ):
-        with pytest.raises(InvalidPage, match=r"the page at offset 0 .* they become 681574.. bytes, and at most"):
-            look()
+    why = r"they become 681574.. bytes, and at most"
+
+    [peeked], [pulled] = client.peek("bombs"), client.pull("bombs")
+    with pytest.raises(InvalidPage, match=rf"offset 0 of partition 0 cannot be decoded: .* {why}"):
+        list(client.replay("bombs", partition=0))
+
+    assert (peeked.format, bool(re.search(why, peeked.value))) == ("unreadable", True)
+    assert (pulled.value, bool(re.search(why, pulled.unreadable))) == (b"", True)
 
 
 @pytest.mark.parametrize(
@@ -221,20 +227,57 @@ def test_rows_that_nobody_could_read_are_refused(
         orders.flush(20)
 
 
-def test_rows_that_are_not_what_was_said_stop_nobody_but_who_looks_into_them(
-    broker: BrokerServer, client: Client, orders: Publisher
+ANOTHER_SCHEMA = arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1)
+BAD_TEXT = pa.record_batch({"id": BATCH.column("id"), "name": unchecked_strings([b"a", None, b"M\xfcller", b"d"])})
+"""As ``BATCH``, with a name that is not UTF-8: of a writer that does not check what it sends."""
+
+
+def test_rows_that_cannot_be_decoded_stop_nobody(client: Client, orders: Publisher) -> None:
+    bad_text = encode_rows(1, 4, encode_batches([BAD_TEXT]))
+    publish(orders, ANOTHER_SCHEMA, bad_text, arrow.page(BATCH, 1))
+
+    peeked = client.peek("orders", max_records=20)
+    pulled = client.pull("orders", max_records=20)
+    replayed = list(client.replay("orders", on_gap="yield"))
+    with pytest.raises(InvalidPage, match="offset 6 of partition 0 cannot be decoded: column name: the string is not"):
+        list(client.replay("orders", partition=0, start=4))
+
+    assert [(one.offset, one.value.encode()) for one in peeked if one.format != "unreadable"] == [
+        *((4, JSON[0]), (5, JSON[1]), (7, JSON[3])),
+        *enumerate(JSON, 8),
+    ]
+    assert [one.offset for one in peeked if one.format == "unreadable"] == [0, 1, 2, 3, 6]
+    assert [one.offset for one in pulled if one.unreadable] == [0, 1, 2, 3, 6]
+    assert [one.value for one in pulled if not one.unreadable] == [*JSON[:2], JSON[3], *JSON]
+    gaps = [(one.first_offset, one.last_offset, one.reason) for one in replayed if isinstance(one, Gap)]
+    assert gaps == [(0, 3, DropReason.UNREADABLE), (6, 6, DropReason.UNREADABLE)]
+    assert [one.value for one in replayed if not isinstance(one, Gap)] == [*JSON[:2], JSON[3], *JSON]
+
+
+def test_a_deliverer_makes_dead_letters_of_rows_that_cannot_be_decoded_and_goes_on(
+    client: Client, orders: Publisher, tmp_path: Path
 ) -> None:
-    other = arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1)
-    publish(orders, other, arrow.page(BATCH, 1))
+    bad_text = encode_rows(1, 4, encode_batches([BAD_TEXT]))
+    publish(orders, bad_text, ANOTHER_SCHEMA, arrow.page(BATCH, 1))
+    target = FileTarget(tmp_path / "out.jsonl")
+    deliverer = Deliverer(client, "orders", target)
+    thread = Thread(target=deliverer.run, name="deliverer")
+    thread.start()
 
-    with pytest.raises(InvalidPage, match="the page at offset 0"):
-        client.peek("orders")
-    with pytest.raises(InvalidPage, match="the page at offset 0"):
-        list(client.replay("orders", partition=0))
+    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
+    deliverer.stop()
+    thread.join(20)
 
-    assert client.peek("orders", offset=4, max_records=1)[0].value == JSON[0].decode()
-    with client.replay_pages("orders", partition=0) as replay:
-        assert len(list(replay)) == 2
+    delivered = [json.loads(line)["offset"] for line in target.path_of(0).read_text().splitlines()]
+    assert delivered == [0, 1, 3, 8, 9, 10, 11]
+    first, *others = client.dead_letters.list("orders")
+    assert (first.origin_offset, first.uncut) == (2, "column name: the string is not UTF-8")
+    alone = record_pb2.ArrowPage.FromString(first.record.value)
+    assert (alone.schema_version, alone.rows, b"M\xfcller" in alone.messages) == (1, 1, True)
+    assert [one.origin_offset for one in others] == [4, 5, 6, 7]
+    assert [one.record.value for one in others] == [ANOTHER_SCHEMA.body, b"", b"", b""]
+    assert all("cannot be decoded" in one.error for one in (first, *others))
+    assert client.dead_letters.redrive("orders") == 0
 
 
 def test_rejected_rows_that_cannot_be_read_are_dead_letters_the_first_with_the_body_of_their_page(

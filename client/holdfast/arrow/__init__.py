@@ -13,13 +13,16 @@ from holdfast.arrow.ipc import decode_rows, encode_batches, encode_schema, read_
 from holdfast.arrow.json_prefix import json_prefix
 from holdfast.arrow.json_rows import json_rows
 from holdfast.arrow.one_by_one import PIECE_BYTES, batch_bytes, json_objects, json_pieces
+from holdfast.arrow.salvage import ReadableRows, Unreadable, nothing_readable, readable_rows
 
 __all__ = [
     "EXPANDED_BYTES_MAX",
     "PIECE_BYTES",
     "UNREADABLE",
+    "ReadableRows",
     "RowInvalid",
     "RowsUnreadable",
+    "Unreadable",
     "batch_bytes",
     "can_be_coded",
     "checked",
@@ -32,6 +35,8 @@ __all__ = [
     "json_pieces",
     "json_prefix",
     "json_rows",
+    "nothing_readable",
     "read_schema",
+    "readable_rows",
     "rows_from_json",
 ]

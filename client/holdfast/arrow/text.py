@@ -47,6 +47,16 @@ def first_invalid(batch: pa.RecordBatch) -> InvalidText | None:
     return first
 
 
+def invalid_rows(batch: pa.RecordBatch) -> dict[int, str]:
+    """Return the rows that have a string which is not UTF-8, each with why, by the first column that has one."""
+    found: dict[int, str] = {}
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        for path in _strings(column, field.type, field.name):
+            for place in path.invalid():
+                found.setdefault(path.rows[place], f"column {path.name}: the string is not UTF-8")
+    return found
+
+
 def with_valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with U+FFFD in place of each sequence of bytes that is not UTF-8."""
     columns = [_replaced(column, field.type) for column, field in zip(batch.columns, batch.schema, strict=True)]

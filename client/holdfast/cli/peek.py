@@ -12,6 +12,10 @@ from holdfast.cli.output import Output, write_json, write_table
 MARK: Final = " [truncated]"
 
 
+if TYPE_CHECKING:
+    from holdfast.client import PeekedRecord
+
+
 def peek(
     sink: SinkName,
     partition: Annotated[int, typer.Option("--partition", "-p", help="Partition.", min=0)] = 0,
@@ -36,9 +40,15 @@ def peek(
                 record.offset,
                 record.accepted_at,
                 record.key,
-                f"{record.value}{MARK}" if record.truncated else record.value,
+                _shown(record),
                 record.value_bytes,
             )
             for record in records
         ],
     )
+
+
+def _shown(record: PeekedRecord) -> str:
+    if record.format == "unreadable":
+        return f"cannot be decoded: {record.value}"
+    return f"{record.value}{MARK}" if record.truncated else record.value

@@ -47,6 +47,10 @@ def write_gap(gap: Gap, form: LineForm) -> None:
     """Say that offsets are missing."""
     if form is LineForm.JSON:
         write_json({"gap": gap})
+    elif gap.reason == "UNREADABLE":
+        say(
+            f"gap in partition {gap.partition}: {gap.first_offset} to {gap.last_offset} cannot be decoded: {gap.detail}"
+        )
     else:
         say(f"gap in partition {gap.partition}: {gap.first_offset} to {gap.last_offset} were dropped ({gap.reason})")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from holdfast.arrow import (
     EXPANDED_BYTES_MAX,
+    UNREADABLE,
     RowInvalid,
     RowsUnreadable,
     can_be_coded,
@@ -24,6 +25,7 @@ from holdfast.arrow import (
     encode_schema,
     expanded_bytes,
     read_schema,
+    salvage,
 )
 from holdfast.arrow.ipc import Compression
 from holdfast.client.errors import InvalidPage
@@ -32,7 +34,7 @@ from holdfast.client.rows import Rows, encode_rows, read_rows
 from holdfast.client.schemas import Schema
 from holdfast.client.values import StoredPage
 
-__all__ = ["Compression", "arrow_schema", "encode_schema", "page", "record_batch", "schema_of"]
+__all__ = ["Compression", "arrow_schema", "encode_schema", "page", "readable_rows", "record_batch", "schema_of"]
 
 
 def schema_of(page: StoredPage) -> Schema:
@@ -57,14 +59,36 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 def record_batch(page: StoredPage) -> pa.RecordBatch:
     """Return the wanted rows of a page, with the schema that they were written with.
 
-    Raises ``InvalidPage`` for a page of records, or whose rows are not what its writer said; ``SchemaNotFound``.
+    Raises ``InvalidPage`` for a page of records, or whose rows are not what its writer said; ``SchemaNotFound``. Where
+    some rows of such a page can be read, ``readable_rows`` returns them.
     """
     rows = read_rows(page)
     try:
         batch = decode_rows(_schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns)
-    except RowsUnreadable as broken:
+    except UNREADABLE as broken:
         raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
     return batch.slice(page.first_offset - page.base_offset, len(page))
+
+
+def readable_rows(page: StoredPage) -> tuple[pa.RecordBatch, list[tuple[int, int, str]]]:
+    """Return the wanted rows of a page that can be read, and first and last offset of the others, each with why.
+
+    Raises as ``record_batch`` does where no row of the page can be read.
+    """
+    rows = read_rows(page)
+    try:
+        found = salvage.readable_rows(
+            _schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns
+        )
+    except UNREADABLE as broken:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+    base = page.base_offset
+    parts = [
+        (max(part.first + base, page.first_offset), min(part.end + base - 1, page.last_offset), part.reason)
+        for part in found.unreadable
+    ]
+    batch = found.between(page.first_offset - base, page.last_offset - base + 1)
+    return batch, [part for part in parts if part[0] <= part[1]]
 
 
 def page(

@@ -213,9 +213,9 @@ class Client:
         Without a start from the earliest record that is stored; without an end to the end as it is now, or for ever
         with ``follow``. Without a ``partition`` all of them, one after another; ``start``, ``end`` and ``follow`` are
         then for a sink that has only one. Where records are missing it raises ``GapError``, or yields the ``Gap`` with
-        ``on_gap="yield"``.
+        ``on_gap="yield"``; where stored ones cannot be decoded, ``InvalidPage``, or a ``Gap`` with ``UNREADABLE``.
         """
-        return RecordReplay(self.replay_pages(sink, partition=partition, **options))
+        return RecordReplay(self.replay_pages(sink, partition=partition, **options), options.get("on_gap", "raise"))
 
     def replay_pages(
         self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]

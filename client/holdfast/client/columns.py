@@ -11,8 +11,8 @@ import struct
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate, chain, pairwise
 from typing import Final
@@ -21,10 +21,19 @@ from google.protobuf.message import DecodeError
 
 from holdfast.client import convert
 from holdfast.client.checksum import crc32
-from holdfast.client.errors import InvalidPage, PageCorrupt
+from holdfast.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
 from holdfast.client.pages import NO_KEY, is_one_size, total_of
 from holdfast.client.rows import json_values
-from holdfast.client.values import NO_EVENT_TIME, Encoding, Headers, PagePart, ReplayedRecord, StoredPage
+from holdfast.client.values import (
+    NO_EVENT_TIME,
+    DropReason,
+    Encoding,
+    Gap,
+    Headers,
+    PagePart,
+    ReplayedRecord,
+    StoredPage,
+)
 from holdfast.v1 import record_pb2
 
 RUN_TAG: Final = 0x0A
@@ -66,6 +75,8 @@ class Columns:
     """Microseconds since 1970 UTC; ``None`` when no record has one."""
     headers: list[Headers] | None
     """``None`` when no record has any."""
+    unreadable: Mapping[int, str] = field(default_factory=dict)
+    """Places of records that cannot be decoded, each with why; their values are empty."""
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -98,16 +109,30 @@ def runs(page: StoredPage) -> list[Run]:
 
 
 def decode_columns(page: StoredPage) -> Columns:
-    """Return the wanted records of a page as columns."""
-    return wanted_columns(page, whole_columns(page))
+    """Return the wanted records of a page as columns. Raises ``InvalidPage`` where one of them cannot be decoded."""
+    columns = wanted_columns(page, whole_columns(page))
+    if columns.unreadable:
+        first = min(columns.unreadable)
+        raise unreadable_error(page, page.first_offset + first, columns.unreadable[first])
+    return columns
+
+
+def unreadable_error(page: StoredPage, offset: int, reason: str) -> InvalidPage:
+    """Return what is raised for a record that cannot be decoded."""
+    facts = {"partition": str(page.partition), "offset": str(offset), "base_offset": str(page.base_offset)}
+    return InvalidPage(f"offset {offset} of partition {page.partition} cannot be decoded: {reason}", facts=facts)
 
 
 def whole_columns(page: StoredPage) -> Columns:
-    """Return all records of a page as columns, wanted or not."""
-    if page.encoding is Encoding.ARROW:
-        values, header = json_values(page)
-        return Columns(values, None, None, [(header,)] * len(values))
-    every = [_columns(run) for run in runs(page)]
+    """Return all records of a page as columns, wanted or not, and which of them cannot be decoded: perhaps all."""
+    try:
+        if page.encoding is Encoding.ARROW:
+            values, header, unreadable = json_values(page)
+            return Columns(values, None, None, [(header,)] * len(values), unreadable)
+        every = [_columns(run) for run in runs(page)]
+    except (InvalidPage, SchemaNotFound) as broken:
+        count = page.record_count
+        return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
     return every[0] if len(every) == 1 else _join(every)
 
 
@@ -122,15 +147,33 @@ def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
         None if columns.keys is None else columns.keys[first:end],
         None if columns.event_times_us is None else columns.event_times_us[first:end],
         None if columns.headers is None else columns.headers[first:end],
+        {place - first: why for place, why in columns.unreadable.items() if first <= place < end},
     )
 
 
 def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
-    """Yield the wanted records of a page."""
-    columns = decode_columns(page)
+    """Yield the wanted records of a page. Raises ``InvalidPage`` at the first one that cannot be decoded."""
+    for found in records_and_gaps(page):
+        if isinstance(found, Gap):
+            raise unreadable_error(page, found.first_offset, found.detail)
+        yield found
+
+
+def records_and_gaps(page: StoredPage) -> Iterator[ReplayedRecord | Gap]:
+    """Yield the wanted records of a page, and a gap for consecutive ones that cannot be decoded."""
+    columns = wanted_columns(page, whole_columns(page))
     accepted_at = AcceptedAt(page.parts)
+    gap: Gap | None = None
     for index, value in enumerate(columns.values):
         offset = page.first_offset + index
+        why = columns.unreadable.get(index)
+        if gap is not None and gap.detail != why:
+            yield gap
+            gap = None
+        if why is not None:
+            at, first = accepted_at.of(offset), offset if gap is None else gap.first_offset
+            gap = Gap(page.partition, first, offset, DropReason.UNREADABLE, at, detail=why)
+            continue
         yield ReplayedRecord(
             page.partition,
             offset,
@@ -140,6 +183,8 @@ def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
             event_time(columns, index),
             accepted_at.of(offset),
         )
+    if gap is not None:
+        yield gap
 
 
 def event_time(columns: Columns, index: int) -> datetime | None:

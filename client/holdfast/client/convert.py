@@ -50,6 +50,10 @@ class EnumType(Protocol):
         """Return the name of a number; raises ``ValueError`` for one that this version does not know."""
 
 
+UNREADABLE_HEADER: Final = "holdfast.unreadable"
+"""Header of a pulled row that cannot be decoded: why."""
+
+
 def enum(kind: type[E], wire: EnumType, number: int, prefix: str) -> E:
     """Return the member of ``kind`` for a number on the wire; ``UNSPECIFIED`` for one from a newer broker."""
     try:
@@ -192,8 +196,9 @@ def stored_page(
 
 
 def delivered_record(message: buffer_service_pb2.DeliveredRecord, incarnation: str) -> DeliveredRecord:
-    """Return a record that was pulled."""
+    """Return a record that was pulled; a row that cannot be decoded has a header of the broker that says why."""
     record = message.record
+    why = next((header.value for header in record.headers if header.key == UNREADABLE_HEADER), b"")
     return DeliveredRecord(
         partition=message.partition,
         offset=message.offset,
@@ -207,6 +212,7 @@ def delivered_record(message: buffer_service_pb2.DeliveredRecord, incarnation: s
         owner_epoch=message.owner_epoch,
         revision=message.revision,
         incarnation=incarnation,
+        unreadable="" if record.value else why.decode(errors="replace"),
     )
 
 

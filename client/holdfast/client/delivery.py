@@ -13,7 +13,7 @@ from typing import Protocol
 from opentelemetry.trace import Span
 
 from holdfast.client.answers import Verb
-from holdfast.client.columns import AcceptedAt, Columns, event_time, wanted_columns, whole_columns
+from holdfast.client.columns import AcceptedAt, Columns, event_time, unreadable_error, wanted_columns, whole_columns
 from holdfast.client.errors import InvalidNack, InvalidRange
 from holdfast.client.ranges import Range, count, intersect, merge, without
 from holdfast.client.sink_values import Ordering
@@ -120,7 +120,21 @@ class Delivery:
         return f"<{kind} partition={self.partition} offsets={self.first_offset}-{self.last_offset}>"
 
     def __iter__(self) -> Iterator[DeliveredRecord]:
-        """Yield the records in order; ends early when they are void. Each one asks for more time when it is due."""
+        """Yield the records in order; ends early when they are void. Each one asks for more time when it is due.
+
+        Raises ``InvalidPage``, which names its offset, at a record that cannot be decoded: see ``with_unreadable``.
+        """
+        return self._records(unreadable_too=False)
+
+    def with_unreadable(self) -> Iterator[DeliveredRecord]:
+        """Yield the records as an iteration does, and those that cannot be decoded too.
+
+        Such a record has an empty value, and ``unreadable`` says why: its page is damaged in content, or its writer
+        sent something else than rows. ``dead_letter`` keeps it as it was published, and the records behind it go on.
+        """
+        return self._records(unreadable_too=True)
+
+    def _records(self, *, unreadable_too: bool) -> Iterator[DeliveredRecord]:
         for index, page in enumerate(self._pages):
             columns = self._decoded(index)
             accepted_at = AcceptedAt(page.parts)
@@ -129,6 +143,9 @@ class Delivery:
                 if self.void_from is not None and offset >= self.void_from:
                     return
                 self._settler.touch(self)
+                why = columns.unreadable.get(position, "") if columns.unreadable else ""
+                if why and not unreadable_too:
+                    raise unreadable_error(page, offset, why)
                 yield DeliveredRecord(
                     self.partition,
                     offset,
@@ -141,11 +158,20 @@ class Delivery:
                     self.resend,
                     self.owner_epoch,
                     self.revision,
+                    self.incarnation,
+                    why,
                 )
 
     def values(self) -> list[bytes]:
-        """Return all values at once: much faster than record by record."""
+        """Return all values at once: much faster than record by record.
+
+        Raises ``InvalidPage`` where one cannot be decoded.
+        """
         self._settler.touch(self)
+        for index, page in enumerate(self._pages):
+            for position, why in self._decoded(index).unreadable.items():
+                if self.void_from is None or page.first_offset + position < self.void_from:
+                    raise unreadable_error(page, page.first_offset + position, why)
         found = [value for index in range(len(self._pages)) for value in self._decoded(index).values]
         return found if self.void_from is None else found[: len(self)]
 
@@ -202,12 +228,15 @@ class Delivery:
         until = self.last_offset if last is None else last
         return self._settle(Verb.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
 
-    def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
-        """Say that the target will never take the record at ``offset``, or without it any of what is not settled.
+    def dead_letter(
+        self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
+    ) -> list[SettleResult]:
+        """Say that the target will never take the record at ``offset``, or those up to ``last``, or without it any of
+        what is not settled.
 
         It goes to the sink's dead letters, and the records behind it go on.
         """
-        return self._settle(Verb.DEAD_LETTER, offset, None, reason=reason, wait=wait)
+        return self._settle(Verb.DEAD_LETTER, offset, last, reason=reason, wait=wait)
 
     def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
         """Settle the record at ``offset``, or all that is not settled, as dropped: the target will never take it, and

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.client.columns import decode_records
+from holdfast.client.columns import decode_records, records_and_gaps
 from holdfast.client.reading import Reading
+from holdfast.client.replayer import OnGap
 from holdfast.client.values import Gap, ReplayedRecord, StoredPage
 
 
 class RecordReplay(Reading[ReplayedRecord | Gap]):
-    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See ``PageReplay``."""
+    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See ``PageReplay``.
 
-    def __init__(self, pages: Reading[StoredPage | Gap]) -> None:
+    Stored records that cannot be decoded are a gap too, with the reason ``UNREADABLE``; or ``InvalidPage`` is raised,
+    which names the first one.
+    """
+
+    def __init__(self, pages: Reading[StoredPage | Gap], on_gap: OnGap = "raise") -> None:
         self._pages = pages
+        self._decode = records_and_gaps if on_gap == "yield" else decode_records
         self._records = self._read()
 
     def _read(self) -> Iterator[ReplayedRecord | Gap]:
@@ -21,7 +27,7 @@ class RecordReplay(Reading[ReplayedRecord | Gap]):
             if isinstance(page, Gap):
                 yield page
             else:
-                yield from decode_records(page)
+                yield from self._decode(page)
 
     def __next__(self) -> ReplayedRecord | Gap:
         """Return the next record or gap."""

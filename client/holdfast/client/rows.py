@@ -98,10 +98,11 @@ def _any_rows(page: StoredPage) -> Rows:
     return Rows(found.schema_version, found.rows, messages, columns)
 
 
-def json_values(page: StoredPage) -> tuple[list[bytes], Header]:
-    """Return all rows of a page as JSON objects, and the header that they have.
+def json_values(page: StoredPage) -> tuple[list[bytes], Header, dict[int, str]]:
+    """Return all rows of a page as JSON objects, the header that they have, and which are unreadable, each with why.
 
-    Raises ``ArrowNotInstalled``, ``InvalidPage``, and what asking for the schema raises.
+    The value of an unreadable row is empty. Raises ``ArrowNotInstalled``, ``InvalidPage`` where no row can be read, and
+    what asking for the schema raises.
     """
     rows = read_rows(page)
     if page.schema_of is None:
@@ -109,13 +110,17 @@ def json_values(page: StoredPage) -> tuple[list[bytes], Header]:
     arrow = _arrow()
     schema = page.schema_of(rows.schema_version).arrow_schema
     try:
-        batch = arrow.decode_rows(schema, rows.messages, rows.count, rows.dictionary_columns)
-        values: list[bytes] = arrow.json_objects(batch)
-    except ValueError as broken:
+        found = arrow.readable_rows(schema, rows.messages, rows.count, rows.dictionary_columns)
+        values: list[bytes] = arrow.json_objects(found.batch)
+    except arrow.UNREADABLE as broken:
         raise InvalidPage(
             f"the page at offset {page.base_offset} does not hold rows of version {rows.schema_version}: {broken}"
         ) from broken
-    return values, (VERSION_HEADER, str(rows.schema_version).encode())
+    unreadable = {place: part.reason for part in found.unreadable for place in range(part.first, part.end)}
+    if unreadable:
+        readable = iter(values)
+        values = [b"" if place in unreadable else next(readable) for place in range(rows.count)]
+    return values, (VERSION_HEADER, str(rows.schema_version).encode()), unreadable
 
 
 def _arrow() -> ModuleType:

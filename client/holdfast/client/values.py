@@ -66,6 +66,8 @@ class DropReason(StrEnum):
     """The sink is volatile."""
     LOST_IN_CRASH = "LOST_IN_CRASH"
     """Only memory held them, or they were not synced, when the broker or its machine crashed."""
+    UNREADABLE = "UNREADABLE"
+    """They are stored, and cannot be decoded: found by a replay, never by the broker."""
 
 
 class SettleOutcome(StrEnum):
@@ -243,6 +245,9 @@ class DeliveredRecord:
     incarnation: str = ""
     """Of the sink: goes back with the answer, which counts for no other one of that name."""
 
+    unreadable: str = ""
+    """Why it cannot be decoded; its value is empty then. See ``Delivery.with_unreadable``."""
+
 
 @dataclass(frozen=True, slots=True)
 class PeekedRecord:
@@ -255,7 +260,7 @@ class PeekedRecord:
     """JSON or text where it is UTF-8, else base64; cut at 4,096 characters."""
 
     format: str
-    """``json``, ``text`` or ``base64``."""
+    """``json``, ``text`` or ``base64``; ``unreadable`` for a row that cannot be decoded, whose value says why."""
 
     value_bytes: int
     """Length of the whole value; of a row whose JSON was not made as a whole, at most so many."""

@@ -103,19 +103,40 @@ class Batch:
         return replace(self, records=self.records[:middle]), self.after(middle)
 
 
-def cut(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Batch]:
+@dataclass(frozen=True, slots=True)
+class UnreadableRange:
+    """Consecutive records that cannot be decoded."""
+
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
+def cut(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Batch | UnreadableRange]:
     """Cut a delivery into batches, in order, taking no more records from it than the next batch needs and
-    one.
+    one. Records that cannot be decoded stand between the batches.
     """
     records: list[SourceRecord] = []
+    unreadable: UnreadableRange | None = None
     size = 0
-    for record in delivery:
+    for record in delivery.with_unreadable():
         length = len(record.value) + len(record.key or b"")
         full = len(records) >= limits.records_max or size + length > limits.bytes_max
-        if records and (full or record.offset != records[-1].offset + 1):
+        if records and (full or record.unreadable or record.offset != records[-1].offset + 1):
             yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records), delivery.resend)
             records, size = [], 0
+        if unreadable is not None and (
+            record.unreadable != unreadable.reason or record.offset != unreadable.last_offset + 1
+        ):
+            yield unreadable
+            unreadable = None
+        if record.unreadable:
+            first = record.offset if unreadable is None else unreadable.first_offset
+            unreadable = UnreadableRange(first, record.offset, record.unreadable)
+            continue
         records.append(record)
         size += length
     if records:
         yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records), delivery.resend)
+    if unreadable is not None:
+        yield unreadable

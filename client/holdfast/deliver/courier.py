@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from holdfast.client.errors import DeadlineExceeded
 from holdfast.deliver import classify
-from holdfast.deliver.batch import cut
+from holdfast.deliver.batch import UnreadableRange, cut
 from holdfast.deliver.errors import TargetGone
 from holdfast.deliver.outcome import Delivered, Outcome, Reject, Retry
 
@@ -64,8 +64,13 @@ class Courier:
             _log.warning("gap met sink=%s partition=%d gap=%s", self._sink, delivery.partition, delivery.gap)
             return
         target, limits = self._again if delivery.resend else self._first
-        for batch in cut(self._sink, delivery, limits):
-            if not self._settle(delivery, target, batch):
+        for part in cut(self._sink, delivery, limits):
+            goes_on = (
+                self._bury(delivery, part)
+                if isinstance(part, UnreadableRange)
+                else self._settle(delivery, target, part)
+            )
+            if not goes_on:
                 return
 
     def _settle(self, delivery: SourceDelivery, target: Target, batch: Batch) -> bool:
@@ -96,6 +101,21 @@ class Courier:
                 case _:
                     assert_never(outcome)
         return True
+
+    def _bury(self, delivery: SourceDelivery, part: UnreadableRange) -> bool:
+        """Make dead letters of records that cannot be decoded; whether what is behind them may be sent now."""
+        first = part.first_offset
+        last = part.last_offset if delivery.void_from is None else min(part.last_offset, delivery.void_from - 1)
+        if last < first or self._stopping():
+            return False
+        reason = classify.shorten(f"cannot be decoded: {part.reason}")
+        _log.error(
+            "records cannot be decoded sink=%s partition=%d first_offset=%d last_offset=%d reason=%r",
+            *(self._sink, delivery.partition, first, last, reason),
+        )
+        for _ in range(first, last + 1):
+            self._instruments.rejected(delivery.partition)
+        return self._dead_letter(delivery, reason, first, last)
 
     def _ask(self, delivery: SourceDelivery, target: Target, batch: Batch) -> Outcome:
         with self._instruments.sending(delivery, batch) as note:
@@ -138,12 +158,16 @@ class Courier:
             *(self._sink, batch.partition, batch.first_offset, reason),
         )
         self._instruments.rejected(batch.partition)
+        return self._dead_letter(delivery, reason, batch.first_offset, batch.first_offset)
+
+    def _dead_letter(self, delivery: SourceDelivery, reason: str, first: int, last: int) -> bool:
+        """Make dead letters; whether they are out of the line, so that what is behind them may be sent."""
         try:
-            results = delivery.dead_letter(reason, offset=batch.first_offset, wait=not delivery.relaxed)
+            results = delivery.dead_letter(reason, offset=first, last=last, wait=not delivery.relaxed)
         except DeadlineExceeded as late:
             _log.warning(
                 "dead letter not confirmed sink=%s partition=%d offset=%d: %s",
-                *(self._sink, batch.partition, batch.first_offset, late),
+                *(self._sink, delivery.partition, first, late),
             )
             return False
         return delivery.relaxed or all(result.outcome in _OUT_OF_THE_LINE for result in results)

@@ -38,6 +38,10 @@ class SourceRecord(Protocol):
     def event_time(self) -> datetime | None:
         """When the thing happened that it speaks of, as its writer said."""
 
+    @property
+    def unreadable(self) -> str:
+        """Why it cannot be decoded, or nothing."""
+
 
 class SettledRange(Protocol):
     """What became of an answer."""
@@ -83,8 +87,8 @@ class SourceDelivery(Protocol):
     def span(self) -> Span | None:
         """The span of processing it, linked to the spans that published its records."""
 
-    def __iter__(self) -> Iterator[SourceRecord]:
-        """Yield the records that are not void; taking one asks for more time when it is due."""
+    def with_unreadable(self) -> Iterator[SourceRecord]:
+        """Yield the records that are not void, readable or not; taking one asks for more time when it is due."""
 
     def extend(self) -> None:
         """Ask for more time when it is due."""
@@ -97,8 +101,10 @@ class SourceDelivery(Protocol):
     ) -> object:
         """Give back ``offset`` and all after it, or up to ``last``, not to come again before ``delay_s``."""
 
-    def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> Sequence[SettledRange]:
-        """Say that the target will never take ``offset``; with ``wait`` return what became of it.
+    def dead_letter(
+        self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
+    ) -> Sequence[SettledRange]:
+        """Say that the target will never take ``offset``, or all up to ``last``; with ``wait`` return the outcome.
 
         Raises ``DeadlineExceeded`` where the answer does not come.
         """

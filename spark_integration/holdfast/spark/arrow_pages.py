@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.client import errors
-from holdfast.client.columns import Run, decode_columns, runs
+from holdfast.client.columns import Columns, Run, decode_columns, runs
 from holdfast.client.pages import NO_KEY
 from holdfast.client.values import NO_EVENT_TIME, Encoding, Headers, StoredPage
 from holdfast.spark.ranges import Missing
@@ -27,12 +27,13 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _INSTANT: Final = pa.timestamp("us", "UTC")
 
 
-def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:
+def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str, rows: Columns | None = None) -> pa.RecordBatch:
     """Return the wanted records of a page as one batch of ``schema``, which names the columns of a read.
 
-    Only these are decoded. Raises `holdfast.client.errors.InvalidPage` for a body that is no page.
+    Only these are decoded, or ``rows``, where a page of rows was decoded before. Raises
+    `holdfast.client.errors.InvalidPage` for a body that is no page.
     """
-    columns = {**places(page, schema, sink), **_records(page, schema)}
+    columns = {**places(page, schema, sink), **_records(page, schema, rows)}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -84,10 +85,10 @@ def places(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array
     return made
 
 
-def _records(page: StoredPage, schema: pa.Schema) -> dict[str, pa.Array]:
+def _records(page: StoredPage, schema: pa.Schema, rows: Columns | None) -> dict[str, pa.Array]:
     """Return the wanted columns of the records themselves; of a row its value is a JSON object."""
     if page.encoding is Encoding.ARROW:
-        return _rows(page, schema)
+        return _rows(page, schema, rows)
     every = runs(page)
     first = page.first_offset - page.base_offset
     made: dict[str, pa.Array] = {}
@@ -105,9 +106,10 @@ def _records(page: StoredPage, schema: pa.Schema) -> dict[str, pa.Array]:
     return made
 
 
-def _rows(page: StoredPage, schema: pa.Schema) -> dict[str, pa.Array]:
+def _rows(page: StoredPage, schema: pa.Schema, decoded: Columns | None) -> dict[str, pa.Array]:
     made: dict[str, pa.Array] = {}
-    decoded = decode_columns(page) if {"value", "headers", "_headers"} & set(schema.names) else None
+    if decoded is None and {"value", "headers", "_headers"} & set(schema.names):
+        decoded = decode_columns(page)
     for field in schema:
         match field.name:
             case "event_time" | "key":

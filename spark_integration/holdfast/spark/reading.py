@@ -23,7 +23,7 @@ from holdfast.spark.ranges import Missing, Span
 from holdfast.spark.read_options import ReadOptions
 from holdfast.spark.read_schema import GAP_COLUMN
 from holdfast.spark.remedies import explained
-from holdfast.spark.row_reading import PageReader
+from holdfast.spark.row_reading import NotARow, PageReader, PageRows
 
 _log: Final = logging.getLogger(__name__)
 BATCH_RECORDS: Final = 2_500
@@ -61,11 +61,34 @@ def in_task(target: Target, read: Callable[[Client], Iterator[pa.RecordBatch]]) 
 def _batches(client: Client, options: ReadOptions, pages: PageReader, split: Split) -> Iterator[pa.RecordBatch]:
     for found in joined(found_in(client, options.target.sink, split.span, split.incarnation)):
         if isinstance(found, StoredPage):
-            batch = pages.batch(found)
-            if batch.num_rows:
-                yield batch
+            rows = page_rows(options, pages, found)
+            if rows.batch.num_rows:
+                yield rows.batch
+            for part in rows.unreadable:
+                yield from gone(options, pages, part)
             continue
         yield from gone(options, pages, found)
+
+
+def page_rows(options: ReadOptions, pages: PageReader, page: StoredPage) -> PageRows:
+    """Return the rows of a page; where some cannot be read, the others, if the loss was accepted.
+
+    Raises `HoldfastSparkError` otherwise, and what `PageReader.batch` raises.
+    """
+    try:
+        batch = pages.batch(page)
+    except NotARow:
+        if options.fail_on_data_loss:
+            raise
+    except errors.InvalidPage as broken:
+        if options.fail_on_data_loss:
+            raise _unreadable(page, broken, options.target.sink) from broken
+    except errors.SchemaNotFound:
+        if options.fail_on_data_loss:
+            raise
+    else:
+        return PageRows(batch)
+    return pages.readable(page)
 
 
 def gone(options: ReadOptions, pages: PageReader, missing: Missing) -> Iterator[pa.RecordBatch]:
@@ -130,6 +153,16 @@ def _lost(missing: Missing, sink: str) -> HoldfastSparkError:
         f"are gone ({missing.reason}).",
         f"See why with: holdfast gaps {sink}; then go on without them: "
         '.option("failOnDataLoss", "false") leaves out what is gone, and .option("metadata", "_gap") tells where.',
+    )
+
+
+def _unreadable(page: StoredPage, broken: errors.InvalidPage, sink: str) -> HoldfastSparkError:
+    return HoldfastSparkError(
+        f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink {sink!r} hold rows "
+        f"that cannot be decoded: {broken}",
+        f"Look at them with: holdfast peek {sink} -p {page.partition} --offset {page.first_offset}; then go on without "
+        'them: .option("failOnDataLoss", "false") leaves out the rows that cannot be decoded, and '
+        '.option("metadata", "_gap") tells where.',
     )
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 from holdfast.client import Client, ResendRanges, StoredPage
 from holdfast.spark.ranges import Missing
 from holdfast.spark.read_options import ReadOptions
-from holdfast.spark.reading import TRIMMED, found_in, gone, in_task, joined
+from holdfast.spark.reading import TRIMMED, found_in, gone, in_task, joined, page_rows
 from holdfast.spark.resend_sets import spans, within
 from holdfast.spark.row_reading import PageReader
 
@@ -48,7 +48,11 @@ def _batches(client: Client, options: ReadOptions, pages: PageReader, part: Rese
             if not for_us:
                 continue
             if isinstance(found, StoredPage):
-                yield _chosen(pages, found, part, for_us)
+                rows, unreadable = _chosen(options, pages, found, part, for_us)
+                yield rows
+                for missing in unreadable:
+                    for first, last in within(part, missing.first_offset, missing.last_offset):
+                        yield from gone(options, pages, replace(missing, first_offset=first, last_offset=last))
                 continue
             for first, last in for_us:
                 yield from _missing(options, pages, replace(found, first_offset=first, last_offset=last))
@@ -64,21 +68,26 @@ def _missing(options: ReadOptions, pages: PageReader, missing: Missing) -> Itera
     )
 
 
-def _chosen(pages: PageReader, page: StoredPage, part: ResendRanges, for_us: list[tuple[int, int]]) -> pa.RecordBatch:
-    """The wanted records of a page, decoded in one go, with how often each has failed."""
+def _chosen(
+    options: ReadOptions, pages: PageReader, page: StoredPage, part: ResendRanges, for_us: list[tuple[int, int]]
+) -> tuple[pa.RecordBatch, tuple[Missing, ...]]:
+    """The wanted records of a page, decoded in one go, with how often each has failed; and those that cannot be."""
     first, last = for_us[0][0], for_us[-1][1]
-    batch = pages.batch(replace(page, first_offset=first, last_offset=last))
+    rows = page_rows(options, pages, replace(page, first_offset=first, last_offset=last))
+    batch, kept = rows.batch, slice(None)
+    if rows.kept is not None:
+        kept = rows.kept.to_numpy(zero_copy_only=False)
     if ATTEMPT_COLUMN in batch.schema.names:
         at = batch.schema.get_field_index(ATTEMPT_COLUMN)
-        tries = pa.array(_tries(part, first, last), batch.schema.field(at).type)
+        tries = pa.array(_tries(part, first, last)[kept], batch.schema.field(at).type)
         columns = [tries if index == at else column for index, column in enumerate(batch.columns)]
         batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
     if len(for_us) == 1:
-        return batch
+        return batch, rows.unreadable
     wanted = np.zeros(last - first + 1, dtype=np.bool_)
     for one, other in for_us:
         wanted[one - first : other - first + 1] = True
-    return batch.filter(pa.array(wanted))
+    return batch.filter(pa.array(wanted[kept])), rows.unreadable
 
 
 def _tries(part: ResendRanges, first: int, last: int) -> NDArray[np.int32]:

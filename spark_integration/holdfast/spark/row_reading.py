@@ -6,6 +6,8 @@ a column is newer than they are. Any sink can be read as records; a row is a JSO
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -14,9 +16,10 @@ from pyspark.sql.types import StructType
 
 from holdfast.arrow import RowsUnreadable, rows_from_json
 from holdfast.client import Encoding, StoredPage, errors
-from holdfast.client.arrow import record_batch
-from holdfast.client.columns import decode_columns
+from holdfast.client.arrow import readable_rows, record_batch
+from holdfast.client.columns import Columns, decode_columns, wanted_columns, whole_columns
 from holdfast.client.rows import VERSION_HEADER
+from holdfast.client.values import Headers
 from holdfast.spark.arrow_pages import missing_batch, page_batch, places, within
 from holdfast.spark.broker import connect
 from holdfast.spark.errors import HoldfastSparkError
@@ -28,6 +31,8 @@ from holdfast.spark.remedies import explained
 from holdfast.spark.row_fitting import Fitting, Misfit, may_be_null, nulls_in
 from holdfast.spark.row_schema import nullable_schema, parse, readable_as
 
+UNREADABLE: Final = "UNREADABLE"
+"""Why stored rows are left out: they cannot be decoded."""
 _AS_RECORDS: Final = 'Read records instead: .option("row_format", "record").'
 
 
@@ -43,8 +48,26 @@ class PageReader(Protocol):
         Raises `HoldfastError`, or `HoldfastSparkError` for what does not fit.
         """
 
+    def readable(self, page: StoredPage) -> PageRows:
+        """Return what can be read of a page of which `batch` has failed. Raises for what does not fit."""
+
     def missing(self, missing: Missing) -> pa.RecordBatch:
         """Return the one row that stands for what is gone, where column ``_gap`` was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRows:
+    """The wanted rows of a page that can be read."""
+
+    batch: pa.RecordBatch
+    kept: pa.BooleanArray | None = None
+    """Of each wanted row: it is in the batch. None stands for all."""
+    unreadable: tuple[Missing, ...] = ()
+    """Where the others are, and why."""
+
+
+class NotARow(HoldfastSparkError):
+    """A record stands among rows with a schema."""
 
 
 class RecordPages:
@@ -66,6 +89,17 @@ class RecordPages:
         if not wanted.true_count:  # then nothing else of the page has to be decoded
             return pa.RecordBatch.from_pylist([], schema=self.schema)
         return page_batch(page, self.schema, sink=self._sink).filter(wanted)
+
+    def readable(self, page: StoredPage) -> PageRows:
+        """See `PageReader`."""
+        columns = wanted_columns(page, whole_columns(page))
+        kept = _kept(page, columns.unreadable)
+        if not kept.true_count or page.encoding is not Encoding.ARROW or self._event_times is not None:
+            every = {place: columns.unreadable.get(place, "") for place in range(len(page))}
+            empty = pa.RecordBatch.from_pylist([], schema=self.schema)
+            return PageRows(empty, _kept(page, every), tuple(_missing_of(page, every)))
+        batch = page_batch(page, self.schema, sink=self._sink, rows=columns).filter(kept)
+        return PageRows(batch, kept, tuple(_missing_of(page, columns.unreadable)))
 
     def missing(self, missing: Missing) -> pa.RecordBatch:
         """See `PageReader`."""
@@ -89,15 +123,51 @@ class RowPages:
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
-        rows = self._fitted(page) if page.encoding is Encoding.ARROW else self._sent_again(page)
+        if page.encoding is Encoding.ARROW:
+            return self._with_places(page, self._fitted(page, record_batch(page)), None)
+        return self._with_places(page, self._sent_again(page), None)
+
+    def readable(self, page: StoredPage) -> PageRows:
+        """See `PageReader`."""
+        try:
+            rows, unreadable = self._readable_rows(page)
+        except (errors.InvalidPage, errors.SchemaNotFound) as broken:
+            rows = pa.RecordBatch.from_pylist([], schema=self._rows)
+            unreadable = dict.fromkeys(range(len(page)), str(broken))
+        kept = _kept(page, unreadable)
+        return PageRows(self._with_places(page, rows, kept), kept, tuple(_missing_of(page, unreadable)))
+
+    def _with_places(self, page: StoredPage, rows: pa.RecordBatch, kept: pa.BooleanArray | None) -> pa.RecordBatch:
+        """Return rows with what there is about them; ``kept`` says which wanted rows of the page they are."""
         self._check_nulls(page, rows)
         if not self._about.names:
             return rows
         found = places(page, self._about, self._sink)
         if "_headers" in self._about.names:
             found["_headers"] = pa.nulls(len(page), self._about.field("_headers").type)
+        if kept is not None:
+            found = {name: column.filter(kept) for name, column in found.items()}
         columns = [found[name] if name in found else rows.column(name) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _readable_rows(self, page: StoredPage) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Return the rows of a page that can be read, and the places of the others, each with why."""
+        unreadable: dict[int, str] = {}
+        if page.encoding is Encoding.ARROW:
+            batch, parts = readable_rows(page)
+            for first, last, why in parts:
+                unreadable.update(dict.fromkeys(range(first - page.first_offset, last - page.first_offset + 1), why))
+            return self._fitted(page, batch), unreadable
+        decoded = decode_columns(page)
+        batches = []
+        for place, (value, headers) in enumerate(zip(decoded.values, _headers_of(decoded), strict=True)):
+            try:
+                if VERSION_HEADER not in dict(headers):
+                    raise RowsUnreadable("it is a record and not a row")
+                batches.append(rows_from_json([value], self._rows))
+            except RowsUnreadable as broken:
+                unreadable[place] = str(broken)
+        return pa.concat_batches([pa.RecordBatch.from_pylist([], schema=self._rows), *batches]), unreadable
 
     def missing(self, missing: Missing) -> pa.RecordBatch:
         """See `PageReader`."""
@@ -108,9 +178,9 @@ class RowPages:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _fitted(self, page: StoredPage) -> pa.RecordBatch:
+    def _fitted(self, page: StoredPage, rows: pa.RecordBatch) -> pa.RecordBatch:
         try:
-            return self._fitting.batch(record_batch(page))
+            return self._fitting.batch(rows)
         except Misfit as newer:
             raise HoldfastSparkError(
                 f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink"
@@ -133,10 +203,9 @@ class RowPages:
     def _sent_again(self, page: StoredPage) -> pa.RecordBatch:
         """Return rows that were dead letters, and were sent again one by one, as JSON."""
         decoded = decode_columns(page)
-        headers = decoded.headers or [()] * len(decoded)
-        for index, found in enumerate(headers):
+        for index, found in enumerate(_headers_of(decoded)):
             if VERSION_HEADER not in dict(found):
-                raise HoldfastSparkError(
+                raise NotARow(
                     f"Offset {page.first_offset + index} of partition {page.partition} is a record and not a row.",
                     _AS_RECORDS,
                 )
@@ -144,6 +213,26 @@ class RowPages:
             return rows_from_json(decoded.values, self._rows)
         except RowsUnreadable as broken:
             raise errors.InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+
+
+def _headers_of(decoded: Columns) -> list[Headers]:
+    return decoded.headers or [()] * len(decoded)
+
+
+def _kept(page: StoredPage, unreadable: Mapping[int, str]) -> pa.BooleanArray:
+    return pa.array([place not in unreadable for place in range(len(page))], pa.bool_())
+
+
+def _missing_of(page: StoredPage, unreadable: Mapping[int, str]) -> Iterator[Missing]:
+    """Yield where rows that cannot be read are, those side by side together."""
+    first: int | None = None
+    for place in range(len(page) + 1):
+        if place in unreadable:
+            first = place if first is None else first
+        elif first is not None:
+            start = page.first_offset + first
+            yield Missing(page.partition, start, page.first_offset + place - 1, UNREADABLE)
+            first = None
 
 
 def columns_of(options: SchemaOptions) -> StructType:

@@ -13,11 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.arrow import encode_batches, encode_schema
-from holdfast.client import Encoding, InvalidPage, Schema, StoredPage, arrow
-from holdfast.client.columns import decode_columns
+from holdfast.client import (
+    Delivery,
+    DropReason,
+    Encoding,
+    Gap,
+    InvalidPage,
+    ReplayedRecord,
+    Schema,
+    SettleResult,
+    StoredPage,
+    arrow,
+)
+from holdfast.client.columns import decode_columns, records_and_gaps
 from holdfast.client.pages import EncodedPage, frame_publish_page
 from holdfast.client.rows import VERSION_HEADER, encode_rows, read_rows
 from holdfast.v1 import buffer_service_pb2, record_pb2
+from tests.unit.arrow.invalid_text import unchecked_strings
 
 BATCH: Final = pa.record_batch({"id": pa.array([1, 2, 3])})
 NAMES: Final = pa.record_batch({"name": ["Germany", "Portugal", None, "Germany"] * 500})
@@ -178,6 +190,64 @@ def test_what_is_not_what_it_says_is_told_by_its_place(page: EncodedPage) -> Non
         decode_columns(stored(page))
     with pytest.raises(InvalidPage, match="the page at offset 10"):
         arrow.record_batch(stored(page))
+
+
+BAD_TEXT: Final = pa.record_batch({"s": unchecked_strings([b"a", b"\xff", b"c"])})
+
+
+def bad_page(first: int = 10, last: int = 12) -> StoredPage:
+    """A page of a foreign writer whose second row is not UTF-8."""
+    return stored(encode_rows(4, 3, encode_batches([BAD_TEXT])), first=first, last=last, schema=BAD_TEXT.schema)
+
+
+def test_rows_beside_one_that_cannot_be_read_are_read_and_that_one_is_a_gap() -> None:
+    first, gap, last = records_and_gaps(bad_page())
+
+    assert isinstance(first, ReplayedRecord)
+    assert isinstance(last, ReplayedRecord)
+    assert [(one.offset, one.value) for one in (first, last)] == [(10, b'{"s":"a"}'), (12, b'{"s":"c"}')]
+    assert isinstance(gap, Gap)
+    assert (gap.first_offset, gap.last_offset, gap.reason) == (11, 11, DropReason.UNREADABLE)
+    assert gap.detail == "column s: the string is not UTF-8"
+
+
+def test_the_wanted_part_of_such_a_page_is_read_where_it_can_be() -> None:
+    assert decode_columns(bad_page(12)).values == [b'{"s":"c"}']
+    with pytest.raises(InvalidPage, match="offset 11 of partition 0 cannot be decoded: column s") as refused:
+        decode_columns(bad_page(11))
+    assert refused.value.facts["offset"] == "11"
+
+
+def test_a_page_that_cannot_be_read_at_all_is_one_gap() -> None:
+    [gap] = records_and_gaps(stored(encode_rows(4, 3, b"nonsense")))
+
+    assert isinstance(gap, Gap)
+    assert (gap.first_offset, gap.last_offset, gap.reason) == (10, 12, DropReason.UNREADABLE)
+
+
+def test_a_delivery_yields_what_cannot_be_decoded_only_where_that_is_asked_for() -> None:
+    delivery = Delivery(settler=NoSettler(), partition=0, incarnation="i", pages=(bad_page(),))
+
+    found = list(delivery.with_unreadable())
+
+    assert [(one.offset, one.value) for one in found] == [(10, b'{"s":"a"}'), (11, b""), (12, b'{"s":"c"}')]
+    assert [one.unreadable for one in found] == ["", "column s: the string is not UTF-8", ""]
+    readable = iter(delivery)
+    assert next(readable).offset == 10
+    for read in (lambda: next(readable), delivery.values):
+        with pytest.raises(InvalidPage, match="offset 11 of partition 0 cannot be decoded"):
+            read()
+
+
+class NoSettler:
+    """Takes no answers."""
+
+    def touch(self, delivery: Delivery) -> None:
+        """Do nothing."""
+
+    def settle(self, *_: object, **__: object) -> list[SettleResult]:
+        """Do nothing."""
+        return []
 
 
 def test_a_page_of_records_is_no_batch() -> None:

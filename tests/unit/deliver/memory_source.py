@@ -29,6 +29,7 @@ class MemoryRecord:
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
     event_time: datetime | None = None
+    unreadable: str = ""
 
 
 def records(count: int, *, first: int = 0, size: int = 4) -> list[MemoryRecord]:
@@ -65,7 +66,7 @@ class MemoryDelivery:
     """Whether the broker says what became of a dead letter."""
     extended: int = 0
 
-    def __iter__(self) -> Iterator[MemoryRecord]:
+    def with_unreadable(self) -> Iterator[MemoryRecord]:
         for record in self.records:
             if self.void_from is not None and record.offset >= self.void_from:
                 return
@@ -93,10 +94,13 @@ class MemoryDelivery:
         if self.source is not None:
             self.source.again(self.partition, offset)
 
-    def dead_letter(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[MemoryResult]:
+    def dead_letter(
+        self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
+    ) -> list[MemoryResult]:
         assert offset is not None
         assert wait is not self.relaxed
-        self.dead.append((offset, reason))
+        last = offset if last is None else last
+        self.dead += [(each, reason) for each in range(offset, last + 1)]
         if not self.answers:
             raise DeadlineExceeded("no answer")
         if not self.takes_dead_letters:
@@ -104,7 +108,7 @@ class MemoryDelivery:
                 self.void_from = offset
             return [MemoryResult("STALE")]
         if self.source is not None:
-            self.source.settled(self.partition, offset, offset)
+            self.source.settled(self.partition, offset, last)
         return [MemoryResult("OK")]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.deliver import Batch, BatchLimits
-from holdfast.deliver.batch import cut
+from holdfast.deliver.batch import UnreadableRange, cut
 from tests.unit.deliver.memory_source import MemoryDelivery, MemoryRecord, records
 
 
-def spans(batches: list[Batch]) -> list[tuple[int, int]]:
+def spans(batches: Sequence[Batch | UnreadableRange]) -> list[tuple[int, int]]:
     """Return first and last offset of each batch."""
     return [(batch.first_offset, batch.last_offset) for batch in batches]
 
@@ -37,6 +39,16 @@ def test_a_hole_in_the_offsets_begins_a_new_batch() -> None:
     assert spans(list(cut("orders", delivery, BatchLimits()))) == [(0, 2), (7, 8)]
 
 
+def test_records_that_cannot_be_decoded_stand_between_the_batches() -> None:
+    bad = [MemoryRecord(offset, b"", unreadable=why) for offset, why in ((2, "x"), (3, "x"), (4, "y"), (7, "y"))]
+    delivery = MemoryDelivery([*records(2), *bad[:3], *records(2, first=5), bad[3]])
+
+    found = list(cut("orders", delivery, BatchLimits()))
+
+    assert spans(found) == [(0, 1), (2, 3), (4, 4), (5, 6), (7, 7)]
+    assert [part.reason for part in found if isinstance(part, UnreadableRange)] == ["x", "y", "y"]
+
+
 def test_an_empty_delivery_has_no_batch() -> None:
     assert list(cut("orders", MemoryDelivery([]), BatchLimits())) == []
 
@@ -44,6 +56,7 @@ def test_an_empty_delivery_has_no_batch() -> None:
 def test_keys_name_batch_and_records() -> None:
     (batch,) = cut("orders", MemoryDelivery(records(3, first=5), partition=2, incarnation="ab"), BatchLimits())
 
+    assert isinstance(batch, Batch)
     assert batch.key == "ab-2-5-7"
     assert batch.record_key(6) == "ab-2-6"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetGone
 from holdfast.deliver.courier import Courier
 from holdfast.deliver.telemetry import Instruments
-from tests.unit.deliver.memory_source import MemoryDelivery, records
+from tests.unit.deliver.memory_source import MemoryDelivery, MemoryRecord, records
 from tests.unit.deliver.recording_target import RecordingTarget, Rule
 
 
@@ -49,6 +49,34 @@ def test_every_batch_is_acked_in_order() -> None:
 
     assert delivery.acked == [(0, 1), (2, 3), (4, 4)]
     assert delivery.extended == 3
+
+
+def with_bad_ones(*bad: int) -> list[MemoryRecord]:
+    """Return six records, some of which cannot be decoded."""
+    return [
+        MemoryRecord(each.offset, b"", unreadable="not UTF-8") if each.offset in bad else each for each in records(6)
+    ]
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_records_that_cannot_be_decoded_become_dead_letters_and_the_others_are_delivered(relaxed: bool) -> None:
+    target = RecordingTarget()
+    delivery = MemoryDelivery(with_bad_ones(1, 2, 5), relaxed=relaxed)
+
+    courier(target).deliver(delivery)
+
+    assert target.asked == [(0, 0), (3, 4)]
+    assert delivery.acked == [(0, 0), (3, 4)]
+    assert delivery.dead == [(offset, "cannot be decoded: not UTF-8") for offset in (1, 2, 5)]
+
+
+def test_in_strict_order_nothing_is_sent_behind_such_a_record_before_it_is_out_of_the_line() -> None:
+    target = RecordingTarget()
+    delivery = MemoryDelivery(with_bad_ones(1), takes_dead_letters=False)
+
+    courier(target).deliver(delivery)
+
+    assert target.asked == [(0, 0)]
 
 
 def test_after_a_retry_nothing_of_the_delivery_is_sent() -> None:

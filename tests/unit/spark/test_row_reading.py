@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from holdfast.arrow import encode_batches
 from holdfast.client import Record, StoredPage, arrow
+from holdfast.client.rows import encode_rows
 from holdfast.client.testing import TestBroker
 from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.ranges import Missing
+from holdfast.spark.ranges import Missing, Span
 from holdfast.spark.read_options import EventTimes, read_options, schema_options
 from holdfast.spark.read_schema import RECORD
+from holdfast.spark.reading import read_split
 from holdfast.spark.registering import SchemaDirectory
 from holdfast.spark.row_reading import RecordPages, columns_of, page_reader
+from tests.unit.arrow.invalid_text import unchecked_strings
 
 FIRST = StructType([StructField("id", LongType())])
 SECOND = StructType([*FIRST.fields, StructField("name", StringType())])
@@ -92,6 +98,67 @@ def test_a_stream_of_every_column_refuses_a_page_with_more_and_a_stream_of_some_
 
         assert chosen.batch(page).to_pylist() == [{"id": 5, "name": "e"}]
     assert "Load the sink again" in refused.value.remedy
+
+
+BAD_TEXT = pa.record_batch({"id": [5, 6, 7], "name": unchecked_strings([b"e", b"\xff", b"g"])})
+
+
+def read_all(broker: TestBroker, schema: StructType, **options: str) -> list[dict[str, Any]]:
+    """All rows of `orders`, read as a task reads them."""
+    read = read_options({**OPTIONS, "endpoint": broker.endpoint, **options}, {})
+    batches = read_split(read, page_reader(read, schema), Span(0, 0, 100))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def damaged(orders: TestBroker) -> TestBroker:
+    """The broker with a page whose second row cannot be decoded, one that is none at all, and a good one."""
+    with orders.client() as client, client.publisher("orders") as publisher:
+        for page in (
+            encode_rows(2, 3, encode_batches([BAD_TEXT])),
+            encode_rows(2, 2, b"nonsense"),
+            arrow.page(pa.record_batch({"id": [10], "name": ["j"]}), 2),
+        ):
+            publisher.send_page(page, partition=0).result(20)
+    return orders
+
+
+def test_rows_that_cannot_be_decoded_fail_the_task_with_their_place_and_what_to_do(damaged: TestBroker) -> None:
+    with pytest.raises(HoldfastSparkError, match=r"Offsets 4 to 6 of partition 0 .* cannot be decoded") as refused:
+        read_all(damaged, SECOND)
+
+    assert '.option("failOnDataLoss", "false")' in refused.value.remedy
+
+
+@pytest.mark.parametrize("schema", [SECOND, RECORD])
+def test_where_loss_is_accepted_only_the_rows_that_cannot_be_decoded_are_left_out(
+    damaged: TestBroker, schema: StructType
+) -> None:
+    found = read_all(damaged, schema, failOnDataLoss="false", row_format="auto" if schema is SECOND else "record")
+
+    ids = [row["id"] if schema is SECOND else json.loads(row["value"])["id"] for row in found]
+    assert ids == [1, 2, 3, 4, 5, 7, 10]
+    if schema is RECORD:
+        assert [row["offset"] for row in found] == [0, 1, 2, 3, 4, 6, 9]
+
+
+def test_each_part_that_cannot_be_decoded_is_a_row_of_its_own_where_gaps_were_asked_for(damaged: TestBroker) -> None:
+    options = {"failOnDataLoss": "false", "metadata": "_offset,_gap"}
+
+    found = read_all(damaged, columns(damaged, **options), **options)
+
+    assert [row["_offset"] for row in found] == [0, 1, 2, 3, 4, 6, 5, 7, 9]
+    assert [row["_gap"] for row in found if row["_gap"]] == [
+        {"first_offset": 5, "last_offset": 5, "reason": "UNREADABLE"},
+        {"first_offset": 7, "last_offset": 8, "reason": "UNREADABLE"},
+    ]
+
+
+def test_a_record_among_rows_is_left_out_where_loss_is_accepted(orders: TestBroker) -> None:
+    with orders.client() as client:
+        client.publish("orders", [Record(b"no row")], partition=0)
+
+    assert [row["id"] for row in read_all(orders, SECOND, failOnDataLoss="false")] == [1, 2, 3, 4]
 
 
 def test_rows_read_as_records_are_json_objects(orders: TestBroker) -> None:

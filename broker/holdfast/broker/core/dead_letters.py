@@ -72,6 +72,8 @@ class Cut:
     accepted_at_us: int
     traceparent: str
     record: PlainRecord
+    uncut: str = ""
+    """Why it cannot be read by itself: its value is the body of a page with this row alone, as it was published."""
 
 
 class RecordCodec(Protocol):
@@ -83,7 +85,7 @@ class RecordCodec(Protocol):
         """The records of a page whose offsets are in ``wanted`` (sorted, apart), by offset.
 
         ``schema_of`` gives a version of the schema of the page's sink, or raises ``SchemaNotFound``; ``InvalidPage`` is
-        raised where rows are not what the publisher said.
+        raised where no row can be cut out, since they are not what the publisher said.
         """
 
     def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
@@ -130,7 +132,8 @@ class DeadLetter:
     """As it was published."""
 
     uncut: str = ""
-    """Why it could not be cut out of its page: its value is the page's body then, or empty; see ``whole_page``."""
+    """Why it could not be cut out of its page, or read: its value is the body of that page then, or of a page with this
+    row alone, or empty; see ``whole_page``."""
 
     @property
     def redrivable(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from holdfast.broker.core.dead_letters import Cut, PlainRecord
@@ -33,7 +34,10 @@ class PageCodec:
         if entry.encoding == Encoding.ARROW:
             headers = (version_header(body),)
             rows = json_rows(entry, body, wanted, schema_of, bytes_max=GROWTH_MAX * entry.size + GROWTH_BYTES)
-            return [_cut(entry, offset, PlainRecord(value, headers=headers)) for offset, value in rows]
+            return [
+                replace(_cut(entry, row.offset, PlainRecord(row.value, headers=headers)), uncut=row.unreadable)
+                for row in rows
+            ]
         found = records_at(body.data, entry.base, wanted)
         return [_cut(entry, offset, record) for offset, record, _ in found]
 

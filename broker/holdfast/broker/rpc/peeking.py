@@ -28,6 +28,8 @@ HEADERS_SHOWN_MAX: Final = HEADERS_MAX + len(NAMES)
 """Headers of a record; a dead letter has ten more than a publisher may give."""
 HEADER_CHARS_MAX: Final = 65_536
 """Characters of all headers of a record together; those behind are left out."""
+UNREADABLE: Final = "unreadable"
+"""Format of a row that cannot be decoded; its value is why."""
 LOOKED_AT_BYTES: Final = 64 << 10
 """A value with more bytes is not looked at as a whole, so it is shown as text."""
 
@@ -48,16 +50,17 @@ def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room
 
 def _messages(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[pb.PeekedRecord]:
     if entry.encoding == Encoding.ARROW:
-        name, version = version_header(body)
         for row in shown_rows(entry, body, within, schema_of, chars_max=SHOWN_MAX):
             message = pb.PeekedRecord(
                 offset=row.offset,
                 value=row.text,
-                format="json" if row.is_whole else "text",
+                format=UNREADABLE if row.unreadable else "json" if row.is_whole else "text",
                 value_bytes=row.size,
                 truncated=not row.is_whole,
-                headers={name: version.decode()},
             )
+            if not row.unreadable:
+                name, version = version_header(body)
+                message.headers[name] = version.decode()
             message.accepted_at.CopyFrom(timestamp(_accepted_at_us(entry, row.offset)))
             yield message
         return

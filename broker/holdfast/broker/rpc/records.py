@@ -15,7 +15,7 @@ from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, E
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.rpc.convert import timestamp, timestamp_us
 from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, TIMES_US
-from holdfast.broker.rpc.rows import SchemaOf, json_rows, version_header
+from holdfast.broker.rpc.rows import UNREADABLE_HEADER, SchemaOf, json_rows, version_header
 from holdfast.broker.rpc.run_columns import records_at
 from holdfast.v1 import record_pb2
 
@@ -106,9 +106,12 @@ def _accepted_at_us(entry: Entry, offset: int) -> int:
 
 
 def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
-    rows = json_rows(entry, body, [within], schema_of)
-    name, version = version_header(body)
-    for offset, value in rows:
-        header = record_pb2.Header(key=name, value=version)
-        record = record_pb2.Record(value=value, headers=[header])
-        yield Placed(offset, _accepted_at_us(entry, offset), record)
+    """The rows; for one that cannot be decoded an empty record with a header that says why."""
+    for row in json_rows(entry, body, [within], schema_of, whole_page_may_be_unreadable=True):
+        if row.unreadable:
+            header = record_pb2.Header(key=UNREADABLE_HEADER, value=row.unreadable.encode())
+            record = record_pb2.Record(headers=[header])
+        else:
+            name, version = version_header(body)
+            record = record_pb2.Record(value=row.value, headers=[record_pb2.Header(key=name, value=version)])
+        yield Placed(row.offset, _accepted_at_us(entry, row.offset), record)

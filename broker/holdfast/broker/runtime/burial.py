@@ -101,7 +101,7 @@ class PageMaker:
                     at_us=request.at_us,
                     traceparent=cut.traceparent,
                 )
-                letters.append((cut.offset, buried(cut.record, origin, uncut), cut.traceparent))
+                letters.append((cut.offset, buried(cut.record, origin, uncut or cut.uncut), cut.traceparent))
         return [
             (
                 page_of(self.codec, chunk, self.partition),

@@ -9,19 +9,24 @@ import sys
 import pyarrow as pa
 import pytest
 
+from holdfast.arrow import encode_schema
+from holdfast.arrow.ipc import unvalidated_rows
 from holdfast.broker.core.errors import InvalidPage, SchemaNotFound
 from holdfast.broker.core.pages import Part
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.writes import SchemaRecord
 from holdfast.broker.rpc.page_codec import PageCodec
 from holdfast.broker.rpc.records import placed
-from holdfast.broker.rpc.rows import VERSION_HEADER, json_rows
-from tests.unit.broker.row_pages import JSON, body, dictionary_body, schema_of, stored
+from holdfast.broker.rpc.rows import UNREADABLE_HEADER, VERSION_HEADER, CutRow, json_rows, shown_rows
+from holdfast.v1 import record_pb2
+from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.unit.broker.row_pages import JSON, SCHEMA, body, dictionary_body, schema_of, stored
 
 
 def test_the_wanted_rows_come_by_offset() -> None:
     found = json_rows(*stored(10), [Range(0, 11), Range(12, 90)], schema_of)
 
-    assert found == [(10, JSON[0]), (12, JSON[2])]
+    assert found == [CutRow(10, JSON[0]), CutRow(12, JSON[2])]
 
 
 def test_rows_with_a_dictionary_are_the_same_objects() -> None:
@@ -30,7 +35,7 @@ def test_rows_with_a_dictionary_are_the_same_objects() -> None:
     found = json_rows(*stored(10, data), [Range(11, 13)], schema_of)
     [cut] = PageCodec().cut(*stored(10, data), [Range(12, 13)], schema_of)
 
-    assert found == [(11, JSON[1]), (12, JSON[2])]
+    assert found == [CutRow(11, JSON[1]), CutRow(12, JSON[2])]
     assert (cut.record.value, cut.record.headers) == (JSON[2], ((VERSION_HEADER, b"1"),))
 
 
@@ -95,6 +100,55 @@ def test_a_schema_that_is_lost_is_told() -> None:
 
     with pytest.raises(SchemaNotFound, match=r"version 1 .* was damaged and is lost"):
         json_rows(*stored(), [Range(10, 13)], lost)  # type: ignore[arg-type]
+
+
+BAD_TEXT = pa.record_batch({"id": pa.array([1, 2, 3]), "name": unchecked_strings([b"a", b"M\xfcller", b"c"])})
+DAMAGED = body()[:30] + b"\xff" * 30 + body()[60:]
+
+
+def test_a_row_with_text_that_is_not_utf8_is_cut_out_alone_as_it_was_published_and_the_others_as_json() -> None:
+    [first, wrong, last] = PageCodec().cut(*stored(10, body(BAD_TEXT)), [Range(10, 13)], schema_of)
+
+    assert (first.record.value, first.uncut) == (JSON[0], "")
+    assert (last.record.value, last.uncut) == (JSON[2], "")
+    assert wrong.uncut == "column name: the string is not UTF-8"
+    alone = record_pb2.ArrowPage.FromString(wrong.record.value)
+    assert (alone.schema_version, alone.rows) == (1, 1)
+    row = unvalidated_rows(SCHEMA.arrow_schema, alone.messages, 1)
+    assert row.column("name").cast(pa.binary()).to_pylist() == [b"M\xfcller"]
+
+
+@pytest.mark.parametrize(
+    ("data", "unreadable"), [(body(BAD_TEXT), [11]), (DAMAGED, [10, 11, 12])], ids=["one row", "the page"]
+)
+def test_rows_that_cannot_be_decoded_are_shown_and_pulled_with_why(data: bytes, unreadable: list[int]) -> None:
+    shown = list(shown_rows(*stored(10, data), Range(10, 13), schema_of, chars_max=99))
+    pulled = list(placed(*stored(10, data), Range(10, 13), schema_of))
+
+    assert [row.offset for row in shown] == [found.offset for found in pulled] == [10, 11, 12]
+    assert [row.offset for row in shown if row.unreadable] == unreadable
+    assert all(row.text for row in shown)
+    for found in pulled:
+        [header] = found.record.headers
+        assert header.key == (UNREADABLE_HEADER if found.offset in unreadable else VERSION_HEADER)
+        assert bool(found.record.value) is (found.offset not in unreadable)
+
+
+def test_rows_of_a_type_without_a_json_form_are_shown_with_why() -> None:
+    batch = pa.record_batch({"c": pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval())})
+    schema = SchemaRecord(1, 7, encode_schema(batch.schema), "")
+
+    [row, *_] = shown_rows(*stored(10, body(batch)), Range(10, 13), lambda _: schema, chars_max=99)
+
+    assert row.unreadable
+    assert "no JSON form is defined" in row.text
+
+
+def test_a_schema_that_is_lost_makes_rows_unreadable_for_who_looks_at_them() -> None:
+    def lost(version: int) -> SchemaRecord:
+        raise SchemaNotFound("orders", version, 3, damaged=True)
+
+    assert [row.unreadable for row in shown_rows(*stored(), Range(10, 13), lost, chars_max=99)] == [True] * 3
 
 
 def test_a_broker_without_rows_does_not_load_pyarrow() -> None:
