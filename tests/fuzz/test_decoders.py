@@ -161,8 +161,11 @@ def test_rows_are_decoded_or_refused_and_what_is_shown_of_them_is_their_beginnin
     except InvalidPage:
         return
 
-    assert [row.text for row in shown] == [value.decode()[:50] for _, value in whole[: len(shown)]]
-    assert all(row.size >= len(value) for row, (_, value) in zip(shown, whole, strict=False))
+    both = list(zip(shown, whole, strict=False))
+    assert all((row.offset, row.unreadable) == (cut.offset, bool(cut.unreadable)) for row, cut in both)
+    readable = [(row, cut.value) for row, cut in both if not row.unreadable]
+    assert [row.text for row, _ in readable] == [value.decode()[:50] for _, value in readable]
+    assert all(row.size >= len(value) for row, value in readable)
 
 
 @settings(FEW, max_examples=40)
@@ -181,11 +184,12 @@ def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
         schema_of=lambda _: Schema(1, None, SCHEMA.arrow_schema, ""),
     )
     try:
-        values, _ = json_values(page)
+        values, _, unreadable = json_values(page)
     except ClientInvalidPage:
         return
 
     assert len(values) == pages.ROWS
+    assert {place for place, value in enumerate(values) if not value} == set(unreadable)
 
 
 # -- what a disk gives back

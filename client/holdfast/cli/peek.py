@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from holdfast.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from holdfast.cli.output import Output, write_json, write_table
 
-MARK: Final = " [truncated]"
-
-
 if TYPE_CHECKING:
     from holdfast.client import PeekedRecord
+
+MARK: Final = " [truncated]"
 
 
 def peek(

@@ -18,7 +18,7 @@ from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.ranges import Missing, Span
 from holdfast.spark.read_options import EventTimes, read_options, schema_options
 from holdfast.spark.read_schema import RECORD
-from holdfast.spark.reading import read_split
+from holdfast.spark.reading import Split, read_split
 from holdfast.spark.registering import SchemaDirectory
 from holdfast.spark.row_reading import RecordPages, columns_of, page_reader
 from tests.unit.arrow.invalid_text import unchecked_strings
@@ -106,7 +106,9 @@ BAD_TEXT = pa.record_batch({"id": [5, 6, 7], "name": unchecked_strings([b"e", b"
 def read_all(broker: TestBroker, schema: StructType, **options: str) -> list[dict[str, Any]]:
     """All rows of `orders`, read as a task reads them."""
     read = read_options({**OPTIONS, "endpoint": broker.endpoint, **options}, {})
-    batches = read_split(read, page_reader(read, schema), Span(0, 0, 100))
+    with broker.client() as client:
+        incarnation = client.sinks.get("orders").incarnation
+    batches = read_split(read, page_reader(read, schema), Split(Span(0, 0, 100), incarnation))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
