@@ -150,6 +150,24 @@ def test_a_deletion_that_comes_twice_leaves_the_sink_that_was_made_in_between(
     assert values_of(client, "orders") == [b"new"]
 
 
+def test_a_deletion_that_comes_twice_leaves_the_dead_letters_that_came_in_between(
+    broker: BrokerServer, client: Client
+) -> None:
+    client.sinks.create("orders")
+    dead_lettered(client, b"old")
+
+    def made_anew() -> None:
+        client.sinks.create("orders")
+        dead_lettered(client, b"new")
+        client.sinks.delete("orders", force=True)
+
+    with AnswerLoser(broker.endpoint, "DeleteSink", made_anew) as relay, Client(relay.endpoint) as far:
+        far.sinks.delete("orders", force=True, dead_letters=True)
+
+    assert [sink.name for sink in client.sinks.list()] == ["orders.dlq"]
+    assert client.sinks.stats("orders.dlq").records == 1
+
+
 def test_a_deletion_that_comes_twice_leaves_the_subscription_that_was_made_in_between(
     broker: BrokerServer, client: Client
 ) -> None:

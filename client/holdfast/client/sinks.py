@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Unpack
+from typing import Final, Unpack
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -21,6 +22,8 @@ from holdfast.client.sink_values import Sink, SinkOptions, SinkStats
 from holdfast.client.values import Gap
 from holdfast.v1 import sink_service_pb2 as pb
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+
+DEAD_LETTERS: Final = ".dlq"
 
 
 class Sinks:
@@ -95,6 +98,7 @@ class Sinks:
             dead_letters=dead_letters,
             incarnation=incarnation or self._unary.incarnation(name),
         )
+        letters = self._letters(name) if dead_letters else ""
         tries = 0
 
         def attempt(timeout_s: float) -> object:
@@ -108,6 +112,16 @@ class Sinks:
             # The first try did it and its answer was lost.
             if tries == 1:
                 raise
+            if letters:  # a broker that was killed may have deleted only the first of the two
+                with suppress(SinkNotFound, SinkReplaced):
+                    self.delete(name + DEAD_LETTERS, force=force, incarnation=letters)
+
+    def _letters(self, name: str) -> str:
+        """The incarnation of a dead-letter sink, empty when there is none."""
+        try:
+            return self._unary.incarnation(name + DEAD_LETTERS)
+        except SinkNotFound:
+            return ""
 
     def pause(self, name: str, reason: str = "", *, incarnation: str = "") -> None:
         """Stop deliveries; appends go on. ``reason`` is shown in the stats."""

@@ -224,12 +224,13 @@ class SinkServiceServicer(object):
     def PurgeSink(self, request, context):
         """Drops what a sink holds, oldest first, and answers when that is durable: counted, with gaps for reason `DROP_REASON_PURGED`.
 
-        Covers all that had an offset when it was asked for. Pages go whole: one that reaches over the bound stays. What is
-        in flight is revoked before, so late acks settle nothing. A caller that leaves ends it half-way; asking again goes on.
+        Covers all that had an offset when it was asked for, or what lies below `end_offsets`. Pages go whole: one that
+        reaches over the bound stays. What is in flight is revoked before, so late acks settle nothing. A caller that leaves
+        ends it half-way; asking again goes on.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_RANGE`: no such partition, or `until_offset` for several.
-        - `OUT_OF_RANGE` / `OFFSET_AHEAD`: `until_offset` has not been reached.
+        - `OUT_OF_RANGE` / `OFFSET_AHEAD`: `until_offset`, or one of `end_offsets`, has not been reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -33,7 +33,7 @@ from holdfast.v1 import (
     schema_service_pb2,
     sink_service_pb2,
 )
-from tests.unit.client.wire_fake import QUICK, abort, status
+from tests.unit.client.wire_fake import QUICK, WireFake, abort, status
 
 FILES: Final = (
     admin_service_pb2,
@@ -206,3 +206,25 @@ def test_a_publish_is_made_again_where_twice_is_better_than_not_at_all() -> None
 )
 def test_what_is_no_outage_is_waited_for_by_a_commit_only(rpc: str, error: HoldfastError, again: bool) -> None:
     assert RULES[rpc].may_retry(error) is again
+
+
+def test_a_deletion_that_a_kill_of_the_broker_cut_in_two_is_brought_to_its_end() -> None:
+    asked: list[sink_service_pb2.DeleteSinkRequest] = []
+
+    def delete(request: sink_service_pb2.DeleteSinkRequest, context: grpc.ServicerContext) -> object:
+        asked.append(request)
+        if len(asked) == 1:
+            abort(context, status(grpc.StatusCode.UNAVAILABLE, ""))
+        if len(asked) == 2:
+            abort(context, status(grpc.StatusCode.NOT_FOUND, "SINK_NOT_FOUND"))
+        return sink_service_pb2.DeleteSinkResponse()
+
+    def get(request: sink_service_pb2.GetSinkRequest, context: grpc.ServicerContext) -> object:
+        return sink_service_pb2.GetSinkResponse(sink={"name": request.name, "incarnation": f"of {request.name}"})
+
+    with WireFake(DeleteSink=delete, GetSink=get) as fake, fake.client() as client:
+        client.sinks.delete("orders", dead_letters=True)
+
+    named = [(request.name, request.incarnation, request.dead_letters) for request in asked]
+    first = ("orders", "of orders", True)
+    assert named == [first, first, ("orders.dlq", "of orders.dlq", False)]

@@ -228,7 +228,9 @@ class Broker:
         self.epochs = Epochs(self.services)
         self.epoch_sweep = EpochSweep(self.services, self.sinks.values)
         restarting = Restarting(journal, self._accepted.found, at_us=clock.wall_us())
-        for stored in found.sinks:
+        self._superseded: list[Buffer] = []
+        """Sinks that were deleted and made anew, and whose deletion a crash kept from the store."""
+        for stored in sorted(found.sinks, key=lambda one: one.record.id):
             self._add_stored(stored, restarting)
         journal.commit([], [PutCounting(found.start_count)])  # a start killed before it leaves the counts as they are
         self._accepted.begin()
@@ -283,6 +285,8 @@ class Broker:
         self._add(buffer, dict(stored.writers))
 
     def _add(self, buffer: Buffer, writers: dict[str, int]) -> None:
+        if (former := self.sinks.get(buffer.name)) is not None:
+            self._superseded.append(former)
         self.sinks[buffer.name] = buffer
         self.writers[buffer.name] = Writers(buffer, self.services, writers)
         self._set_draining(buffer)
@@ -291,6 +295,9 @@ class Broker:
         """Begin to work."""
         self.committer.start()
         self.reclaimer.start()
+        for former in self._superseded:
+            _log.warning("deletion of a sink that was made anew is brought to its end sink=%s", former.name)
+            self._delete(former)
         jobs: list[tuple[str, Callable[[], float], Work]] = [
             ("sinks", lambda: SWEEP_S, self._sweep_sinks),
             ("epochs", lambda: SWEEP_S, self.epoch_sweep.sweep),
@@ -451,6 +458,10 @@ class Broker:
     def _begin_deletion(self, buffer: Buffer) -> asyncio.Future[None]:
         del self.sinks[buffer.name]
         del self.writers[buffer.name]
+        return self._delete(buffer)
+
+    def _delete(self, buffer: Buffer) -> asyncio.Future[None]:
+        """Bring the deletion of a sink that nobody finds any more to its end."""
         deletion = asyncio.ensure_future(self._finish(buffer))
         self._deletions.add(deletion)
         deletion.add_done_callback(self._deleted)
@@ -459,7 +470,8 @@ class Broker:
     async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()
         self.quarantine.forget(buffer.record.id)
-        self.services.instruments.forgotten(buffer.name)
+        if buffer.name not in self.sinks:  # else the figures are those of the sink that was made anew
+            self.services.instruments.forgotten(buffer.name)
         self._on_deleted()
         _log.info("sink was deleted sink=%s", buffer.name)
 

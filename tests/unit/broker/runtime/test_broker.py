@@ -16,6 +16,7 @@ from holdfast.broker.core.errors import (
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.storage.memory import MemoryStore
+from holdfast.broker.storage.recovery import recover
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill
@@ -165,6 +166,22 @@ async def test_a_sink_is_found_by_its_incarnation_and_another_one_of_its_name_is
         facts = {"sink": "orders", "named": first.record.incarnation, "current": second.record.incarnation}
         assert refused.value.facts == facts
         assert broker.sink("orders") is second
+
+
+async def test_a_start_finds_the_sink_made_anew_and_ends_the_deletion_that_a_crash_kept_from_the_store() -> None:
+    store = MemoryStore()
+    async with running(store) as broker:
+        first, _ = await broker.create("orders", SinkSettings())
+        await fill(first, 3)
+        del broker.sinks["orders"], broker.writers["orders"]  # a deletion has begun, and is not in the store yet
+        second, _ = await broker.create("orders", SinkSettings())
+        await fill(second, 1)
+
+    again = store.reopen()
+    async with running(again) as broker:
+        assert broker.sink("orders").record.incarnation == second.record.incarnation
+        assert broker.sink("orders").pending == 1
+    assert [found.record.id for found in recover(again.reopen()).sinks] == [second.record.id]
 
 
 async def test_a_deletion_that_nobody_waits_for_any_more_is_done_all_the_same() -> None:
