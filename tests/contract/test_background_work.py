@@ -14,6 +14,7 @@ OWN_TASKS: Final = {
     "rpc/buffer_service.py": "belongs to one call, which waits for it",
     "rpc/deliver_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/publish_stream.py": "belongs to one stream, which ends with the first of them",
+    "rpc/replay_stream.py": "belongs to one stream, which ends with the first of them",
     "runtime/broker.py": "a deletion: whoever asked waits for it, and a failure is counted",
     "runtime/committer.py": "its end fences the store",
     "runtime/dead_letters.py": "moves what was rejected; what it leaves behind is given back",

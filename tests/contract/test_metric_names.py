@@ -54,6 +54,8 @@ BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "holdfast.sink.size": (GAUGE, "By", PLACE),
     "holdfast.storage.sync.duration": (HISTOGRAM, "s", ()),
     "holdfast.streams": (GAUGE, "{stream}", ()),
+    "holdfast.streams.shed": (COUNTER, "{stream}", ()),
+    "holdfast.streams.size": (GAUGE, "By", ()),
     "holdfast.subscription.lag": (GAUGE, "{record}", LANE),
     "holdfast.subscription.lag.age": (GAUGE, "s", LANE),
     "holdfast.subscription.lag.size": (GAUGE, "By", LANE),
@@ -162,6 +164,7 @@ def everything_measured() -> Observed:
     broker.failed("orders", "default", "nack")
     broker.dropped("orders", 0, DropReason.OVERFLOW, 1)
     broker.connections_closed("per_peer", 1)
+    broker.stream_shed(1)
     publisher = Telemetry("orders", tracers=seen.tracers, meters=seen.meters)
     publisher.sent(publisher.send(0, 1, None), 1)
     client = Telemetry("orders", "default", tracers=seen.tracers, meters=seen.meters)

@@ -15,7 +15,7 @@ from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 SINK = "orders"
-RECORD_BYTES = 500_000
+RECORD_BYTES = 100_000
 CREDIT_BYTES = 16 << 20
 LOOK_S = 4.0
 """Forty deadlines."""

@@ -91,6 +91,13 @@ class Gauges:
             "Quarantined pages given up for newer ones",
             lambda broker: broker.quarantine.evicted,
         )
+        self._of_broker(
+            meter.create_observable_gauge,
+            "holdfast.streams.size",
+            "By",
+            "Memory held for streams",
+            lambda broker: broker.stream_memory.budget.used,
+        )
 
     def watch(self, broker: Broker) -> None:
         """Observe this broker."""

@@ -146,6 +146,7 @@ class Serving:
                 sinks=settings.sinks_max,
                 partitions=settings.partitions_max,
                 streams=settings.streams_max,
+                stream_bytes=settings.stream_bytes_max,
                 waiting_bytes=settings.waiting_bytes_max,
                 tail_bytes=settings.tail_bytes,
                 record_bytes=settings.record_bytes_max,

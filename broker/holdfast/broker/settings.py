@@ -136,6 +136,9 @@ class BrokerSettings(BaseSettings):
     keepalive_s: float = Field(default=30.0, ge=10.0, le=3_600.0)
     """Silence of a peer after which it is probed; one that does not answer within 20 s is gone."""
 
+    stream_bytes_max: int = Field(default=256 << 20, ge=16 << 20, le=64 << 30)
+    """Memory of all open streams: what was made for their peers and is not taken yet."""
+
     waiting_bytes_max: int = Field(default=256 << 20, ge=1 << 20, le=16 << 30)
     """Bytes that may wait for their sync."""
 

@@ -84,6 +84,7 @@ class OpenTelemetryInstruments(Instruments):
         self._closed = meter.create_counter(
             "holdfast.connections.closed", "{connection}", "Connections closed beyond a bound"
         )
+        self._shed = meter.create_counter("holdfast.streams.shed", "{stream}", "Streams ended for their memory")
         self._places = Series(SINK, PARTITION)
         self._sinks = Series(SINK)
         self._lanes = Series(SINK, PARTITION, GROUP)
@@ -162,6 +163,9 @@ class OpenTelemetryInstruments(Instruments):
 
     def connections_closed(self, reason: str, count: int) -> None:
         self._closed.add(count, attributes({"reason": reason}))
+
+    def stream_shed(self, held: int) -> None:
+        self._shed.add(1, attributes({}))
 
     def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
         self._gauges.measured(sink, subscription, lanes)

@@ -12,7 +12,7 @@
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
     │                         StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
-    │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited
+    │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited, ReaderTooSlow
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
     │                         EpochFenced, EpochConflict, EpochContentConflict, ProducerChanged, SchemaChanged
@@ -377,6 +377,12 @@ class TooManyStreams(ResourceExhausted):
     """The broker serves as many streams as it may. Close one, or try again later."""
 
     default_reason = "TOO_MANY_STREAMS"
+
+
+class ReaderTooSlow(ResourceExhausted):
+    """The broker ended a stream whose reader took nothing, since others needed the memory. It is opened again."""
+
+    default_reason = "READER_TOO_SLOW"
 
 
 class TooManySubscriptions(ResourceExhausted):

@@ -159,7 +159,7 @@ class BufferServiceServicer(object):
 
         - `INVALID_ARGUMENT` / `INVALID_OPEN`, `INVALID_CREDIT`, `INVALID_RANGE`.
         - `NOT_FOUND` / `SUBSCRIPTION_NOT_FOUND`.
-        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`; `READER_TOO_SLOW`: nothing was taken for 5 s and others need the memory.
         - `ABORTED` / `CONSUMER_REPLACED`: another stream opened with the same `consumer_id`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -213,7 +213,7 @@ class BufferServiceServicer(object):
 
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_RANGE`.
         - `OUT_OF_RANGE` / `OFFSET_TRIMMED`, `OFFSET_AHEAD`: `earliest` and `next` in the metadata.
-        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`; `READER_TOO_SLOW`: nothing was taken for 5 s and others need the memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

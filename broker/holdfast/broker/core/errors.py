@@ -414,6 +414,19 @@ class TooManyStreams(Exhausted):
         super().__init__(f"the broker serves at most {bound} {what}", bound=bound)
 
 
+class ReaderTooSlow(Exhausted):
+    """The peer of a stream took nothing for a while, and others need the memory that waits for it. Open it again."""
+
+    reason = "READER_TOO_SLOW"
+    retry_after_s = 5.0
+
+    def __init__(self, held: int) -> None:
+        super().__init__(
+            f"the stream was ended: {held} bytes waited for its reader, which took nothing, and others need the memory",
+            held=held,
+        )
+
+
 class TooManySubscriptions(Exhausted):
     """The sink has as many subscriptions as it may have. Delete one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from holdfast.broker.core.errors import (
@@ -18,13 +18,14 @@ from holdfast.broker.core.errors import (
 from holdfast.broker.core.pages import Body, Encoding, Entry, Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
-from holdfast.broker.rpc import convert, frames, records
+from holdfast.broker.rpc import convert, records
 from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.deliver_stream import DeliverStream
 from holdfast.broker.rpc.header_counts import HEADERS_MAX
 from holdfast.broker.rpc.peeking import peeked
 from holdfast.broker.rpc.publish_stream import PublishStream
+from holdfast.broker.rpc.replay_stream import ReplayStream
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.events import Delivered
@@ -174,52 +175,8 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         moved = [extend.partition for extend in request.extends if extended(subscription, extend)]
         return pb.ExtendDeadlineResponse(partitions=moved)
 
-    async def Replay(self, request: pb.ReplayRequest, context: Any) -> AsyncIterator[pb.ReplayResponse | bytes]:
-        buffer = self._broker.sink(request.sink, request.incarnation)
-        if request.partition >= len(buffer.logs):
-            raise InvalidPartition(request.partition, len(buffer.logs))
-        self._broker.enter_stream()
-        try:
-            replay = Replay(buffer, request.partition, self._broker.services.pages)
-            kind = request.WhichOneof("start")
-            start = await replay.start_at(
-                offset=request.start_offset if kind == "start_offset" else None,
-                time_us=convert.timestamp_us(request.start_time) if kind == "start_time" else None,
-            )
-            end = request.end_offset if request.HasField("end_offset") else None
-            if end is not None and end < start:
-                raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
-            opened = pb.ReplayOpened(start_offset=start, incarnation=buffer.record.incarnation)
-            if not request.follow:
-                last = buffer.logs[request.partition].tail.next_offset
-                opened.end_offset = last if end is None else end
-                end = opened.end_offset
-            yield pb.ReplayResponse(opened=opened)
-            async for step in self._until_ended(replay.read(start, end, follow=request.follow, ahead=True)):
-                if isinstance(step, Gap):
-                    yield pb.ReplayResponse(gap=convert.gap(request.partition, step))
-                else:
-                    yield frames.replay_pages(step.pages)
-        finally:
-            self._broker.leave_stream()
-
-    async def _until_ended(self, steps: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """The steps of a replay, until the broker ends its streams."""
-        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._broker.ended())]
-        try:
-            while True:
-                step: asyncio.Future[Any] = asyncio.ensure_future(anext(steps, None))
-                waiting[1:] = [step]
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if not step.done():
-                    self._broker.check_serving()
-                    return
-                found = step.result()
-                if found is None:
-                    return
-                yield found
-        finally:
-            await _cancelled(waiting)  # the reader may be gone, and the next step may never come
+    async def Replay(self, request: pb.ReplayRequest, context: Any) -> None:
+        await ReplayStream(self._broker, context).serve(request)
 
     async def Peek(self, request: pb.PeekRequest, context: Any) -> pb.PeekResponse:
         buffer = self._broker.sink(request.sink, request.incarnation)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from holdfast.broker.core.errors import InvalidCredit, InvalidOpen
+from holdfast.broker.core.errors import InvalidCredit, InvalidOpen, ReaderTooSlow
 from holdfast.broker.core.settings import Ordering, is_id
 from holdfast.broker.rpc import convert, frames
 from holdfast.broker.rpc.answering import Results, acked, extended, nacked
@@ -23,6 +23,12 @@ RECORDS_MAX: Final = 10_000_000
 BYTES_MAX: Final = 1 << 30
 ANSWERS_MAX: Final = 10_000
 """Acks and nacks of one stream that wait for their results; beyond it nothing more is read from it."""
+RESULTS_MAX: Final = 20_000
+"""Results of one stream, one for each range, that wait to be taken; beyond it nothing more is read from it."""
+RESULTS_AT_EASE: Final = 256
+"""Results that may wait whatever the other streams hold."""
+RESULT_BYTES: Final = 256
+"""Memory of a result that waits."""
 
 
 class DeliverStream:
@@ -31,12 +37,26 @@ class DeliverStream:
     def __init__(self, broker: Broker, context: Any) -> None:
         self._broker = broker
         self._context = context
-        self._outbox: asyncio.Queue[Event] = asyncio.Queue()
+        self._outbox: asyncio.Queue[tuple[Event, int]] = asyncio.Queue()
+        """What is to be sent, and how many results of the peer's answers go with it."""
         self._unsent = Unsent()
-        self._answers: asyncio.Queue[Awaitable[Results]] = asyncio.Queue(ANSWERS_MAX)
+        self._answers: asyncio.Queue[tuple[int, Awaitable[Results]]] = asyncio.Queue(ANSWERS_MAX)
+        self._owed = 0
+        """Results that wait to be made or to be taken, as many as the answers have ranges."""
+        self._taken = asyncio.Event()
+        self._memory = broker.stream_memory.share(self._wake)
+        self._consumer: Consumer | None = None
 
     async def serve(self) -> None:
         """Serve until the consumer is done, or raise why not."""
+        with self._memory:
+            await self._serve()
+
+    def _wake(self) -> None:
+        if self._consumer is not None:
+            self._consumer.wakeup.set()
+
+    async def _serve(self) -> None:
         request = await self._context.read()
         if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
@@ -56,6 +76,8 @@ class DeliverStream:
         await self._context.write(pb.DeliverResponse(opened=opened))
         consumer = subscription.join(opening.consumer_id, credit, self._put)
         consumer.unsent = self._unsent
+        consumer.memory = self._memory
+        self._consumer = consumer
         tasks = [
             asyncio.ensure_future(self._read(subscription, consumer)),
             asyncio.ensure_future(consumer.pump()),
@@ -63,11 +85,14 @@ class DeliverStream:
             asyncio.ensure_future(self._give_results()),
             asyncio.ensure_future(self._broker.ended()),
             asyncio.ensure_future(buffer.gone.wait()),
+            asyncio.ensure_future(self._memory.shed.wait()),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 await task
+            if self._memory.shed.is_set():
+                raise ReaderTooSlow(self._memory.held)
             self._broker.check_serving()
             self._broker.sink(opening.sink, buffer.record.incarnation)
         finally:
@@ -78,6 +103,7 @@ class DeliverStream:
 
     async def _read(self, subscription: Subscription, consumer: Consumer) -> None:
         while True:
+            await self._room_for_results()
             request = await self._context.read()
             if request is grpc.aio.EOF:
                 await self._answers.join()
@@ -85,9 +111,11 @@ class DeliverStream:
                 return
             kind = request.WhichOneof("request")
             if kind == "ack":
-                await self._answers.put(await acked(subscription, request.ack))
+                owed = self._owing(request.ack)
+                await self._answers.put((owed, await acked(subscription, request.ack)))
             elif kind == "nack":
-                await self._answers.put(await nacked(subscription, request.nack))
+                owed = self._owing(request.nack)
+                await self._answers.put((owed, await nacked(subscription, request.nack)))
             elif kind == "extend":
                 extended(subscription, request.extend)
             elif kind == "credit":
@@ -96,29 +124,54 @@ class DeliverStream:
                 raise InvalidOpen("`open` came twice, or the message is empty", field="request")
             consumer.wakeup.set()
 
+    async def _room_for_results(self) -> None:
+        """Wait until the peer has taken enough of the results that it is owed: it gets no more before it reads."""
+        while self._owed >= RESULTS_MAX:
+            self._taken.clear()
+            await self._taken.wait()
+        if self._owed >= RESULTS_AT_EASE:
+            await self._memory.settled()
+
+    def _owing(self, answer: pb.AckRanges | pb.NackRanges) -> int:
+        """Count the results of an answer in."""
+        count = max(1, len(answer.ranges))
+        self._owed += count
+        self._memory.take(count * RESULT_BYTES)
+        return count
+
     async def _give_results(self) -> None:
         while True:
-            self._outbox.put_nowait(Answered(await (await self._answers.get())))
+            count, results = await self._answers.get()
+            self._outbox.put_nowait((Answered(await results), count))
             self._answers.task_done()
 
     def _put(self, event: Event) -> None:
-        """Queue what is to be sent; of deliveries no more than the credit waits here."""
+        """Queue what is to be sent; what waits here takes credit."""
         self._count(event, 1)
-        self._outbox.put_nowait(event)
+        self._outbox.put_nowait((event, 0))
 
     def _count(self, event: Event, sign: int) -> None:
         if isinstance(event, Delivered):
             self._unsent.records += sign * sum(part.size for part in event.ranges)
-            self._unsent.size += sign * sum(entry.size for entry, _ in event.pages)
+            self._unsent.size += sign * event.size
+        elif isinstance(event, GapMet):
+            self._unsent.records += sign
+            self._unsent.size += sign * RESULT_BYTES
 
     async def _send(self, consumer: Consumer) -> None:
         while True:
-            event = await self._outbox.get()
+            event, owed = await self._outbox.get()
             await self._context.write(_message(event))
             self._outbox.task_done()
             self._count(event, -1)
             if isinstance(event, Delivered):
+                self._memory.give(event.size)
+            if isinstance(event, Delivered | GapMet):
                 consumer.wakeup.set()
+            if owed:
+                self._owed -= owed
+                self._memory.release(owed * RESULT_BYTES)
+                self._taken.set()
 
 
 def _credit(credit: pb.Credit) -> Credit:

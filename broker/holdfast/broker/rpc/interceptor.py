@@ -24,6 +24,8 @@ OURS: Final = "/holdfast."
 KINDS: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 LARGE_BYTES: Final = 64 << 10
 """Larger requests of unary calls are read in a thread, so that the loop goes on with what is smaller."""
+ABORT_S: Final = 3.0
+"""Time that a peer has to take the status of its call: what waits before the status has to be taken first."""
 LARGE_AT_ONCE: Final = 2
 """Large requests that are read at the same time; others wait, and are bytes until then."""
 
@@ -52,9 +54,11 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         for kind in KINDS:
             behaviour = getattr(handler, kind)
             if behaviour is not None and kind.startswith("unary"):
-                return _handler(kind)(self._counted(method, _refusing(self._reading(behaviour, read))), None, write)
+                return _handler(kind)(
+                    self._counted(method, self._refusing(self._reading(behaviour, read))), None, write
+                )
             if behaviour is not None:
-                return _handler(kind)(self._counted(method, _refusing(behaviour)), read, write)
+                return _handler(kind)(self._counted(method, self._refusing(behaviour)), read, write)
         return handler
 
     def _counted(self, method: str, behaviour: Handler) -> Handler:
@@ -91,26 +95,39 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
 
         return call
 
+    def _refusing(self, behaviour: Handler) -> Handler:
+        """Return a behaviour whose refusals are statuses."""
+
+        async def call(request: Any, context: Any) -> Any:
+            work = behaviour(request, context)
+            del request
+            try:
+                return await _results(work, context)
+            except BrokerError as error:
+                await self._abort(context, error)
+            except grpc.aio.InternalError as error:
+                raise _gone(error) from error
+
+        return call
+
+    async def _abort(self, context: Any, error: BrokerError) -> None:
+        """End a call with its status; a peer that takes not even that loses its connection, which frees its memory."""
+        ending = asyncio.timeout(ABORT_S)
+        try:
+            async with ending:
+                await abort(context, error)
+        except TimeoutError:
+            if not ending.expired():
+                raise
+            address = peers.address(context.peer())
+            if address is not None:
+                self._connections.close(address)
+            raise asyncio.CancelledError from None
+
 
 def _handler(kind: str) -> Callable[..., Any]:
     make: Callable[..., Any] = getattr(grpc, f"{kind}_rpc_method_handler")
     return make
-
-
-def _refusing(behaviour: Handler) -> Handler:
-    """Return a behaviour whose refusals are statuses."""
-
-    async def call(request: Any, context: Any) -> Any:
-        work = behaviour(request, context)
-        del request
-        try:
-            return await _results(work, context)
-        except BrokerError as error:
-            await abort(context, error)
-        except grpc.aio.InternalError as error:
-            raise _gone(error) from error
-
-    return call
 
 
 async def _results(work: Any, context: Any) -> Any:

@@ -12,7 +12,7 @@ import grpc.aio
 from isal.isal_zlib import crc32
 
 from holdfast.broker.core.epochs import checked_token
-from holdfast.broker.core.errors import BrokerError, Draining, InvalidOpen, StoreFenced, WriterFenced
+from holdfast.broker.core.errors import BrokerError, Draining, InvalidOpen, ReaderTooSlow, StoreFenced, WriterFenced
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Bytes
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writer import WINDOW
@@ -26,12 +26,19 @@ from holdfast.broker.runtime.publishing import Session
 from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.stage import StageSession
 from holdfast.broker.runtime.stored import Stored
+from holdfast.broker.runtime.stream_memory import Share
 from holdfast.v1 import buffer_service_pb2 as pb
 
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
 """Bytes of one connection that wait for their answers; beyond it nothing more is read from it."""
 ANSWERS_MAX: Final = 256
 """In one message."""
+UNANSWERED_MAX: Final = 4 * WINDOW
+"""Pages whose answers wait to be made or to be taken; beyond it nothing more is read from the connection."""
+UNANSWERED_AT_EASE: Final = 64
+"""Of these, so many may wait whatever the other streams hold."""
+ANSWER_BYTES: Final = 2_048
+"""Memory of an answer that waits."""
 _ENDING: Final = (WriterFenced, Draining, StoreFenced)
 
 
@@ -58,6 +65,7 @@ class PublishStream:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._in_flight = 0
+        self._memory = Share()
         self._sink = ""
         self._schemas: Schemas | None = None
         self._done = False
@@ -68,11 +76,12 @@ class PublishStream:
         if not isinstance(request, pb.PublishRequest) or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
         session, opened = await self._open(request.open)
-        try:
-            await self._context.write(pb.PublishResponse(opened=opened))
-            await self._until_over(session)
-        finally:
-            session.end()
+        with self._broker.stream_memory.share() as self._memory:
+            try:
+                await self._context.write(pb.PublishResponse(opened=opened))
+                await self._until_over(session)
+            finally:
+                session.end()
 
     async def _until_over(self, session: Session | StageSession) -> None:
         tasks = [
@@ -80,8 +89,9 @@ class PublishStream:
             asyncio.ensure_future(self._answer()),
             asyncio.ensure_future(self._broker.ended()),
             asyncio.ensure_future(session.on_fenced.wait()),
+            asyncio.ensure_future(self._memory.shed.wait()),
         ]
-        reading, answering, ended, fenced = tasks
+        reading, answering, ended, fenced, shed = tasks
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if answering.done():
@@ -91,6 +101,8 @@ class PublishStream:
                 await answering
             if session.fenced is not None and fenced.done():
                 raise session.fenced
+            if shed.done():
+                raise ReaderTooSlow(self._memory.held)
             if ended.done():
                 self._broker.check_serving()
         finally:
@@ -129,6 +141,7 @@ class PublishStream:
     async def _read(self, session: Session | StageSession) -> None:
         try:
             while True:
+                await self._room_for_answers()
                 request = await self._context.read()
                 if request is grpc.aio.EOF:
                     return
@@ -142,6 +155,14 @@ class PublishStream:
         finally:
             self._done = True
             self._changed.set()
+
+    async def _room_for_answers(self) -> None:
+        """Wait until the peer has taken enough of its answers."""
+        while len(self._answers) >= UNANSWERED_MAX:
+            self._room.clear()
+            await self._room.wait()
+        if len(self._answers) >= UNANSWERED_AT_EASE:
+            await self._memory.settled()
 
     async def _page(self, session: Session | StageSession, request: PageRequest) -> None:
         page, incoming = request.page, convert.incoming(request.page, request.body)
@@ -163,6 +184,7 @@ class PublishStream:
             answer = refusal
         self._in_flight += size
         self._answers.append(_Unanswered(page.partition, page.sequence, size, answer))
+        self._memory.take(ANSWER_BYTES)
         self._changed.set()
 
     def _count_rows(self, body: Bytes) -> int:
@@ -183,6 +205,7 @@ class PublishStream:
                 else:
                     response = pb.PublishResponse(answers=pb.PublishAnswers(answers=answers))
                 await self._context.write(response)
+                self._memory.release(len(answers) * ANSWER_BYTES)
             if self._done:
                 return
             self._changed.clear()

@@ -61,6 +61,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.TooManyWaiting: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManySinks: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManyStreams: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.ReaderTooSlow: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManySubscriptions: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.OffsetTrimmed: grpc.StatusCode.OUT_OF_RANGE,
     errors.OffsetAhead: grpc.StatusCode.OUT_OF_RANGE,

@@ -68,6 +68,7 @@ from holdfast.broker.runtime.slices import Slices
 from holdfast.broker.runtime.stats import sink_states
 from holdfast.broker.runtime.stopping import Stopping
 from holdfast.broker.runtime.store import Journal
+from holdfast.broker.runtime.stream_memory import StreamMemory
 from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION
 from holdfast.broker.runtime.supervision import Supervisor, Work
 from holdfast.broker.runtime.tail import Tail as RecentPages
@@ -129,6 +130,8 @@ class Bounds:
     sinks: int = 10_000
     partitions: int = 100_000
     streams: int = 4_096
+    stream_bytes: int = 256 << 20
+    """Memory that all open streams hold for their peers."""
     waiting_bytes: int = 256 << 20
     tail_bytes: int = 64 << 20
     record_bytes: int = 8 << 20
@@ -170,6 +173,9 @@ class Broker:
         self.tail = RecentPages(self.bounds.tail_bytes)
         self.draining = False
         self.streams = 0
+        self.stream_memory = StreamMemory(
+            self.bounds.stream_bytes, clock.monotonic, on_shed=(instruments or Instruments()).stream_shed
+        )
         self._ended = asyncio.Event()
         self.supervisor = Supervisor(self._ended)
         self._journal = journal
@@ -303,6 +309,7 @@ class Broker:
             ("epochs", lambda: SWEEP_S, self.epoch_sweep.sweep),
             ("disk", lambda: SWEEP_S, self._look_at_disk),
             ("memory", lambda: SWEEP_S, self._look_at_memory),
+            ("streams", lambda: SWEEP_S, self._look_at_streams),
             ("age", lambda: SWEEP_S, self._store_age),
             ("expiry", lambda: expiry.EXPIRE_S, self.expirer.sweep_all),
             ("reads", lambda: PROBE_S, self.services.pages.probe),
@@ -341,6 +348,9 @@ class Broker:
 
     async def _look_at_memory(self) -> None:
         self.memory.look()
+
+    async def _look_at_streams(self) -> None:
+        self.stream_memory.look()
 
     async def _store_age(self) -> None:
         self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])

@@ -58,7 +58,10 @@ class Connections:
         *,
         on_closed: Callable[[str, int], None] = lambda reason, count: None,
     ) -> None:
-        """``clock`` is monotonic, in seconds. ``on_closed`` is told how many were closed, ``per_peer`` or ``total``."""
+        """``clock`` is monotonic, in seconds. ``on_closed`` is told how many were closed.
+
+        The reason is ``per_peer`` or ``total``, a bound, or ``unread``: the peer took not even the end of a call.
+        """
         self.limits = limits
         self.counts: dict[Use, int] = dict.fromkeys(Use, 0)
         """Open connections by their use, as of the last look."""
@@ -70,6 +73,9 @@ class Connections:
         """Inodes of connections that were shut down and are not gone yet."""
         self._told_at: float | None = None
         self._untold = 0
+        self._doomed: set[Address] = set()
+        """Peers to be closed with the next look."""
+        self._hurry = asyncio.Event()
 
     def enter(self, address: Address) -> None:
         """Count an accepted call in."""
@@ -86,11 +92,21 @@ class Connections:
             caller.used_at = self._clock()
             caller.calls -= 1
 
+    def close(self, address: Address) -> None:
+        """Close a connection whose peer takes nothing: with the next look, which comes at once."""
+        self._doomed.add(address)
+        self._hurry.set()
+
     async def run(self, sockets: FindsSockets) -> None:
         """Look until it is cancelled."""
         while True:
             busy = await self.look(sockets)
-            await asyncio.sleep(BUSY_LOOK_S if busy else LOOK_S)
+            self._hurry.clear()
+            try:
+                async with asyncio.timeout(BUSY_LOOK_S if busy else LOOK_S):
+                    await self._hurry.wait()
+            except TimeoutError:
+                continue
 
     async def look(self, sockets: FindsSockets) -> bool:
         """Look once; true when there were too many."""
@@ -103,6 +119,11 @@ class Connections:
         by_inode = {accepted.inode: accepted for accepted in found if accepted.inode not in self._closing}
         connections = [self._connection(accepted) for accepted in by_inode.values()]
         self.counts = {use: sum(connection.use is use for connection in connections) for use in Use}
+        if self._doomed:
+            doomed, self._doomed = self._doomed, set()
+            unread = [accepted for accepted in by_inode.values() if (accepted.host, accepted.port) in doomed]
+            if unread:
+                self._close(sockets, "unread", unread)
         chosen = excess(connections, self.limits, now)
         for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all)):
             if over:
@@ -136,7 +157,7 @@ class Connections:
         now = self._clock()
         if self._told_at is None or now - self._told_at >= TOLD_S:
             _log.warning(
-                "connections were closed count=%d bound=%s peer=%s open=%d",
+                "connections were closed count=%d reason=%s peer=%s open=%d",
                 self._untold,
                 reason,
                 over[0].host,

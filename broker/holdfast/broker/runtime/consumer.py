@@ -8,7 +8,7 @@ log and what has stepped aside; the lane says which is asked first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.sidelane import Kind
 from holdfast.broker.runtime.events import Delivered, Event, GapMet
 from holdfast.broker.runtime.pages import EntryReader
+from holdfast.broker.runtime.stream_memory import Share
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
@@ -29,6 +30,8 @@ READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
 """How long a partition waits after each failed read in a row; the last one holds from then on."""
 TIMERS_S: Final = 0.1
 """How often the timers of a busy consumer are looked at."""
+UNSENT_BYTES: Final = 4 << 20
+"""Bytes that wait for the peer before the next delivery is made: one delivery on its way, and one ready."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,32 @@ class Unsent:
     size: int = 0
 
 
+class _Room:
+    """Memory for the pages of one delivery: given back, but for what is kept."""
+
+    def __init__(self, memory: Share, entries: Sequence[Entry]) -> None:
+        self._memory = memory
+        size = sum(entry.size for entry in entries)
+        self._taken = memory.reserve(size)
+        self._size = size if self._taken else 0
+
+    def __bool__(self) -> bool:
+        return self._taken
+
+    def kept(self, event: Event | None) -> Event | None:
+        """Keep what the pages of a delivery take: whoever sends it gives it back."""
+        if isinstance(event, Delivered):
+            self._size -= event.size
+        return event
+
+    def __enter__(self) -> _Room:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._size:
+            self._memory.give(self._size)
+
+
 class Consumer:
     """One connected consumer. Used on the loop only."""
 
@@ -59,6 +88,8 @@ class Consumer:
         self.usage = InFlight()
         self.unsent = Unsent()
         """Kept by whoever sends what is emitted, where that may have to wait."""
+        self.memory = Share()
+        """Memory of the stream; whoever sends what is emitted gives it back."""
         self.wakeup = asyncio.Event()
         self.closed: Exception | None = None
         """Why it was ended by the broker, if it was."""
@@ -78,12 +109,13 @@ class Consumer:
         """Whether another page may be sent: credit is a level, passed by at most one page.
 
         What is revoked is not in flight any more, but as long as it is not sent it takes memory: a consumer that
-        reads nothing would be sent the same again at every deadline.
+        reads nothing would be sent the same again at every deadline. And what is in flight can be read again, so
+        that of all the credit only ``UNSENT_BYTES`` wait in memory.
         """
         size_max = min(self.credit.size, size_max)
         return all(
-            taken.records < self.credit.records and (taken.size < size_max or taken.records == 0)
-            for taken in (self.usage, self.unsent)
+            taken.records < self.credit.records and (taken.size < bound or taken.records == 0)
+            for taken, bound in ((self.usage, size_max), (self.unsent, min(size_max, UNSENT_BYTES)))
         )
 
     async def pump(self) -> None:
@@ -178,11 +210,14 @@ class Consumer:
             self.wakeup.set()  # the live lane tells the gap
             return None
         realtime = subscription.settings.realtime
-        bodies, _ = await subscription.bodies(partition, chosen, realtime=realtime)
-        if not self._may_resend(lane):
-            self.wakeup.set()
-            return None
-        return self._send(partition, lane, Kind.PARKED, chosen, bodies, records_max)
+        with _Room(self.memory, chosen) as room:
+            if not room:
+                return None
+            bodies, _ = await subscription.bodies(partition, chosen, realtime=realtime)
+            if not self._may_resend(lane):
+                self.wakeup.set()
+                return None
+            return room.kept(self._send(partition, lane, Kind.PARKED, chosen, bodies, records_max))
 
     def _may_resend(self, lane: Lane) -> bool:
         """As ``_may_send``, for what has stepped aside."""
@@ -223,14 +258,17 @@ class Consumer:
                 return None
         place = lane.place
         realtime = subscription.settings.realtime
-        bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
-        log = subscription.log(partition)
-        dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap has to be told first
-        if dropped or place != lane.place or not self._may_send(lane):
-            self.wakeup.set()
-            return None
-        subscription.mode(partition, realtime=from_memory)
-        return self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max)
+        with _Room(self.memory, chosen) as room:
+            if not room:
+                return None
+            bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
+            log = subscription.log(partition)
+            dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap has to be told first
+            if dropped or place != lane.place or not self._may_send(lane):
+                self.wakeup.set()
+                return None
+            subscription.mode(partition, realtime=from_memory)
+            return room.kept(self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max))
 
     def _may_send(self, lane: Lane) -> bool:
         """The lane is this consumer's, is not held back, and there is credit: true only until the next await."""
@@ -271,6 +309,8 @@ class Consumer:
         """A delivery to be filled, with the credit that is left."""
         size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
         records_left, bytes_left = self.credit.records - self.usage.records, size_max - self.usage.size
+        if (step := self.memory.step_bytes) is not None:
+            bytes_left = min(bytes_left, step)
         return Filling(records_left=records_left, bytes_left=bytes_left, pages_max=pages_max)
 
     def _send(

@@ -25,6 +25,11 @@ class Delivered:
     durability: Durability = Durability.DISK
     """Of the least safe of the pages."""
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of its pages."""
+        return sum(entry.size for entry, _ in self.pages)
+
 
 @dataclass(frozen=True, slots=True)
 class Revoked:

@@ -49,5 +49,8 @@ class Instruments:
     def connections_closed(self, reason: str, count: int) -> None:
         """Connections were closed for a bound: ``per_peer`` or ``total``."""
 
+    def stream_shed(self, held: int) -> None:
+        """A stream was ended that held so many bytes, since its peer took nothing and others waited for room."""
+
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         """A sink was deleted, or one of its subscriptions."""

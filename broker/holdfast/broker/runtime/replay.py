@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry, Gap
 from holdfast.broker.runtime.hints import Hints
 from holdfast.broker.runtime.pages import EntryReader, Pages
+from holdfast.broker.runtime.stream_memory import Share
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer
@@ -24,11 +25,18 @@ class Batch:
 
     pages: tuple[tuple[Entry, Body], ...]
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of its pages."""
+        return sum(entry.size for entry, _ in self.pages)
+
 
 class Replay:
     """One reading of one partition."""
 
-    def __init__(self, buffer: Buffer, partition: int, pages: Pages) -> None:
+    def __init__(self, buffer: Buffer, partition: int, pages: Pages, memory: Share | None = None) -> None:
+        """``memory`` holds the pages that are read; whoever is given a step gives it back."""
+        self._memory = memory or Share()
         self._buffer = buffer
         self._log: PartitionLog = buffer.logs[partition]
         self._pages = pages
@@ -75,7 +83,7 @@ class Replay:
 
     async def read(
         self, start: int, end: int | None, *, follow: bool, ahead: bool = False
-    ) -> AsyncIterator[Batch | Gap]:
+    ) -> AsyncGenerator[Batch | Gap]:
         """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
 
         ``ahead``: while one step is made use of, the next is read, so that a disk and a wire are busy at once, and the
@@ -133,7 +141,7 @@ class Replay:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        filling = Filling(pages_max=1 if ahead and is_first else None)
+        filling = Filling(pages_max=1 if ahead and is_first else None, bytes_left=self._memory.step_bytes)
         chosen = filling.entries
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
@@ -145,6 +153,13 @@ class Replay:
         realtime = self._buffer.settings.realtime
         if ahead:
             self._hints.tell(entries, chosen[-1].end, stop, realtime=realtime)
+        await self._memory.room(filling.size)
+        step = await self._read(position, chosen, realtime=realtime)
+        self._memory.give(filling.size - (step.size if isinstance(step, Batch) else 0))
+        return step
+
+    async def _read(self, position: int, chosen: list[Entry], *, realtime: bool) -> Batch | Gap | None:
+        log = self._log
         bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
         found = zip(chosen, bodies, strict=False)  # bodies end where a read failed, and the next step tells it
         pages = [(entry, body) for entry, body in found if body is not None]

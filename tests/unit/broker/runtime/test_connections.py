@@ -113,4 +113,4 @@ async def test_a_flood_is_one_line_of_the_log_in_ten_seconds(caplog: pytest.LogC
         clock.now += 4.0
 
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == [f"connections were closed count=2 bound=per_peer peer={HOST} open=6"]
+    assert told == [f"connections were closed count=2 reason=per_peer peer={HOST} open=6"]

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.consumer import Credit, Unsent
+from holdfast.broker.runtime.consumer import UNSENT_BYTES, Credit, Unsent
+from holdfast.broker.runtime.stream_memory import StreamMemory
 from tests.unit.broker.running import PLENTY
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker
@@ -103,3 +104,31 @@ async def test_what_is_revoked_gives_its_credit_back() -> None:
         await taker.nack(2, 3)
 
         assert taker.consumer.usage.records == 2
+
+
+async def test_of_a_large_credit_only_what_the_next_sends_need_waits_in_memory() -> None:
+    async with sink() as buffer:
+        await fill(buffer, 3, size=1_000)
+        taker = join(buffer)
+        taker.consumer.unsent = Unsent(1, UNSENT_BYTES)
+        nothing = await taker.all_offsets()
+
+        taker.consumer.unsent = Unsent(1, UNSENT_BYTES - 1)
+
+        assert nothing == []
+        assert await taker.all_offsets() == [0, 1, 2]
+
+
+async def test_a_consumer_without_room_in_memory_is_sent_nothing_until_there_is_some() -> None:
+    memory = StreamMemory(1 << 20, lambda: 0.0)
+    async with sink() as buffer:
+        await fill(buffer, 1, size=1_000)
+        taker = join(buffer)
+        taker.consumer.memory = memory.share()
+        with memory.share() as other:
+            other.take(1 << 20)
+            nothing = await taker.all_offsets()
+
+        assert nothing == []
+        assert await taker.all_offsets() == [0]
+        assert memory.budget.used == taker.consumer.memory.held > 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import cast
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -173,7 +172,7 @@ async def test_a_reader_that_leaves_takes_its_hint_along() -> None:
         await anext(steps)
         await store.door.reached()
 
-        await cast("AsyncGenerator[Batch | Gap]", steps).aclose()
+        await steps.aclose()
 
         assert asyncio.all_tasks() <= before
         store.door.open()

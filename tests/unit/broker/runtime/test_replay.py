@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import cast
 
 import pytest
 
@@ -232,7 +230,7 @@ async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind()
         store.reads.close()
         await store.reads.reached()
 
-        await cast("AsyncGenerator[Batch | Gap]", steps).aclose()
+        await steps.aclose()
 
         assert asyncio.all_tasks() <= before
         store.reads.open()

@@ -1,0 +1,208 @@
+"""Peers that read nothing: what they cost is bounded for each and for all, and the others go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+
+from holdfast.broker.rpc import deliver_stream, publish_stream
+from holdfast.broker.runtime.consumer import UNSENT_BYTES
+from holdfast.broker.runtime.stream_memory import COPIES
+from holdfast.broker.server import BrokerServer
+from holdfast.client import Client, Record
+from holdfast.v1 import buffer_service_pb2 as pb
+from holdfast.v1 import record_pb2
+from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+MIB: Final = 1 << 20
+WAIT_S: Final = 30.0
+CREDIT: Final = pb.Credit(records=1_000_000, bytes=256 * MIB)
+NARROW: Final = [
+    ("grpc.http2.lookahead_bytes", 1_024),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 * MIB),
+]
+"""A client that takes in nothing unasked."""
+
+
+class Unread:
+    """A call of which nothing is read until ``read``."""
+
+    def __init__(self, server: BrokerServer, stack: ExitStack) -> None:
+        self._stub = BufferServiceStub(stack.enter_context(grpc.insecure_channel(server.endpoint, options=NARROW)))
+        self._over = threading.Event()
+        stack.callback(self._over.set)
+        self.sent = 0
+        self.call: Any = None
+
+    def deliver(self, consumer: str, requests: Iterable[pb.DeliverRequest] = ()) -> None:
+        opening = pb.DeliverOpen(sink="orders", consumer_id=consumer, subscription=consumer, credit=CREDIT)
+        self.call = self._stub.Deliver(self._all(pb.DeliverRequest(open=opening), requests))
+
+    def publish(self, requests: Iterable[pb.PublishRequest]) -> None:
+        opening = pb.PublishOpen(sink="orders", writer_id="unread")
+        self.call = self._stub.Publish(self._all(pb.PublishRequest(open=opening), requests))
+
+    def replay(self) -> None:
+        self.call = self._stub.Replay(pb.ReplayRequest(sink="orders"))
+
+    def _all(self, opening: Any, requests: Iterable[Any]) -> Iterator[Any]:
+        yield opening
+        for request in requests:
+            yield request
+            self.sent += 1
+        self._over.wait()
+
+    def outcome(self) -> str:
+        """Read all there is; returns the reason of its end."""
+        try:
+            for _ in self.call:
+                pass
+        except grpc.RpcError as error:
+            return _reason(error)
+        return "OK"
+
+
+def _reason(error: Any) -> str:
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            info = error_details_pb2.ErrorInfo()
+            for detail in status_pb2.Status.FromString(value).details:
+                if detail.Unpack(info):
+                    return str(info.reason)
+    return str(error.code().name)
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[tuple[BrokerServer, Client, ExitStack]]:
+    with (
+        BrokerServer.in_memory(**settings) as server,
+        Client(server.endpoint) as client,
+        ExitStack() as stack,
+    ):
+        client.sinks.create("orders")
+        yield server, client, stack
+
+
+def held(server: BrokerServer) -> int:
+    assert server.serving is not None
+    return server.serving.broker.stream_memory.budget.used
+
+
+def fill(client: Client, mib: int) -> None:
+    for _ in range(mib):
+        client.publish("orders", [Record(b"x" * (MIB - 200))], partition=0)
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def steady(value: Callable[[], int]) -> int:
+    """Return a value once it has stayed the same for a second."""
+    seen, since, until = value(), time.monotonic(), time.monotonic() + WAIT_S
+    while time.monotonic() < until and time.monotonic() - since < 1.0:
+        time.sleep(0.05)
+        if (now := value()) != seen:
+            seen, since = now, time.monotonic()
+    return seen
+
+
+def test_of_a_large_credit_only_a_few_deliveries_wait_in_memory() -> None:
+    with serving() as (server, client, stack):
+        fill(client, 24)
+        client.subscriptions.create("orders", "slow", start="earliest")
+        Unread(server, stack).deliver("slow")
+
+        assert eventually(lambda: held(server) > 0)
+        assert 0 < steady(lambda: held(server)) <= (UNSENT_BYTES + 3 * MIB) * COPIES
+
+
+def test_what_a_slow_reader_held_is_free_when_it_leaves() -> None:
+    with serving() as (server, client, _stack):
+        fill(client, 8)
+        with ExitStack() as reader:
+            unread = Unread(server, reader)
+            unread.replay()
+            assert eventually(lambda: held(server) > 0)
+
+        assert eventually(lambda: held(server) == 0)
+
+
+def streams(server: BrokerServer) -> int:
+    assert server.serving is not None
+    return server.serving.broker.streams
+
+
+@pytest.mark.parametrize("kind", ["deliver", "replay"])
+def test_readers_that_take_nothing_are_ended_when_others_need_the_memory(kind: str) -> None:
+    slow = 12
+    with serving(stream_bytes_max=16 * MIB) as (server, client, stack):
+        fill(client, 8)
+        readers = [Unread(server, stack) for _ in range(slow)]
+        for number, reader in enumerate(readers):
+            if kind == "replay":
+                reader.replay()
+            else:
+                client.subscriptions.create("orders", f"slow-{number}", start="earliest")
+                reader.deliver(f"slow-{number}")
+        assert eventually(lambda: streams(server) == slow and held(server) > 8 * MIB)
+
+        assert sum(1 for _ in client.replay("orders")) == 8
+        assert held(server) <= 24 * MIB
+        assert eventually(lambda: streams(server) < slow)
+
+
+def test_a_reader_that_is_ended_and_reads_on_is_told_why() -> None:
+    slow = 12
+    with serving(stream_bytes_max=16 * MIB) as (server, client, stack):
+        fill(client, 8)
+        readers = [Unread(server, stack) for _ in range(slow)]
+        for reader in readers:
+            reader.replay()
+        assert eventually(lambda: streams(server) == slow)
+        assert eventually(lambda: streams(server) < slow)
+
+        with ThreadPoolExecutor(slow) as threads:
+            reasons = set(threads.map(Unread.outcome, readers))
+
+        assert "READER_TOO_SLOW" in reasons
+        assert reasons <= {"READER_TOO_SLOW", "OK", "UNAVAILABLE"}
+
+
+def test_a_consumer_that_reads_no_results_is_not_read_from_any_more() -> None:
+    ranges = [record_pb2.OffsetRange(first_offset=n, last_offset=n) for n in range(0, 2_000, 2)]
+    ack = pb.DeliverRequest(ack=pb.AckRanges(partition=0, owner_epoch=1, revision=0, ranges=ranges))
+    with serving() as (server, client, stack):
+        client.subscriptions.create("orders", "slow", start="earliest")
+        unread = Unread(server, stack)
+
+        unread.deliver("slow", (ack for _ in range(4_000)))
+
+        assert steady(lambda: unread.sent) < 4_000
+        assert held(server) <= (deliver_stream.RESULTS_MAX + len(ranges)) * deliver_stream.RESULT_BYTES
+
+
+def test_a_publisher_that_reads_no_answers_is_not_read_from_any_more() -> None:
+    page = pb.PublishRequest(page=pb.PublishPage(partition=0, sequence=1, encoding=1, record_count=1))  # type: ignore[arg-type]
+    with serving() as (server, _, stack):
+        unread = Unread(server, stack)
+
+        unread.publish(page for _ in range(1_000_000))
+
+        assert steady(lambda: held(server)) <= (publish_stream.UNANSWERED_MAX + 1) * publish_stream.ANSWER_BYTES
+        assert unread.sent < 1_000_000
