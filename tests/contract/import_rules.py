@@ -3,7 +3,8 @@
     spark -> client -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
     process, for those that run one, is imported by broker.server and cli
-    text, which makes foreign text safe to show, is imported by client, deliver and cli
+    text, which makes foreign text safe to show, is imported by client, deliver, cli and broker's own modules
+    credentials, which warns of files, by client, deliver and broker's own modules
     arrow, with pyarrow, is imported by spark, and by client and broker.rpc where there are rows of it
 
 Imports are read from the syntax tree, never executed; those under ``TYPE_CHECKING`` and inside functions
@@ -98,6 +99,8 @@ RULES: Final[dict[str, Rule]] = {
     "holdfast.process": Rule(frozenset()),
     # For whoever shows or logs text of others.
     "holdfast.text": Rule(frozenset()),
+    # For whoever uses files of certificates and secrets.
+    "holdfast.credentials": Rule(frozenset()),
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
     "holdfast.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "holdfast.broker.rpc": Rule(
@@ -108,18 +111,18 @@ RULES: Final[dict[str, Rule]] = {
     ),
     # The composition root, and the only other place with grpc.
     "holdfast.broker.server": Rule(
-        frozenset({"holdfast.broker", "holdfast.process", "holdfast.v1"}),
+        frozenset({"holdfast.broker", "holdfast.credentials", "holdfast.process", "holdfast.v1"}),
         third_party=ANY,
         never=frozenset({"rocksdict"}),
     ),
     # settings.py, telemetry.py and whatever else stands beside them.
     "holdfast.broker": Rule(
-        frozenset({"holdfast.text"}),
+        frozenset({"holdfast.credentials", "holdfast.text"}),
         third_party=ANY,
         never=WIRE | {"rocksdict", "holdfast.broker.server"},
     ),
     "holdfast.client": Rule(
-        frozenset({"holdfast.text", "holdfast.v1"}),
+        frozenset({"holdfast.credentials", "holdfast.text", "holdfast.v1"}),
         lazily=frozenset({"holdfast.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
@@ -135,7 +138,9 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
     ),
     "holdfast.deliver": Rule(
-        frozenset({"holdfast.client", "holdfast.text"}), third_party=ANY, never=WIRE | {"pyspark", "rocksdict"}
+        frozenset({"holdfast.client", "holdfast.credentials", "holdfast.text"}),
+        third_party=ANY,
+        never=WIRE | {"pyspark", "rocksdict"},
     ),
     "holdfast.spark": Rule(
         frozenset({"holdfast.arrow", "holdfast.client"}),

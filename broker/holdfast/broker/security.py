@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import stat
 from dataclasses import dataclass
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
@@ -19,6 +18,7 @@ from holdfast.broker.core.access.credentials import Credentials, CredentialsInva
 from holdfast.broker.core.certificates import Certificates
 from holdfast.broker.rpc.access.audit import AUDIT_LOGGER
 from holdfast.broker.settings import BrokerSettings, SettingsError
+from holdfast.credentials import CredentialFile, Kind
 from holdfast.text import SafeFormatter
 
 _log: Final = logging.getLogger(__name__)
@@ -38,6 +38,16 @@ class Security:
 def read(settings: BrokerSettings) -> Security:
     """Read and check all files that the settings name. Raises ``SettingsError``."""
     return Security(_certificates(settings), _credentials(settings))
+
+
+def credential_files(settings: BrokerSettings) -> tuple[CredentialFile, ...]:
+    """Return the files that the settings name, for warnings about them."""
+    return (
+        CredentialFile("tls_server_cert_file", settings.tls_server_cert_file, Kind.CERTIFICATES),
+        CredentialFile("tls_server_key_file", settings.tls_server_key_file, Kind.SECRET),
+        CredentialFile("tls_client_ca_file", settings.tls_client_ca_file, Kind.CERTIFICATES),
+        CredentialFile("token_hashes_file", settings.token_hashes_file, Kind.TRUST),
+    )
 
 
 def fingerprint(settings: BrokerSettings) -> tuple[tuple[int, ...], ...]:
@@ -103,7 +113,6 @@ def _certificates(settings: BrokerSettings) -> Certificates | None:
         return None
     chain = _content("tls_server_cert_file", cert)
     private = _content("tls_server_key_file", key)
-    _warn_unless_private(key)
     checked = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         checked.load_cert_chain(cert, key, password=_no_password)
@@ -138,12 +147,6 @@ def _content(name: str, path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise SettingsError(f"{name} = {path}: cannot be read: {error.strerror}") from error
-
-
-def _warn_unless_private(key: str) -> None:
-    mode = stat.S_IMODE(Path(key).stat().st_mode)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        _log.warning("private key can be used by others file=%s mode=%o", key, mode)
 
 
 def _no_password() -> str:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +48,7 @@ from holdfast.broker.runtime.supervision import Kept
 from holdfast.broker.security import (
     Security,
     close_audit_log,
+    credential_files,
     fingerprint,
     open_audit_log,
     read,
@@ -61,6 +63,7 @@ from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.open_files import raise_open_files
 from holdfast.broker.storage.recovery import recover
 from holdfast.broker.storage.settings import RocksSettings
+from holdfast.credentials import CredentialReport
 from holdfast.process import give_memory_back, keep_what_stays, let_go_of_what_stayed, making_what_stays, tune
 from holdfast.v1 import (
     admin_service_pb2,
@@ -189,6 +192,9 @@ class Serving:
         self._audit_log: logging.Handler | None = None
         self._health = health.aio.HealthServicer()
         self._security = security
+        self._report = CredentialReport(
+            credential_files(settings), log=_log, clock=time.monotonic, now=lambda: datetime.now(UTC)
+        )
         self._listening = Listening(security.certificates, security.credentials, time.monotonic)
         total = min(settings.connections_max, connections_max or settings.connections_max)
         self.connections = Connections(
@@ -207,7 +213,9 @@ class Serving:
         server, broker = self._server, self.broker
         sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
         buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(broker), server)
-        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(broker, self._identity), server)
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
+            AdminServicer(broker, self._identity, lambda: self._report.warnings), server
+        )
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
         epoch_service_pb2_grpc.add_EpochServiceServicer_to_server(EpochServicer(broker), server)
         resend_service_pb2_grpc.add_ResendServiceServicer_to_server(ResendServicer(broker), server)
@@ -231,6 +239,7 @@ class Serving:
             await asyncio.to_thread(self.instruments.close)
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
         self._audit_log = open_audit_log(self.settings)
+        self._report.look()
         broker.start()
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)
@@ -293,9 +302,11 @@ class Serving:
         while True:
             await asyncio.sleep(FILES_WATCHED_S)
             found = await asyncio.to_thread(fingerprint, self.settings)
-            if found != seen:
+            changed = found != seen
+            if changed:
                 seen = found
                 self.renew()
+            await asyncio.to_thread(self._report.look, anew=changed)
 
     async def _say(self, status: Any) -> None:
         await self._health.set("", status)

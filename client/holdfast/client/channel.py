@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 import grpc
@@ -32,9 +33,10 @@ from holdfast.client.errors import (
 from holdfast.client.retry import RetryState, call_with_retries
 from holdfast.client.retry_rules import RULES
 from holdfast.client.routing import endpoint_of
-from holdfast.client.securing import fingerprint, open_channel
+from holdfast.client.securing import credential_files, fingerprint, open_channel
 from holdfast.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from holdfast.client.status import from_call
+from holdfast.credentials import CredentialReport
 from holdfast.v1 import sink_service_pb2
 from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -90,6 +92,10 @@ class Channels:
             sleep=time.sleep,
         )
 
+        self._report = CredentialReport(
+            credential_files(settings), log=log, clock=time.monotonic, now=lambda: datetime.now(UTC)
+        )
+
     def of_sink(self, sink: str) -> grpc.Channel:
         """Return the channel to the broker that holds ``sink``."""
         return self.of_endpoint(endpoint_of(sink, self.endpoints))
@@ -105,10 +111,12 @@ class Channels:
                 files = fingerprint(self.settings.tls)  # before they are read: a later change is seen
                 made = _Made(open_channel(endpoint, self.settings, self.options()), files)
                 process.channels[endpoint] = made
-            return made.channel
+        self._report.look()
+        return made.channel
 
     def reached(self, sink: str | None = None) -> None:
         """Note that a call about ``sink`` got through to its broker."""
+        self._report.look()
         for endpoint in self._named(sink):
             self._diagnosis.reached(endpoint)
 

@@ -258,6 +258,7 @@ def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
         read_failures=message.read_failures,
         background_failures=tuple(message.background_failures),
         quarantine_evicted_pages=message.quarantine_evicted_pages,
+        warnings=tuple(message.warnings),
     )
 
 

@@ -16,6 +16,7 @@ import grpc
 
 from holdfast.client.errors import CredentialsUnusable, InvalidSetting
 from holdfast.client.settings import ClientSettings, TlsSettings
+from holdfast.credentials import CredentialFile, Kind
 
 TOKEN_BYTES_MAX: Final = 4_096
 PORT_MAX: Final = 65_535
@@ -57,6 +58,17 @@ def check_endpoint(endpoint: str) -> None:
         wrong = "the host must be a name or address: parts of 1 to 63 characters between dots"
     if wrong:
         raise InvalidSetting(f"endpoint = {endpoint!r}: {wrong}", facts={"field": "endpoint", "value": endpoint})
+
+
+def credential_files(settings: ClientSettings) -> tuple[CredentialFile, ...]:
+    """Return the files that the settings name, for warnings about them."""
+    tls = settings.tls or TlsSettings()
+    return (
+        CredentialFile("tls_ca_file", tls.ca_file, Kind.CERTIFICATES),
+        CredentialFile("tls_cert_file", tls.cert_file, Kind.CERTIFICATES),
+        CredentialFile("tls_key_file", tls.key_file, Kind.SECRET),
+        CredentialFile("token_file", settings.token_file, Kind.SECRET),
+    )
 
 
 def fingerprint(tls: TlsSettings | None) -> tuple[tuple[int, ...], ...]:

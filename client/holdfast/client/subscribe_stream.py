@@ -156,6 +156,7 @@ class SubscribeStream:
         if kind == "delivery":
             state.arrived(self._delivery(response.delivery))
             self._damaged = 0
+            self._channels.reached(self._sink)
         elif kind == "results":
             state.resolved([convert.settle_result(one) for one in response.results.results])
         elif kind == "revoked":

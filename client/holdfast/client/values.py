@@ -315,3 +315,5 @@ class BrokerInfo:
     """Background tasks of the broker that failed and were restarted, and why."""
     quarantine_evicted_pages: int = 0
     """Quarantined pages whose bytes were given up because there were too many."""
+    warnings: tuple[str, ...] = ()
+    """Files of certificates, keys and tokens that need attention, and why."""

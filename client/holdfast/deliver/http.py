@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import httpcore2
 from opentelemetry import propagate
 
+from holdfast.credentials import CredentialReport
 from holdfast.deliver import classify, encode
 from holdfast.deliver.batch import BatchLimits
 from holdfast.deliver.errors import InvalidOption
@@ -68,6 +69,7 @@ class HttpTarget:
         self._now = now
         self._place = settings.place
         self._network = Network(clock)
+        self._report = CredentialReport(settings.credential_files, log=_log, clock=clock, now=now)
         self._pool: httpcore2.ConnectionPool | None = None
         self._default_headers: dict[str, str] = {}
         self._secrets: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ class HttpTarget:
                 "credentials go unencrypted over the network sink=%s target=%s variable=%s; use an https:// address",
                 *(context.sink, self._place, settings.authorization_env),
             )
+        self._report.look()
         self._pool = settings.pool(context.concurrency, self._network)
         return BatchLimits(records_max=1) if settings.format is Format.SINGLE else None
 
@@ -133,6 +136,7 @@ class HttpTarget:
         if self._pool is None:
             raise RuntimeError("the target has not been opened")
         settings = self._settings
+        self._report.look()
         exchange = self._network.begin(settings.timeout_s, settings.tls_layers)
         try:
             with self._pool.stream(

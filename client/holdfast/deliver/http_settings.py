@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpcore2
 import httpx2
 
+from holdfast.credentials import CredentialFile, Kind
 from holdfast.deliver.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -133,6 +134,15 @@ class HttpSettings:
             raise InvalidOption(_TARGET, "proxy", "this is no valid URL") from error
         if proxy.scheme not in {"http", "https", "socks5", "socks5h"} or not proxy.host:
             raise InvalidOption(_TARGET, "proxy", "a URL with http, https, socks5 or socks5h and a host is needed")
+
+    @property
+    def credential_files(self) -> tuple[CredentialFile, ...]:
+        """Files of certificates and keys, for warnings about them."""
+        return (
+            CredentialFile("ca_file", self.ca_file or "", Kind.CERTIFICATES),
+            CredentialFile("cert_file", self.cert_file or "", Kind.CERTIFICATES),
+            CredentialFile("key_file", self.key_file or "", Kind.SECRET),
+        )
 
     @property
     def is_plain(self) -> bool:

@@ -25,19 +25,19 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fholdfast/v1/admin_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x14GetBrokerInfoRequest\"\xb7\x04\n\x15GetBrokerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08store_id\x18\x02 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x03 \x01(\r\x12\x13\n\x0bstart_count\x18\x04 \x01(\x04\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x05state\x18\x06 \x01(\x0e\x32\x18.holdfast.v1.BrokerState\x12\x14\n\x0cstate_reason\x18\x07 \x01(\t\x12\r\n\x05sinks\x18\x08 \x01(\r\x12\x11\n\tsinks_max\x18\t \x01(\r\x12\x18\n\x10record_bytes_max\x18\n \x01(\x04\x12\x16\n\x0epage_bytes_max\x18\x0b \x01(\x04\x12\x12\n\ntail_bytes\x18\x0c \x01(\x04\x12\x16\n\x0etail_bytes_max\x18\r \x01(\x04\x12\x15\n\rwaiting_bytes\x18\x0e \x01(\x04\x12\x10\n\x08\x64\x61ta_dir\x18\x0f \x01(\t\x12\x0e\n\x06groups\x18\x10 \x01(\x04\x12\x19\n\x11quarantined_pages\x18\x11 \x01(\x04\x12\x19\n\x11quarantined_bytes\x18\x12 \x01(\x04\x12\x0e\n\x06mended\x18\x13 \x03(\t\x12\x12\n\nunreadable\x18\x14 \x03(\t\x12\x15\n\rread_failures\x18\x15 \x01(\x04\x12\x1b\n\x13\x62\x61\x63kground_failures\x18\x16 \x03(\t\x12 \n\x18quarantine_evicted_pages\x18\x17 \x01(\x04*y\n\x0b\x42rokerState\x12\x1c\n\x18\x42ROKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42ROKER_STATE_SERVING\x10\x01\x12\x19\n\x15\x42ROKER_STATE_DRAINING\x10\x02\x12\x17\n\x13\x42ROKER_STATE_FENCED\x10\x03\x32\x66\n\x0c\x41\x64minService\x12V\n\rGetBrokerInfo\x12!.holdfast.v1.GetBrokerInfoRequest\x1a\".holdfast.v1.GetBrokerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fholdfast/v1/admin_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x14GetBrokerInfoRequest\"\xc9\x04\n\x15GetBrokerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08store_id\x18\x02 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x03 \x01(\r\x12\x13\n\x0bstart_count\x18\x04 \x01(\x04\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x05state\x18\x06 \x01(\x0e\x32\x18.holdfast.v1.BrokerState\x12\x14\n\x0cstate_reason\x18\x07 \x01(\t\x12\r\n\x05sinks\x18\x08 \x01(\r\x12\x11\n\tsinks_max\x18\t \x01(\r\x12\x18\n\x10record_bytes_max\x18\n \x01(\x04\x12\x16\n\x0epage_bytes_max\x18\x0b \x01(\x04\x12\x12\n\ntail_bytes\x18\x0c \x01(\x04\x12\x16\n\x0etail_bytes_max\x18\r \x01(\x04\x12\x15\n\rwaiting_bytes\x18\x0e \x01(\x04\x12\x10\n\x08\x64\x61ta_dir\x18\x0f \x01(\t\x12\x0e\n\x06groups\x18\x10 \x01(\x04\x12\x19\n\x11quarantined_pages\x18\x11 \x01(\x04\x12\x19\n\x11quarantined_bytes\x18\x12 \x01(\x04\x12\x0e\n\x06mended\x18\x13 \x03(\t\x12\x12\n\nunreadable\x18\x14 \x03(\t\x12\x15\n\rread_failures\x18\x15 \x01(\x04\x12\x1b\n\x13\x62\x61\x63kground_failures\x18\x16 \x03(\t\x12 \n\x18quarantine_evicted_pages\x18\x17 \x01(\x04\x12\x10\n\x08warnings\x18\x18 \x03(\t*y\n\x0b\x42rokerState\x12\x1c\n\x18\x42ROKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42ROKER_STATE_SERVING\x10\x01\x12\x19\n\x15\x42ROKER_STATE_DRAINING\x10\x02\x12\x17\n\x13\x42ROKER_STATE_FENCED\x10\x03\x32\x66\n\x0c\x41\x64minService\x12V\n\rGetBrokerInfo\x12!.holdfast.v1.GetBrokerInfoRequest\x1a\".holdfast.v1.GetBrokerInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'holdfast.v1.admin_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BROKERSTATE']._serialized_start=675
-  _globals['_BROKERSTATE']._serialized_end=796
+  _globals['_BROKERSTATE']._serialized_start=693
+  _globals['_BROKERSTATE']._serialized_end=814
   _globals['_GETBROKERINFOREQUEST']._serialized_start=81
   _globals['_GETBROKERINFOREQUEST']._serialized_end=103
   _globals['_GETBROKERINFORESPONSE']._serialized_start=106
-  _globals['_GETBROKERINFORESPONSE']._serialized_end=673
-  _globals['_ADMINSERVICE']._serialized_start=798
-  _globals['_ADMINSERVICE']._serialized_end=900
+  _globals['_GETBROKERINFORESPONSE']._serialized_end=691
+  _globals['_ADMINSERVICE']._serialized_start=816
+  _globals['_ADMINSERVICE']._serialized_end=918
 # @@protoc_insertion_point(module_scope)

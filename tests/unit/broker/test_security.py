@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from holdfast.broker.rpc.access.audit import AUDIT_LOGGER
 from holdfast.broker.security import (
     Security,
     close_audit_log,
+    credential_files,
     fingerprint,
     open_audit_log,
     read,
@@ -21,6 +23,9 @@ from holdfast.broker.security import (
 )
 from holdfast.broker.server import BrokerServer, serve
 from holdfast.broker.settings import BrokerSettings, SettingsError, load
+from holdfast.broker.storage.memory import MemoryStore
+from holdfast.client import Client, ClientSettings, TlsSettings
+from holdfast.credentials import warnings_of
 from tests.certificates import Authority, Pair
 
 
@@ -114,15 +119,27 @@ def test_a_broker_with_a_wrong_file_does_not_start_and_gives_its_store_up(tmp_pa
         assert server.endpoint
 
 
-def test_a_key_that_others_can_read_is_told(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_that_others_can_read_and_tokens_that_they_can_change_are_told_by_the_broker(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     pair = authority.signed("open")
-    with caplog.at_level(logging.WARNING):
-        read(encrypted(pair))
-        assert caplog.text == ""
-        pair.key.chmod(0o644)
-        read(encrypted(pair))
+    hashes = tmp_path / "hashes"
+    hashes.write_text(token_credential("tests", "secret", ["admin=*"]).line)
+    settings = encrypted(pair, token_hashes_file=str(hashes), listen="127.0.0.1:0")
+    assert warnings_of(credential_files(settings), datetime.now(UTC)) == ()
+    pair.key.chmod(0o644)
+    hashes.chmod(0o666)
 
-    assert "private key can be used by others" in caplog.text
+    tls = ClientSettings(tls=TlsSettings(ca_file=str(authority.cert)), token="secret")
+    with (
+        caplog.at_level(logging.WARNING),
+        BrokerServer(settings, MemoryStore()) as server,
+        Client(server.endpoint, settings=tls) as client,
+    ):
+        told = client.info().warnings
+
+    assert [line.partition(" = ")[0] for line in told] == ["tls_server_key_file", "token_hashes_file"]
+    assert all(line in caplog.text for line in told)
 
 
 def test_a_broker_that_every_caller_of_a_network_may_use_says_so_loudly(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
+from holdfast.client import Client, ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
 from holdfast.client.securing import (
     TOKEN_BYTES_MAX,
     check_endpoint,
@@ -111,3 +111,17 @@ def test_a_place_that_cannot_be_is_refused_by_name(endpoint: str, said: str) -> 
 )
 def test_other_places_are_left_to_grpc(endpoint: str) -> None:
     check_endpoint(endpoint)
+
+
+def test_a_client_warns_once_of_files_that_others_may_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    token.chmod(0o644)
+    with caplog.at_level("WARNING"), Client("127.0.0.1:1", settings=ClientSettings(token_file=str(token))) as client:
+        for _ in range(3):
+            client._channels.of_endpoint("127.0.0.1:1")
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "token_file = " in line
+    assert "may read it" in line
+    assert "secret" not in line.replace(str(token), "")

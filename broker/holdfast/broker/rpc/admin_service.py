@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,9 +31,10 @@ class Identity:
 class AdminServicer(pb_grpc.AdminServiceServicer):
     """The broker's description over gRPC."""
 
-    def __init__(self, broker: Broker, identity: Identity) -> None:
+    def __init__(self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]]) -> None:
         self._broker = broker
         self._identity = identity
+        self._warnings = warnings
 
     async def GetBrokerInfo(self, request: pb.GetBrokerInfoRequest, context: Any) -> pb.GetBrokerInfoResponse:
         broker, identity = self._broker, self._identity
@@ -65,4 +67,5 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             read_failures=broker.services.pages.holds.failures,
             background_failures=broker.background_failures()[:TOLD_MAX],
             quarantine_evicted_pages=broker.quarantine.evicted,
+            warnings=self._warnings()[:TOLD_MAX],
         )

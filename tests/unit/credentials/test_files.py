@@ -1,0 +1,94 @@
+"""What is wrong with files of certificates and secrets is said, with the setting and what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.credentials import CredentialFile, Kind, warnings_of
+from tests.certificates import Authority
+
+NOW = datetime.now(UTC)
+
+
+def said(path: Path, kind: Kind, now: datetime = NOW) -> str:
+    return "\n".join(warnings_of([CredentialFile("tls_file", str(path), kind)], now))
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (timedelta(hours=1), ""),
+        (timedelta(days=1), ""),
+        (timedelta(days=1, hours=12), "the certificate expires on"),
+        (timedelta(days=3), "the certificate has expired on"),
+        (timedelta(days=-2), "is not valid before"),
+    ],
+)
+def test_a_certificate_is_told_in_the_last_third_of_its_life_and_behind_it(
+    after: timedelta, words: str, tmp_path: Path
+) -> None:
+    found = said(Authority(tmp_path).signed("broker").cert, Kind.CERTIFICATES, NOW + after)
+
+    assert bool(found) is bool(words)
+    assert words in found
+    assert not found or "tls_file = " in found
+
+
+def test_each_certificate_of_a_chain_is_told_by_its_number(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    chain = tmp_path / "chain.pem"
+    chain.write_text(authority.signed("broker").cert.read_text() + authority.cert.read_text())
+
+    found = said(chain, Kind.CERTIFICATES, NOW + timedelta(days=4))
+
+    assert "certificate 1 of 2 has expired" in found
+    assert "certificate 2 of 2 has expired" in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "words"),
+    [
+        (Kind.SECRET, 0o600, []),
+        (Kind.SECRET, 0o400, []),
+        (Kind.SECRET, 0o640, ["may read it (mode 0640)"]),
+        (Kind.SECRET, 0o604, ["may read it"]),
+        (Kind.SECRET, 0o622, ["may change it (mode 0622)"]),
+        (Kind.SECRET, 0o666, ["may change it", "may read it"]),
+        (Kind.TRUST, 0o644, []),
+        (Kind.TRUST, 0o664, []),
+        (Kind.TRUST, 0o646, ["may change it"]),
+        (Kind.CERTIFICATES, 0o666, ["may change it"]),
+    ],
+)
+def test_rights_of_other_accounts_are_told(kind: Kind, mode: int, words: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+    file.chmod(mode)
+
+    found = said(file, kind).splitlines()
+
+    assert len(found) == len(words)
+    assert all(word in line for word, line in zip(words, found, strict=True))
+
+
+def test_a_directory_that_everybody_may_change_is_told_unless_files_in_it_are_safe(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    file = folder / "key"
+    file.touch()
+    file.chmod(0o600)
+    folder.chmod(0o777)
+    assert "every account may replace it" in said(file, Kind.SECRET)
+    folder.chmod(0o1777)
+    assert said(file, Kind.SECRET) == ""
+
+
+def test_what_is_missing_or_no_certificate_is_left_to_its_user(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
+
+    assert said(tmp_path / "missing", Kind.SECRET) == ""
+    assert said(tmp_path / "text", Kind.CERTIFICATES) == ""
+    assert warnings_of([CredentialFile("x", "", Kind.SECRET)], NOW) == ()

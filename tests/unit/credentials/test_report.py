@@ -1,0 +1,54 @@
+"""A warning is logged when it is new and once a day, and costs nothing in between."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from holdfast.credentials import CredentialFile, CredentialReport, Kind
+from holdfast.credentials.report import LOOK_S, REPEAT_S
+
+LOG = logging.getLogger("holdfast.test")
+
+
+class World:
+    def __init__(self, path: Path) -> None:
+        self.time = 0.0
+        self.file = path / "key"
+        self.file.touch()
+        self.file.chmod(0o644)
+        self.report = CredentialReport(
+            [CredentialFile("tls_key_file", str(self.file), Kind.SECRET)],
+            log=LOG,
+            clock=lambda: self.time,
+            now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        )
+
+
+def test_a_warning_is_logged_at_once_and_then_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(tmp_path)
+    lines = []
+    while world.time <= 2 * REPEAT_S:
+        world.report.look()
+        lines.append(len(caplog.records))
+        world.time += LOOK_S
+
+    assert lines[0] == 1
+    assert lines[-1] == 3
+    assert "tls_key_file" in caplog.text
+    assert len(world.report.warnings) == 1
+
+
+def test_what_was_put_right_is_no_warning_any_more(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.report.look()
+    world.file.chmod(0o600)
+    world.report.look()
+    assert len(world.report.warnings) == 1  # it is not yet time
+
+    world.report.look(anew=True)
+
+    assert not world.report.warnings
