@@ -48,7 +48,7 @@ _ANSWERS: Final = Bounds(bytes_max=4 << 20, elements_max=100_000)
 """Ranges of offsets of several partitions."""
 
 BOUNDS: Final[Mapping[str, Bounds]] = {
-    "/holdfast.v1.BufferService/Publish": Bounds(bytes_max=MESSAGE_BYTES_MAX, elements_max=64),
+    "/holdfast.v1.BufferService/Publish": Bounds(bytes_max=MESSAGE_BYTES_MAX),
     "/holdfast.v1.BufferService/PublishBatch": Bounds(bytes_max=MESSAGE_BYTES_MAX, elements_max=400_000),
     "/holdfast.v1.BufferService/Deliver": Bounds(bytes_max=1 << 20, elements_max=10_100),
     "/holdfast.v1.BufferService/Ack": _ANSWERS,

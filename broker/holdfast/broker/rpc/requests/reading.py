@@ -29,18 +29,23 @@ class RequestReader:
         """``method`` is the full name, ``decode`` raises ``DecodeError`` for what is no such message."""
         self._decode = decode
         self._bounds = bounds_of(method)
-        self._shape, self._numbers = _fields(method)
+        self._shape, numbers = _fields(method)
+        self._numbers = numbers if numbers else None
+        self._unchecked_bytes = min(
+            self._bounds.harmless_bytes if self._shape.places else 1 << 62, self._bounds.bytes_max
+        )
 
     def __call__(self, message: bytes) -> Any:
         """Raises ``RequestTooLarge`` before anything is decoded, ``InvalidRequest`` and ``NumberOutOfRange``."""
-        check(message, self._shape, self._bounds)
+        if len(message) > self._unchecked_bytes:
+            check(message, self._shape, self._bounds)
         try:
             found = self._decode(message)
         except DecodeError as error:
             raise InvalidRequest("the request is not a message of its type: protobuf cannot decode it") from error
         if isinstance(found, page_requests.PageRequest):
             check_number(found.page.sequence, "page.sequence")
-        elif self._numbers:
+        elif self._numbers is not None:
             self._numbers.check(found)
         return found
 
