@@ -20,13 +20,14 @@ TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/f
 PYTEST_ARGS ?=
 PROCESSES ?= 2
 BENCH_ARGS ?=
+VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
 
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
 .PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-spark fuzz soak \
-	compose-test grpcurl clean clean-all java
+	spark-versions compose-test grpcurl clean clean-all java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +106,9 @@ fault: venv ## kill the broker KILLS times while it works and compare what is le
 fault-spark: java venv ## kill driver, executors and broker KILLS times under a query that writes exactly once, and compare
 	@$(BIN)/python -m pytest tests/fault_spark
 	$(BIN)/python -m tests.fault_spark.campaign --kills $(KILLS)
+
+spark-versions: java venv ## run users' jobs under every supported version of Spark, each in an environment of its own
+	@$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat, disk back, nothing lost
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)

@@ -5,6 +5,7 @@ Needs pyarrow, so nobody imports it before there are rows. It knows bytes and ba
 
 from __future__ import annotations
 
+from holdfast.arrow.batches import one_batch
 from holdfast.arrow.checks import RowInvalid, checked
 from holdfast.arrow.dictionaries import can_be_coded, coded
 from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, UNREADABLE, RowsUnreadable, expanded_bytes
@@ -36,6 +37,7 @@ __all__ = [
     "json_prefix",
     "json_rows",
     "nothing_readable",
+    "one_batch",
     "read_schema",
     "readable_rows",
     "rows_from_json",

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from holdfast.arrow.batches import one_batch
 from holdfast.arrow.dictionaries import coded_schema, plain, plain_bytes
 from holdfast.arrow.expansion import RowsUnreadable, check_expanded, expanded_bytes
 
@@ -95,6 +96,6 @@ def _decoded(
             batches.append(batch)
         if found != rows:
             raise RowsUnreadable(f"there are {found} rows, stated are {rows}")
-        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        return one_batch(batches)
     except (pa.ArrowException, OSError, EOFError) as error:
         raise RowsUnreadable(f"the rows cannot be read: {error}") from error

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.arrow import EXPANDED_BYTES_MAX, coded, encode_batches, expanded_bytes, json_rows, read_schema
+from holdfast.arrow import EXPANDED_BYTES_MAX, coded, encode_batches, expanded_bytes, json_rows, one_batch, read_schema
 from holdfast.arrow.ipc import Compression as Codec
 from holdfast.arrow.json_rows import json_text
 from holdfast.client.rows import encode_rows
@@ -162,7 +162,7 @@ class ArrowPager:
         page = self._open.pop(partition)
         if partition == self._spread:
             self._spread = (partition + 1) % self._partitions
-        rows = page.batches[0] if len(page.batches) == 1 else pa.concat_batches(page.batches)
+        rows = one_batch(page.batches)
         yield from self._encoded(partition, rows)
 
     def _encoded(self, partition: int, rows: pa.RecordBatch) -> Iterator[Ready]:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
+from holdfast.arrow import one_batch
 from holdfast.client import Client, Gap, StoredPage, errors
 from holdfast.spark import telemetry
 from holdfast.spark.broker import connect
@@ -24,6 +24,7 @@ from holdfast.spark.read_options import ReadOptions
 from holdfast.spark.read_schema import GAP_COLUMN
 from holdfast.spark.remedies import explained
 from holdfast.spark.row_reading import NotARow, PageReader, PageRows
+from holdfast.spark.versions import InputPartition
 
 _log: Final = logging.getLogger(__name__)
 BATCH_RECORDS: Final = 2_500
@@ -175,7 +176,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         records += batch.num_rows
         size += batch.nbytes
         if records >= BATCH_RECORDS or size >= BATCH_BYTES:
-            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            yield one_batch(waiting)
             waiting, records, size = [], 0, 0
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield one_batch(waiting)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from holdfast.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
 from holdfast.client import Client, errors
+from holdfast.spark.arrow_types import arrow_schema
 from holdfast.spark.broker import FRESH_S, REFRESH_S, connect
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target, WriteOptions
@@ -69,16 +69,14 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
         wanted = grown(known, rows, sink=sink, version=latest.version, rules=rules)
         if wanted == known:
             return RowSchema(latest.version, latest.arrow_schema)
-    arrow_schema = _encoded(wanted)
-    made = client.schemas.register(
-        sink, arrow_schema, previous=version, spark_schema=wanted.json(), incarnation=incarnation
-    )
-    return RowSchema(made, arrow_schema)
+    encoded = _encoded(wanted)
+    made = client.schemas.register(sink, encoded, previous=version, spark_schema=wanted.json(), incarnation=incarnation)
+    return RowSchema(made, encoded)
 
 
 def _encoded(wanted: StructType) -> bytes:
     """Return the schema message. Raises `HoldfastSparkError` for a schema whose pages no reader would take."""
-    schema = to_arrow_schema(wanted, timezone="UTC")
+    schema = arrow_schema(wanted)
     message = encode_schema(schema)
     row = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
     try:

@@ -12,14 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from holdfast.client import Client, ResendRanges, SettleOutcome, errors
@@ -30,6 +22,15 @@ from holdfast.spark.resend_reading import ResendSplit, read_resends
 from holdfast.spark.resend_sets import Json, SetOffset, parsed_set, splits
 from holdfast.spark.row_reading import page_reader
 from holdfast.spark.sink_view import view
+from holdfast.spark.versions import (
+    DataSourceStreamReader,
+    InputPartition,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 _log: Final = logging.getLogger(__name__)
 RECORDS: Final = 10_000

@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.datasource import InputPartition
 
 from holdfast.client import Client, ResendRanges, StoredPage
 from holdfast.spark.ranges import Missing
@@ -22,6 +21,7 @@ from holdfast.spark.read_options import ReadOptions
 from holdfast.spark.reading import TRIMMED, found_in, gone, in_task, joined, page_rows
 from holdfast.spark.resend_sets import spans, within
 from holdfast.spark.row_reading import PageReader
+from holdfast.spark.versions import InputPartition
 
 _log: Final = logging.getLogger(__name__)
 ATTEMPT_COLUMN: Final = "_attempt"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from holdfast.arrow import RowsUnreadable, rows_from_json
@@ -21,6 +20,7 @@ from holdfast.client.columns import Columns, decode_columns, wanted_columns, who
 from holdfast.client.rows import VERSION_HEADER
 from holdfast.client.values import Headers
 from holdfast.spark.arrow_pages import missing_batch, page_batch, places, within
+from holdfast.spark.arrow_types import arrow_schema
 from holdfast.spark.broker import connect
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target
@@ -75,7 +75,7 @@ class RecordPages:
 
     def __init__(self, schema: StructType, sink: str, event_times: EventTimes | None = None) -> None:
         """``schema`` has the columns of the read; with ``event_times`` only records come that have one in there."""
-        self.schema = to_arrow_schema(schema, timezone="UTC")
+        self.schema = arrow_schema(schema)
         self._sink = sink
         self._event_times = event_times
 
@@ -114,7 +114,7 @@ class RowPages:
 
         With ``every_column`` a page with more columns than that is refused; else they are left out.
         """
-        self.schema = to_arrow_schema(schema, timezone="UTC")
+        self.schema = arrow_schema(schema)
         self._about = pa.schema([field for field in self.schema if field.name in about])
         self._rows = pa.schema([field for field in self.schema if field.name not in about])
         self._fitting = Fitting(self._rows, drop_others=not every_column)

@@ -40,7 +40,7 @@ _ADVICE: Final = (
 def check_rows(schema: StructType, *, case_sensitive: bool = False) -> None:
     """Raise `HoldfastSparkError` for a column that Arrow has no type for, or that could not be read back."""
     _check_names("", schema, case_sensitive=case_sensitive)
-    from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415 - imports pyarrow
+    from holdfast.spark.arrow_types import arrow_type  # noqa: PLC0415 - imports pyarrow
 
     for field in schema.fields:
         inside = _user_defined(field.dataType)
@@ -50,7 +50,7 @@ def check_rows(schema: StructType, *, case_sensitive: bool = False) -> None:
                 'Cast it to its parts, or write whole rows as JSON with .option("row_format", "json").',
             )
         try:
-            to_arrow_type(field.dataType, timezone="UTC")
+            arrow_type(field.dataType)
         except PySparkException as error:
             raise HoldfastSparkError(
                 f"Column {field.name} is {field.dataType.simpleString()}, which Arrow has no type for.",

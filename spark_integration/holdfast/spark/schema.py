@@ -13,10 +13,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     ByteType,
-    CalendarIntervalType,
     DataType,
-    GeographyType,
-    GeometryType,
     IntegerType,
     MapType,
     ShortType,
@@ -24,22 +21,21 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
     UserDefinedType,
-    VariantType,
     YearMonthIntervalType,
 )
 
 from holdfast.spark.column_names import matches
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import AUTO, Rows
+from holdfast.spark.versions import CALENDAR_INTERVAL_TYPES, SPATIAL_TYPES, VARIANT_TYPES
 
 RECORD_COLUMNS: Final = ("value", "key", "headers", "partition", "event_time")
 
 _JSON_REMEDY: Final = 'or write whole rows with .option("row_format", "arrow") or "json".'
 _UNWRITABLE: Final[dict[type[DataType], str]] = {
-    VariantType: "to_json(column) or a cast to string",
-    GeometryType: "st_asbinary(column)",
-    GeographyType: "st_asbinary(column)",
-    CalendarIntervalType: "a cast to string",
+    **dict.fromkeys(VARIANT_TYPES, "to_json(column) or a cast to string"),
+    **dict.fromkeys(SPATIAL_TYPES, "st_asbinary(column)"),
+    **dict.fromkeys(CALENDAR_INTERVAL_TYPES, "a cast to string"),
     YearMonthIntervalType: "a cast to string",
 }
 

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from holdfast.spark.credentials import TOKEN_VARIABLE
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import endpoints_of
+from holdfast.spark.versions import HAS_UNIX_SOCKETS
 
 _LOOPBACK: Final = "127.0.0.1"
 _REDACTED: Final = "(?i)secret|password|token|access[.]?key|credential"
@@ -44,7 +45,7 @@ def local_session(app: str, *, cores: int = 2, tries: int = 1, conf: Mapping[str
         "spark.driver.host": _LOOPBACK,
         "spark.log.level": "FATAL",
         # Over TCP each micro-batch waits 40 ms for a delayed acknowledgement of the worker's socket.
-        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.enabled": str(HAS_UNIX_SOCKETS).lower(),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

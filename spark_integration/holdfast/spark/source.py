@@ -16,6 +16,7 @@ from holdfast.spark.options import Rows, write_options
 from holdfast.spark.read_options import read_options, schema_options
 from holdfast.spark.read_schema import read_schema
 from holdfast.spark.schema import plan_rows
+from holdfast.spark.versions import need_read_limits
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -73,9 +74,12 @@ class HoldfastDataSource(DataSource):
         """Return the reader of a stream. Raises `HoldfastSparkError`."""
         options = read_options(self.options, os.environ, is_stream=True)
         if options.resending is not None:
+            need_read_limits("mode=resend", "Consume what was set aside with holdfast.client's resends.")
             from holdfast.spark.resend_reader import HoldfastResendReader  # noqa: PLC0415 - imports grpc and pyarrow
 
             return HoldfastResendReader(options, options.resending, schema)
+        if options.max_records_per_trigger is not None or options.max_bytes_per_trigger is not None:
+            need_read_limits("A limit of a micro-batch", "Leave max_records_per_trigger and max_bytes_per_trigger out.")
         from holdfast.spark.stream_reader import HoldfastStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
 
         return HoldfastStreamReader(options, schema)

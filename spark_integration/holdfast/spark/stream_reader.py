@@ -11,14 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from holdfast.client import Client, errors
@@ -32,6 +24,15 @@ from holdfast.spark.reading import Split, read_split
 from holdfast.spark.row_reading import page_reader
 from holdfast.spark.settling import Settling
 from holdfast.spark.sink_view import SinkView, resolved, view
+from holdfast.spark.versions import (
+    DataSourceStreamReader,
+    InputPartition,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,6 +55,8 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query with `Trigger.AvailableNow` ends."""
         self._seen: StreamOffset | None = None
         """The end of the sink when it was looked at last."""
+        self._planned: StreamOffset | None = None
+        """Where the last micro-batch ends, for a Spark that does not say where the next one begins."""
 
     def initialOffset(self) -> Json:
         """Return where the query begins. Raises `HoldfastSparkError`."""
@@ -78,26 +81,43 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note where the sink ends: the query ends there too."""
         self._target = self._asked(self._look).ends()
 
-    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+    def latestOffset(self, start: Json | None = None, limit: ReadLimit | None = None) -> Json:
         """Return where the micro-batch ends that begins at ``start``; ``start`` itself when there is nothing new.
 
         Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
+        Before Spark 4.2 it passes neither, and there is no limit.
         """
+        if start is None or limit is None:
+            return self._without_start()
         begin = parsed(start)
         found = self._asked(self._look)
         self._check_same(begin, found)
         self._settle(begin)
+        return self._end(begin, found, limit).json()
+
+    def _without_start(self) -> Json:
+        found = self._asked(self._look)
+        begin = self._planned or self._initial
+        if begin is None:
+            # The query goes on from a checkpoint that Spark has not shown: what it has read lies below its start.
+            self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.held})
+        else:
+            self._check_same(begin, found)
+            self._planned = self._end(begin, found, ReadAllAvailable())
+        return self._planned.json()
+
+    def _end(self, begin: StreamOffset, found: SinkView, limit: ReadLimit) -> StreamOffset:
         held = found.held
         if self._target is not None:
             held = tuple(one.up_to(self._target.get(one.partition, 0)) for one in held)
         end = admitted(begin.partitions, held, self._bounds(limit))
         if all(offset <= begin.at(partition) for partition, offset in end.items()):
-            return begin.json()
+            return begin
         return StreamOffset(
             found.incarnation,
             {**begin.partitions, **end},
             began=begin.partitions if begin.initial else None,
-        ).json()
+        )
 
     def reportLatestOffset(self) -> Json | None:
         """Return the end of the sink, as it was seen last."""
@@ -106,6 +126,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """Cut a micro-batch into tasks. Raises `HoldfastSparkError`."""
         first, last = parsed(start), parsed(end)
+        self._planned = last
         self._check_same(last, self._asked(self._look))
         spans = plan_batch(self._options, beginning(first, last), last.partitions)
         return [Split(span, last.incarnation) for span in spans]

@@ -20,7 +20,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from holdfast.client import EpochCheck, Receipt, Stage, errors
 from holdfast.spark import telemetry, transaction
@@ -34,6 +33,7 @@ from holdfast.spark.registering import RowSchema
 from holdfast.spark.remedies import explained
 from holdfast.spark.schema import RowPlan
 from holdfast.spark.valid_rows import ValidRows
+from holdfast.spark.versions import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,17 @@
+"""Record batches joined into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return one batch with the rows of all, in their order. At least one is given, and all have one schema."""
+    if len(batches) == 1:
+        return batches[0]
+    if hasattr(pa, "concat_batches"):
+        return pa.concat_batches(batches)
+    rows = pa.Table.from_batches(batches).combine_chunks().to_batches()  # pyarrow 18
+    return rows[0] if rows else batches[0]
