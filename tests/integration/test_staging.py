@@ -56,6 +56,26 @@ def test_what_is_staged_becomes_visible_with_its_commit_and_can_be_asked_about(c
     assert (producer.producer, producer.last_epoch, producer.staged_records) == ("query", 7, 0)
 
 
+def test_a_token_in_many_partitions_is_committed_by_its_summary_and_refused_by_another_one(client: Client) -> None:
+    client.sinks.create("orders", partitions=40)
+    stage = stage_of(client)
+    with client.publisher("orders", stage=stage) as publisher:
+        for partition in range(40):
+            publisher.send_many([b"%d" % partition] * (1 + partition % 3), partition=partition)
+        publisher.flush()
+        staged = publisher.staged().summarized
+
+    assert staged.parts == ()
+    assert staged.summary is not None
+    wrong = replace(staged, summary=replace(staged.summary, digest=b"x" * 16))
+    with pytest.raises(StagedIncomplete, match="40 pages"):
+        client.epochs.commit([EpochCommit.of("orders", stage, [wrong])])
+    committed = client.epochs.commit([EpochCommit.of("orders", stage, [staged])])
+
+    assert sum(part.records for part in committed.epochs[0].parts) == staged.records
+    assert [values_of(client, "orders", at) for at in (0, 2)] == [[b"0"], [b"2"] * 3]
+
+
 def test_one_commit_makes_several_sinks_visible_or_none(client: Client) -> None:
     commits = []
     for sink in ("left", "right"):

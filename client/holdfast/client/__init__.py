@@ -28,6 +28,7 @@ from holdfast.client.epoch_values import (
     Producer,
     Stage,
     StagedPart,
+    StagedSummary,
     StagedToken,
 )
 from holdfast.client.epochs import (
@@ -340,6 +341,7 @@ __all__ = [
     "Stage",
     "StagedIncomplete",
     "StagedPart",
+    "StagedSummary",
     "StagedToken",
     "StagingUnsupported",
     "StaleOwner",

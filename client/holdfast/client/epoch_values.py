@@ -6,14 +6,21 @@ its own; the commit names the tokens that count.
 
 from __future__ import annotations
 
+import struct
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
-from typing import Self
+from hashlib import sha256
+from typing import Final, Self
 
 from holdfast.client.errors import StagedIncomplete
+
+PARTS_NAMED_MAX: Final = 8
+"""A token with more partitions is named by its summary."""
+_SUMMARY_BYTES: Final = 16
+_SUMMED: Final = struct.Struct(">IQQ")
 
 
 def random_token() -> str:
@@ -60,20 +67,48 @@ class StagedPart:
 
 
 @dataclass(frozen=True, slots=True)
+class StagedSummary:
+    """What one attempt staged in all partitions together: of one size, however many they are."""
+
+    pages: int
+    records: int
+    digest: bytes
+    """Of the parts, see the wire contract."""
+
+    @classmethod
+    def of(cls, parts: Iterable[StagedPart]) -> Self:
+        """Return the summary of parts, of which each partition is there once."""
+        held = sorted((part.partition, part.pages, part.records) for part in parts if part.pages)
+        packed = b"".join(_SUMMED.pack(*part) for part in held)
+        records = sum(part[2] for part in held)
+        return cls(sum(part[1] for part in held), records, sha256(packed).digest()[:_SUMMARY_BYTES])
+
+
+@dataclass(frozen=True, slots=True)
 class StagedToken:
     """What one attempt staged, as the commit has to name it."""
 
     token: str
     parts: tuple[StagedPart, ...] = ()
-    """Each partition once; empty for an attempt without a record."""
+    """Each partition once; empty for an attempt without a record, and for one with a summary."""
 
     incarnation: str = ""
     """Of the sink that it was staged in; a commit is for no other one of that name."""
 
+    summary: StagedSummary | None = None
+    """Instead of parts, where they are many."""
+
     @property
     def records(self) -> int:
         """Records in all partitions."""
-        return sum(part.records for part in self.parts)
+        return self.summary.records if self.summary is not None else sum(part.records for part in self.parts)
+
+    @property
+    def summarized(self) -> StagedToken:
+        """The same with a summary, where it has many parts: small to send and to keep."""
+        if len(self.parts) <= PARTS_NAMED_MAX:
+            return self
+        return StagedToken(self.token, incarnation=self.incarnation, summary=StagedSummary.of(self.parts))
 
 
 class EpochCheck(IntEnum):

@@ -15,7 +15,7 @@ from typing import Final
 
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import moment
-from holdfast.client.epoch_values import CommittedEpochs, Epoch, EpochCommit, EpochPart, Producer, Stage
+from holdfast.client.epoch_values import CommittedEpochs, Epoch, EpochCommit, EpochPart, Producer, Stage, StagedToken
 from holdfast.client.errors import InvalidEpoch
 from holdfast.client.listing import parts
 from holdfast.client.routing import endpoint_of
@@ -145,16 +145,21 @@ def commit_message(commit: EpochCommit) -> pb.EpochCommit:
             else pb.EpochContent(records=content.records, digest=content.digest),
             check=pb.EpochCheck.Name(commit.check),
             incarnation=commit.incarnation,
-            tokens=[
-                pb.StagedToken(
-                    token=token.token,
-                    parts=[pb.StagedPart(partition=p.partition, pages=p.pages, records=p.records) for p in token.parts],
-                )
-                for token in commit.tokens
-            ],
+            tokens=[_token_message(token.summarized) for token in commit.tokens],
         )
     except ValueError as failure:
         raise InvalidEpoch(f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be numbers from 0") from failure
+
+
+def _token_message(token: StagedToken) -> pb.StagedToken:
+    summary = token.summary
+    return pb.StagedToken(
+        token=token.token,
+        parts=[pb.StagedPart(partition=part.partition, pages=part.pages, records=part.records) for part in token.parts],
+        summary=None
+        if summary is None
+        else pb.StagedSummary(pages=summary.pages, records=summary.records, digest=summary.digest),
+    )
 
 
 def epoch_of(message: pb.Epoch) -> Epoch:

@@ -16,49 +16,51 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fholdfast/v1/epoch_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"6\n\x11TakeTicketRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\"$\n\x12TakeTicketResponse\x12\x0e\n\x06ticket\x18\x01 \x01(\x04\"?\n\nStagedPart\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\r\n\x05pages\x18\x02 \x01(\x04\x12\x0f\n\x07records\x18\x03 \x01(\x04\"D\n\x0bStagedToken\x12\r\n\x05token\x18\x01 \x01(\t\x12&\n\x05parts\x18\x02 \x03(\x0b\x32\x17.holdfast.v1.StagedPart\"/\n\x0c\x45pochContent\x12\x0f\n\x07records\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\x92\x02\n\x0b\x45pochCommit\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x12\n\nwrite_name\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0b\n\x03run\x18\x05 \x01(\t\x12\x0e\n\x06ticket\x18\x06 \x01(\x04\x12\x10\n\x08takeover\x18\x07 \x01(\x08\x12(\n\x06tokens\x18\x08 \x03(\x0b\x32\x18.holdfast.v1.StagedToken\x12\x13\n\x0bincarnation\x18\t \x01(\t\x12*\n\x07\x63ontent\x18\n \x01(\x0b\x32\x19.holdfast.v1.EpochContent\x12&\n\x05\x63heck\x18\x0b \x01(\x0e\x32\x17.holdfast.v1.EpochCheck\"?\n\x12\x43ommitEpochRequest\x12)\n\x07\x63ommits\x18\x01 \x03(\x0b\x32\x18.holdfast.v1.EpochCommit\"T\n\tEpochPart\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x04\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12\r\n\x05pages\x18\x04 \x01(\x04\"\xbc\x01\n\x05\x45poch\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0b\n\x03run\x18\x04 \x01(\t\x12\x30\n\x0c\x63ommitted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x05parts\x18\x06 \x03(\x0b\x32\x16.holdfast.v1.EpochPart\x12\x0e\n\x06tokens\x18\x07 \x01(\r\x12\x0e\n\x06\x64igest\x18\x08 \x01(\t\"T\n\x13\x43ommitEpochResponse\x12\"\n\x06\x65pochs\x18\x01 \x03(\x0b\x32\x12.holdfast.v1.Epoch\x12\x19\n\x11\x61lready_committed\x18\x02 \x01(\x08\"g\n\x11\x41\x62ortEpochRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06tokens\x18\x04 \x03(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\"%\n\x12\x41\x62ortEpochResponse\x12\x0f\n\x07\x61\x62orted\x18\x01 \x01(\r\"d\n\x0fGetEpochRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x12\n\x05\x65poch\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x0bincarnation\x18\x04 \x01(\tB\x08\n\x06_epoch\"5\n\x10GetEpochResponse\x12!\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x12.holdfast.v1.Epoch\"H\n\x11ListEpochsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"\xec\x01\n\x08Producer\x12\x10\n\x08producer\x18\x01 \x01(\t\x12\x12\n\nwrite_name\x18\x02 \x01(\t\x12\x17\n\nlast_epoch\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x30\n\x0c\x63ommitted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03run\x18\x05 \x01(\t\x12\x0e\n\x06ticket\x18\x06 \x01(\x04\x12\x15\n\rstaged_tokens\x18\x07 \x01(\r\x12\x16\n\x0estaged_records\x18\x08 \x01(\x04\x12\x14\n\x0cstaged_bytes\x18\t \x01(\x04\x42\r\n\x0b_last_epoch\"W\n\x12ListEpochsResponse\x12(\n\tproducers\x18\x01 \x03(\x0b\x32\x15.holdfast.v1.Producer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*X\n\nEpochCheck\x12\x1b\n\x17\x45POCH_CHECK_UNSPECIFIED\x10\x00\x12\x17\n\x13\x45POCH_CHECK_CONTENT\x10\x01\x12\x14\n\x10\x45POCH_CHECK_NONE\x10\x02\x32\x96\x03\n\x0c\x45pochService\x12M\n\nTakeTicket\x12\x1e.holdfast.v1.TakeTicketRequest\x1a\x1f.holdfast.v1.TakeTicketResponse\x12P\n\x0b\x43ommitEpoch\x12\x1f.holdfast.v1.CommitEpochRequest\x1a .holdfast.v1.CommitEpochResponse\x12M\n\nAbortEpoch\x12\x1e.holdfast.v1.AbortEpochRequest\x1a\x1f.holdfast.v1.AbortEpochResponse\x12G\n\x08GetEpoch\x12\x1c.holdfast.v1.GetEpochRequest\x1a\x1d.holdfast.v1.GetEpochResponse\x12M\n\nListEpochs\x12\x1e.holdfast.v1.ListEpochsRequest\x1a\x1f.holdfast.v1.ListEpochsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fholdfast/v1/epoch_service.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"6\n\x11TakeTicketRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\"$\n\x12TakeTicketResponse\x12\x0e\n\x06ticket\x18\x01 \x01(\x04\"?\n\nStagedPart\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\r\n\x05pages\x18\x02 \x01(\x04\x12\x0f\n\x07records\x18\x03 \x01(\x04\"?\n\rStagedSummary\x12\r\n\x05pages\x18\x01 \x01(\x04\x12\x0f\n\x07records\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x0c\"q\n\x0bStagedToken\x12\r\n\x05token\x18\x01 \x01(\t\x12&\n\x05parts\x18\x02 \x03(\x0b\x32\x17.holdfast.v1.StagedPart\x12+\n\x07summary\x18\x03 \x01(\x0b\x32\x1a.holdfast.v1.StagedSummary\"/\n\x0c\x45pochContent\x12\x0f\n\x07records\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"\x92\x02\n\x0b\x45pochCommit\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x12\n\nwrite_name\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0b\n\x03run\x18\x05 \x01(\t\x12\x0e\n\x06ticket\x18\x06 \x01(\x04\x12\x10\n\x08takeover\x18\x07 \x01(\x08\x12(\n\x06tokens\x18\x08 \x03(\x0b\x32\x18.holdfast.v1.StagedToken\x12\x13\n\x0bincarnation\x18\t \x01(\t\x12*\n\x07\x63ontent\x18\n \x01(\x0b\x32\x19.holdfast.v1.EpochContent\x12&\n\x05\x63heck\x18\x0b \x01(\x0e\x32\x17.holdfast.v1.EpochCheck\"?\n\x12\x43ommitEpochRequest\x12)\n\x07\x63ommits\x18\x01 \x03(\x0b\x32\x18.holdfast.v1.EpochCommit\"T\n\tEpochPart\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x04\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12\r\n\x05pages\x18\x04 \x01(\x04\"\xbc\x01\n\x05\x45poch\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0b\n\x03run\x18\x04 \x01(\t\x12\x30\n\x0c\x63ommitted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x05parts\x18\x06 \x03(\x0b\x32\x16.holdfast.v1.EpochPart\x12\x0e\n\x06tokens\x18\x07 \x01(\r\x12\x0e\n\x06\x64igest\x18\x08 \x01(\t\"T\n\x13\x43ommitEpochResponse\x12\"\n\x06\x65pochs\x18\x01 \x03(\x0b\x32\x12.holdfast.v1.Epoch\x12\x19\n\x11\x61lready_committed\x18\x02 \x01(\x08\"g\n\x11\x41\x62ortEpochRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06tokens\x18\x04 \x03(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\"%\n\x12\x41\x62ortEpochResponse\x12\x0f\n\x07\x61\x62orted\x18\x01 \x01(\r\"d\n\x0fGetEpochRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x12\n\x05\x65poch\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x0bincarnation\x18\x04 \x01(\tB\x08\n\x06_epoch\"5\n\x10GetEpochResponse\x12!\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x12.holdfast.v1.Epoch\"H\n\x11ListEpochsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"\xec\x01\n\x08Producer\x12\x10\n\x08producer\x18\x01 \x01(\t\x12\x12\n\nwrite_name\x18\x02 \x01(\t\x12\x17\n\nlast_epoch\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x30\n\x0c\x63ommitted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03run\x18\x05 \x01(\t\x12\x0e\n\x06ticket\x18\x06 \x01(\x04\x12\x15\n\rstaged_tokens\x18\x07 \x01(\r\x12\x16\n\x0estaged_records\x18\x08 \x01(\x04\x12\x14\n\x0cstaged_bytes\x18\t \x01(\x04\x42\r\n\x0b_last_epoch\"W\n\x12ListEpochsResponse\x12(\n\tproducers\x18\x01 \x03(\x0b\x32\x15.holdfast.v1.Producer\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*X\n\nEpochCheck\x12\x1b\n\x17\x45POCH_CHECK_UNSPECIFIED\x10\x00\x12\x17\n\x13\x45POCH_CHECK_CONTENT\x10\x01\x12\x14\n\x10\x45POCH_CHECK_NONE\x10\x02\x32\x96\x03\n\x0c\x45pochService\x12M\n\nTakeTicket\x12\x1e.holdfast.v1.TakeTicketRequest\x1a\x1f.holdfast.v1.TakeTicketResponse\x12P\n\x0b\x43ommitEpoch\x12\x1f.holdfast.v1.CommitEpochRequest\x1a .holdfast.v1.CommitEpochResponse\x12M\n\nAbortEpoch\x12\x1e.holdfast.v1.AbortEpochRequest\x1a\x1f.holdfast.v1.AbortEpochResponse\x12G\n\x08GetEpoch\x12\x1c.holdfast.v1.GetEpochRequest\x1a\x1d.holdfast.v1.GetEpochResponse\x12M\n\nListEpochs\x12\x1e.holdfast.v1.ListEpochsRequest\x1a\x1f.holdfast.v1.ListEpochsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'holdfast.v1.epoch_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EPOCHCHECK']._serialized_start=1767
-  _globals['_EPOCHCHECK']._serialized_end=1855
+  _globals['_EPOCHCHECK']._serialized_start=1877
+  _globals['_EPOCHCHECK']._serialized_end=1965
   _globals['_TAKETICKETREQUEST']._serialized_start=81
   _globals['_TAKETICKETREQUEST']._serialized_end=135
   _globals['_TAKETICKETRESPONSE']._serialized_start=137
   _globals['_TAKETICKETRESPONSE']._serialized_end=173
   _globals['_STAGEDPART']._serialized_start=175
   _globals['_STAGEDPART']._serialized_end=238
-  _globals['_STAGEDTOKEN']._serialized_start=240
-  _globals['_STAGEDTOKEN']._serialized_end=308
-  _globals['_EPOCHCONTENT']._serialized_start=310
-  _globals['_EPOCHCONTENT']._serialized_end=357
-  _globals['_EPOCHCOMMIT']._serialized_start=360
-  _globals['_EPOCHCOMMIT']._serialized_end=634
-  _globals['_COMMITEPOCHREQUEST']._serialized_start=636
-  _globals['_COMMITEPOCHREQUEST']._serialized_end=699
-  _globals['_EPOCHPART']._serialized_start=701
-  _globals['_EPOCHPART']._serialized_end=785
-  _globals['_EPOCH']._serialized_start=788
-  _globals['_EPOCH']._serialized_end=976
-  _globals['_COMMITEPOCHRESPONSE']._serialized_start=978
-  _globals['_COMMITEPOCHRESPONSE']._serialized_end=1062
-  _globals['_ABORTEPOCHREQUEST']._serialized_start=1064
-  _globals['_ABORTEPOCHREQUEST']._serialized_end=1167
-  _globals['_ABORTEPOCHRESPONSE']._serialized_start=1169
-  _globals['_ABORTEPOCHRESPONSE']._serialized_end=1206
-  _globals['_GETEPOCHREQUEST']._serialized_start=1208
-  _globals['_GETEPOCHREQUEST']._serialized_end=1308
-  _globals['_GETEPOCHRESPONSE']._serialized_start=1310
-  _globals['_GETEPOCHRESPONSE']._serialized_end=1363
-  _globals['_LISTEPOCHSREQUEST']._serialized_start=1365
-  _globals['_LISTEPOCHSREQUEST']._serialized_end=1437
-  _globals['_PRODUCER']._serialized_start=1440
-  _globals['_PRODUCER']._serialized_end=1676
-  _globals['_LISTEPOCHSRESPONSE']._serialized_start=1678
-  _globals['_LISTEPOCHSRESPONSE']._serialized_end=1765
-  _globals['_EPOCHSERVICE']._serialized_start=1858
-  _globals['_EPOCHSERVICE']._serialized_end=2264
+  _globals['_STAGEDSUMMARY']._serialized_start=240
+  _globals['_STAGEDSUMMARY']._serialized_end=303
+  _globals['_STAGEDTOKEN']._serialized_start=305
+  _globals['_STAGEDTOKEN']._serialized_end=418
+  _globals['_EPOCHCONTENT']._serialized_start=420
+  _globals['_EPOCHCONTENT']._serialized_end=467
+  _globals['_EPOCHCOMMIT']._serialized_start=470
+  _globals['_EPOCHCOMMIT']._serialized_end=744
+  _globals['_COMMITEPOCHREQUEST']._serialized_start=746
+  _globals['_COMMITEPOCHREQUEST']._serialized_end=809
+  _globals['_EPOCHPART']._serialized_start=811
+  _globals['_EPOCHPART']._serialized_end=895
+  _globals['_EPOCH']._serialized_start=898
+  _globals['_EPOCH']._serialized_end=1086
+  _globals['_COMMITEPOCHRESPONSE']._serialized_start=1088
+  _globals['_COMMITEPOCHRESPONSE']._serialized_end=1172
+  _globals['_ABORTEPOCHREQUEST']._serialized_start=1174
+  _globals['_ABORTEPOCHREQUEST']._serialized_end=1277
+  _globals['_ABORTEPOCHRESPONSE']._serialized_start=1279
+  _globals['_ABORTEPOCHRESPONSE']._serialized_end=1316
+  _globals['_GETEPOCHREQUEST']._serialized_start=1318
+  _globals['_GETEPOCHREQUEST']._serialized_end=1418
+  _globals['_GETEPOCHRESPONSE']._serialized_start=1420
+  _globals['_GETEPOCHRESPONSE']._serialized_end=1473
+  _globals['_LISTEPOCHSREQUEST']._serialized_start=1475
+  _globals['_LISTEPOCHSREQUEST']._serialized_end=1547
+  _globals['_PRODUCER']._serialized_start=1550
+  _globals['_PRODUCER']._serialized_end=1786
+  _globals['_LISTEPOCHSRESPONSE']._serialized_start=1788
+  _globals['_LISTEPOCHSRESPONSE']._serialized_end=1875
+  _globals['_EPOCHSERVICE']._serialized_start=1968
+  _globals['_EPOCHSERVICE']._serialized_end=2374
 # @@protoc_insertion_point(module_scope)

@@ -43,13 +43,25 @@ class StagedPart(_message.Message):
     records: int
     def __init__(self, partition: _Optional[int] = ..., pages: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
 
+class StagedSummary(_message.Message):
+    __slots__ = ("pages", "records", "digest")
+    PAGES_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    pages: int
+    records: int
+    digest: bytes
+    def __init__(self, pages: _Optional[int] = ..., records: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
 class StagedToken(_message.Message):
-    __slots__ = ("token", "parts")
+    __slots__ = ("token", "parts", "summary")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
     token: str
     parts: _containers.RepeatedCompositeFieldContainer[StagedPart]
-    def __init__(self, token: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[StagedPart, _Mapping]]] = ...) -> None: ...
+    summary: StagedSummary
+    def __init__(self, token: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[StagedPart, _Mapping]]] = ..., summary: _Optional[_Union[StagedSummary, _Mapping]] = ...) -> None: ...
 
 class EpochContent(_message.Message):
     __slots__ = ("records", "digest")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from holdfast.client import EpochCheck, Stage, StagedPart
+from holdfast.client import EpochCheck, Stage, StagedPart, StagedSummary
 from holdfast.spark.content import RowContent
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import WRITE_NAME_MAX, WriteOptions
@@ -54,7 +54,10 @@ class Staged:
     """Its epoch and its token."""
 
     parts: tuple[StagedPart, ...] = ()
-    """Pages and records by partition."""
+    """Pages and records by partition; empty where there is a summary."""
+
+    summary: StagedSummary | None = None
+    """Of the parts, where they are many: thousands of tasks send this to the driver."""
 
     already_committed: bool = False
     """The epoch was committed before: the task only counted its rows."""

@@ -76,7 +76,7 @@ def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: flo
 
 
 def _commit_of(target: Target, staged: Sequence[Staged]) -> EpochCommit:
-    tokens = [StagedToken(one.stage.token, one.parts) for one in staged]
+    tokens = [StagedToken(one.stage.token, one.parts, summary=one.summary) for one in staged]
     return EpochCommit.of(target.sink, staged[0].stage, tokens, content=_content_of(staged), check=staged[0].check)
 
 

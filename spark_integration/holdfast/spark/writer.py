@@ -194,7 +194,10 @@ def write_rows(
         for ready in pager.rest():
             receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
         publisher.flush()
-        return receipts.wait(None if stage is None else Staged(stage, publisher.staged().parts))
+        if stage is None:
+            return receipts.wait(None)
+        token = publisher.staged().summarized
+        return receipts.wait(Staged(stage, token.parts, token.summary))
 
 
 def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:

@@ -26,8 +26,10 @@ from holdfast.client import (
     Stage,
     StagedIncomplete,
     StagedPart,
+    StagedSummary,
     StagedToken,
 )
+from holdfast.client.epochs import commit_message
 from holdfast.client.routing import endpoint_of
 from holdfast.v1 import epoch_service_pb2 as pb
 from tests.unit.client.wire_fake import WireFake, abort, status
@@ -112,6 +114,26 @@ def test_a_commit_names_what_was_staged() -> None:
     assert not committed.already_committed
     assert committed.epochs == (Epoch("orders", "q:orders", 3, "r", NOON, (EpochPart(2, 7, 21, 3),), 1, "kind:aa"),)
     assert STAGED.records == 21
+
+
+def test_a_token_with_many_parts_is_named_by_its_summary() -> None:
+    parts = tuple(StagedPart(partition, pages=1, records=3) for partition in range(128))
+    token = StagedToken("t", parts, incarnation="i")
+
+    summarized = token.summarized
+
+    assert summarized == StagedToken("t", incarnation="i", summary=StagedSummary.of(parts[::-1]))
+    assert summarized.records == token.records == 384
+    assert summarized.summarized is summarized
+    assert STAGED.summarized is STAGED
+
+
+def test_a_commit_of_many_tasks_and_partitions_is_small() -> None:
+    parts = tuple(StagedPart(partition, pages=1, records=3) for partition in range(128))
+    summary = StagedSummary.of(parts)
+    tokens = [StagedToken(f"{task:032d}", summary=summary) for task in range(10_000)]
+
+    assert commit_message(EpochCommit.of("orders", STAGE, tokens)).ByteSize() < 1 << 20
 
 
 def test_a_commit_is_made_again_until_its_outcome_is_known() -> None:

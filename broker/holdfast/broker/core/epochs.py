@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,6 +22,8 @@ RECORDS_MAX: Final = (1 << 63) - 1
 COMMITS_MAX: Final = 64
 """Epochs of one commit."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+SUMMARY_BYTES: Final = 16
+_SUMMED: Final = struct.Struct(">IQQ")
 _DIGEST: Final = re.compile(r"[A-Za-z0-9._-]{1,16}:[A-Za-z0-9]{1,64}")
 
 
@@ -148,11 +151,32 @@ class TokenPart:
 
 
 @dataclass(frozen=True, slots=True)
+class StagedSummary:
+    """What a commit says that one token has staged in all partitions: as strict as its parts, and of one size."""
+
+    pages: int
+    records: int
+    digest: bytes
+
+    @staticmethod
+    def of(parts: Iterable[TokenPart]) -> StagedSummary:
+        """Return the summary of parts, of which each partition is there once."""
+        held = sorted((part.partition, part.pages, part.records) for part in parts if part.pages)
+        packed = b"".join(_SUMMED.pack(*part) for part in held)
+        records = sum(part[2] for part in held)
+        return StagedSummary(sum(part[1] for part in held), records, hashlib.sha256(packed).digest()[:SUMMARY_BYTES])
+
+
+Staged = tuple[TokenPart, ...] | StagedSummary
+"""What a commit says that one token has staged."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """One epoch of one sink, as a commit names it."""
 
     claim: Claim
-    tokens: tuple[tuple[str, tuple[TokenPart, ...]], ...]
+    tokens: tuple[tuple[str, Staged], ...]
     content: Content | None = None
     """All records of the epoch, those of attempts that were told that it is committed included; None: not known."""
 

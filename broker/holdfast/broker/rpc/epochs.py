@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from holdfast.broker.core.epochs import Claim, Content, EpochCheck, EpochRecord, ProducerRecord, TokenPart, Wanted
+from holdfast.broker.core.epochs import (
+    SUMMARY_BYTES,
+    Claim,
+    Content,
+    EpochCheck,
+    EpochRecord,
+    ProducerRecord,
+    Staged,
+    StagedSummary,
+    TokenPart,
+    Wanted,
+)
 from holdfast.broker.core.errors import InvalidEpoch
 from holdfast.broker.rpc.convert import timestamp
 from holdfast.broker.runtime.stage import Stage
@@ -21,12 +32,19 @@ def claim(sink: str, message: buffer_service_pb2.PublishStage | epoch_service_pb
 
 def wanted(message: epoch_service_pb2.EpochCommit) -> Wanted:
     """One epoch that is to be committed."""
-    tokens = (
-        (each.token, tuple(TokenPart(part.partition, part.pages, part.records) for part in each.parts))
-        for each in message.tokens
-    )
+    tokens = ((each.token, _staged(each)) for each in message.tokens)
     content = Content(message.content.records, message.content.digest) if message.HasField("content") else None
     return Wanted(claim(message.sink, message), tuple(tokens), content, _check(message.check))
+
+
+def _staged(message: epoch_service_pb2.StagedToken) -> Staged:
+    if not message.HasField("summary"):
+        return tuple(TokenPart(part.partition, part.pages, part.records) for part in message.parts)
+    summary = message.summary
+    if message.parts or len(summary.digest) != SUMMARY_BYTES:
+        problem = f"a token has parts or a summary, and its digest {SUMMARY_BYTES} bytes"
+        raise InvalidEpoch(problem, field="commits.tokens.summary")
+    return StagedSummary(summary.pages, summary.records, summary.digest)
 
 
 def _check(value: int) -> EpochCheck:

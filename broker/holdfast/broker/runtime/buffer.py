@@ -232,7 +232,8 @@ class Buffer:
     async def settled_in(self) -> None:
         """Return when nothing of the sink waits for its batch."""
         while self._services.committer.fenced is None:
-            if not self.staging.waiting and not any(log.queued_bytes for log in self.logs):
+            under_way = self.staging.waiting or self.staging.committing
+            if not under_way and not any(log.queued_bytes for log in self.logs):
                 return
             await self._services.committer.committed.next().wait()
 

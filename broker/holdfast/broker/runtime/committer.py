@@ -244,19 +244,19 @@ class Committer:
     async def _commit(
         self, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]], pages: list[PageWrite]
     ) -> None:
-        writes = [*_latest([write for batch, _ in controls for write in batch]), *group.writes]
+        batches = [batch for batch, _ in controls]
         began = self._clock.monotonic()
         sync = bool(controls) or group.fsync or not group.shares or (bool(self._unsynced) and began >= self._sync_due)
         try:
-            commit = partial(self._journal.commit, [*pages, *group.pages], writes, sync=sync)
-            await asyncio.get_running_loop().run_in_executor(self._thread, commit)
+            commit = partial(_written, self._journal, [*pages, *group.pages], batches, group.writes, sync=sync)
+            written = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
         except StoreFenced as failure:
             self._fence(failure, group, controls)
             return
         self.groups += 1
         self._committed_at = self._clock.monotonic()
         self.look_at_disk()
-        self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, len(writes)))
+        self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, written))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
         logs: list[PartitionLog] = []
@@ -313,6 +313,20 @@ class Committer:
         """A page number: given once."""
         self._number += 1
         return self._number
+
+
+def _written(
+    journal: Journal,
+    pages: Sequence[PageWrite],
+    batches: Sequence[Sequence[Write]],
+    last: Sequence[Write],
+    *,
+    sync: bool,
+) -> int:
+    """Commit, in the commit thread: a batch may hold a million writes. Returns how many they were."""
+    writes = [*_latest([write for batch in batches for write in batch]), *last]
+    journal.commit(pages, writes, sync=sync)
+    return len(writes)
 
 
 def _latest(writes: list[Write]) -> list[Write]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -28,6 +28,7 @@ from holdfast.broker.core.writes import (
     Write,
 )
 from holdfast.broker.runtime.buffer import Buffer, Services
+from holdfast.broker.runtime.slices import Slices
 from holdfast.broker.runtime.stage import Stage
 
 _log: Final = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ class _Placed:
     record: EpochRecord
     entries: dict[int, list[Entry]] = field(default_factory=dict)
     tails: dict[int, Tail] = field(default_factory=dict)
-    writes: list[Write] = field(default_factory=list)
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Bytes, by partition."""
     due: list[Due] = field(default_factory=list)
 
 
@@ -96,24 +98,24 @@ class Epochs:
         async with AsyncExitStack() as held:
             for _, buffer in sorted(buffers.items()):
                 await held.enter_async_context(buffer.admission)
-            found = self._look(targets)
-            if found is None:
+            if not self._is_new(targets):
                 return await self._already(targets)
-            await self._prepare(targets)
-            found = self._look(targets)  # a newer run may have come meanwhile, or an abort
-            if found is None:
+            slices = Slices()
+            found = [await buffer.staging.complete(wanted, slices) for buffer, wanted in targets]
+            await self._prepare(targets, found, slices)
+            if not self._is_new(targets):  # a newer run may have come meanwhile, or an abort
                 return await self._already(targets)
-            at_us = self._services.clock.wall_us()
-            placed = [self._place(buffer, wanted, found[id(wanted)], at_us) for buffer, wanted in targets]
-            await self._services.committer.write([write for each in placed for write in each.writes])
+            for (buffer, _), stages in zip(targets, found, strict=True):
+                buffer.staging.check_there(stages)
+            placed = await self._write(targets, found, slices)
             for each in placed:
-                self._confirm(each)
+                await self._tell(each, slices)
         for each in placed:
             _log.debug("epoch was committed sink=%s epoch=%d", each.buffer.name, each.record.epoch)
         return Outcome(tuple(each.record for each in placed), already=False)
 
-    def _look(self, targets: Sequence[Target]) -> dict[int, list[Stage]] | None:
-        """The stages of each commit; None when all of it is committed already."""
+    def _is_new(self, targets: Sequence[Target]) -> bool:
+        """Whether all of it is to be committed; False when all of it is already."""
         new: list[bool] = []
         for buffer, wanted in targets:
             if buffer.deleted:
@@ -121,12 +123,12 @@ class Epochs:
             buffer.staging.check_writable()
             new.append(buffer.staging.producers.commit(wanted))
         if not any(new):
-            return None
+            return False
         for (_, wanted), is_new in zip(targets, new, strict=True):
             if not is_new:
                 why = "it is committed, and what is to be committed with it is not"
                 raise EpochConflict(wanted.claim.producer, wanted.claim.epoch, why)
-        return {id(wanted): buffer.staging.complete(wanted) for buffer, wanted in targets}
+        return True
 
     async def _already(self, targets: Sequence[Target]) -> Outcome:
         await self._remember_repeats(targets)
@@ -155,12 +157,11 @@ class Epochs:
             facts = (known.committed_by, known.committed_at_us, len(wanted.tokens), known.tokens)
             return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, (), known.content_digest)
 
-    async def _prepare(self, targets: Sequence[Target]) -> None:
+    async def _prepare(self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices) -> None:
         """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
         records: dict[tuple[int, int], int] = {}
         totals: dict[int, tuple[int, int]] = {}
-        for buffer, wanted in targets:
-            staged = buffer.staging.complete(wanted)
+        for (buffer, _), staged in zip(targets, found, strict=True):
             before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
             total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
             totals[buffer.record.id] = total
@@ -169,7 +170,10 @@ class Epochs:
                 for partition, count in list(stage.counts.items()):
                     key = (buffer.record.id, partition)
                     records[key] = records.get(key, 0) + count
-                    await buffer.tier.offsets.reserve(partition, records[key])
+                await slices.turn()
+            for (sink, partition), count in list(records.items()):
+                if sink == buffer.record.id:
+                    await buffer.tier.offsets.reserve(partition, count)
         committer = self._services.committer
         for log in [buffer.logs[p] for buffer, _ in targets for sink, p in records if sink == buffer.record.id]:
             while log.next_offset != log.tail.next_offset:
@@ -179,51 +183,106 @@ class Epochs:
         if committer.fenced is not None:
             raise committer.fenced
 
-    def _place(self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int) -> _Placed:
-        """Give the pages their offsets, and say what is to be written."""
-        claim, staging, sink = wanted.claim, buffer.staging, buffer.record.id
+    async def _write(
+        self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices
+    ) -> list[_Placed]:
+        """Give all pages their offsets, write that in one batch, and confirm it at one instant when it is durable.
+
+        From the first step on nobody can throw the stages away. The ends of the partitions are moved with the last one,
+        so that no other batch carries an end that this one has not written yet.
+        """
+        at_us = self._services.clock.wall_us()
+        writes: list[Write] = []
+        tails: dict[tuple[int, int], Tail] = {}
+        for buffer, _ in targets:
+            buffer.staging.committing += 1
+        try:
+            placed = [
+                self._begin(buffer, wanted, stages, at_us, writes)
+                for (buffer, wanted), stages in zip(targets, found, strict=True)
+            ]
+            for each, stages in zip(placed, found, strict=True):
+                await self._place(each, stages, at_us, writes, tails, slices)
+            self._end(placed, writes, tails)
+            await self._services.committer.write(writes)
+            for each in placed:
+                self._confirm(each)
+        finally:
+            for buffer, _ in targets:
+                buffer.staging.committing -= 1
+        return placed
+
+    def _begin(
+        self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int, writes: list[Write]
+    ) -> _Placed:
+        """Take the stages out of what is staged; what is left over of the epoch goes with the same batch."""
+        claim, staging = wanted.claim, buffer.staging
         content = Content(sum(stage.records for stage in stages), wanted.content.digest if wanted.content else "")
         producer = staging.producers.committed(claim, wanted.names, at_us, content)
-        committed_at_us = producer.committed_at_us
-        empty = EpochRecord(
+        record = EpochRecord(
             claim.producer,
             claim.write_name,
             claim.epoch,
             claim.run,
-            committed_at_us,
+            producer.committed_at_us,
             tokens=len(wanted.tokens),
             digest=producer.tokens,
             parts=(),
             content_digest=content.digest,
         )
-        placed = _Placed(buffer, wanted, producer, empty)
-        parts: list[EpochPart] = []
-        for partition in sorted({partition for stage in stages for partition in stage.pages}):
-            log = buffer.logs[partition]
-            accepted_at_us = log.accept_time(at_us)
-            for stage in stages:
-                if partition in stage.pages:
-                    parts.append(self._place_part(placed, log, stage, accepted_at_us))
-            buffer.tier.sent_to_disk(log)
-            placed.writes.append(PutTail(sink, partition, log.decided))
-            placed.writes += buffer.tier.beside(log)
-        placed.record = replace(empty, parts=tuple(parts))
-        placed.writes += [PutProducer(sink, producer), PutEpoch(sink, placed.record)]
-        placed.writes += staging.release(stages)
-        thrown, placed.due = staging.discarding(staging.leftover(claim))
-        placed.writes += thrown
-        return placed
+        writes += [PutProducer(buffer.record.id, producer), *staging.release(stages)]
+        thrown, due = staging.discarding(staging.leftover(claim))
+        writes += thrown
+        return _Placed(buffer, wanted, producer, record, due=due)
 
-    def _place_part(self, placed: _Placed, log: PartitionLog, stage: Stage, accepted_at_us: int) -> EpochPart:
-        base, sink = log.decided.next_offset, placed.buffer.record.id
-        pages = stage.pages[log.number]
-        age_us = self._services.age.now_us()
+    async def _place(
+        self,
+        placed: _Placed,
+        stages: Sequence[Stage],
+        at_us: int,
+        writes: list[Write],
+        tails: dict[tuple[int, int], Tail],
+        slices: Slices,
+    ) -> None:
+        """Give the pages of an epoch their offsets, behind those of the epochs before it."""
+        buffer, sink = placed.buffer, placed.buffer.record.id
+        of_partition: dict[int, list[Stage]] = {}
+        for stage in stages:
+            for partition in stage.pages:
+                of_partition.setdefault(partition, []).append(stage)
+            await slices.turn()
+        parts: list[EpochPart] = []
+        for partition in sorted(of_partition):
+            log = buffer.logs[partition]
+            tail, accepted_at_us = tails.get((sink, partition), log.decided), log.accept_time(at_us)
+            for stage in of_partition[partition]:
+                part, tail = self._place_part(placed, log, tail, stage, accepted_at_us, writes)
+                parts.append(part)
+                await slices.turn()
+            tails[sink, partition] = placed.tails[partition] = tail
+            placed.sizes[partition] = sum(part.size for part in parts[-len(of_partition[partition]) :])
+        placed.record = replace(placed.record, parts=tuple(parts))
+        writes.append(PutEpoch(sink, placed.record))
+
+    def _place_part(
+        self,
+        placed: _Placed,
+        log: PartitionLog,
+        tail: Tail,
+        stage: Stage,
+        accepted_at_us: int,
+        writes: list[Write],
+    ) -> tuple[EpochPart, Tail]:
+        """Place what one attempt has staged in a partition behind ``tail``; returns where it is, and the next tail."""
+        sink, pages, age_us = placed.buffer.record.id, stage.pages[log.number], self._services.age.now_us()
+        size = sum(page.size for page in pages)
+        base = log.reserve(sum(page.count for page in pages), size)
+        assert base == tail.next_offset, "nothing of the partition is on its way"
+        entries = placed.entries.setdefault(log.number, [])
+        end, bytes_before, pages_before = base, tail.appended_bytes, tail.appended_pages
         for page in pages:
-            tail = log.decided
-            first = log.reserve(page.count, page.size)
-            assert first == tail.next_offset, "nothing of the partition is on its way"
             entry = Entry(
-                first,
+                end,
                 page.count,
                 page.number,
                 page.bulk,
@@ -231,25 +290,29 @@ class Epochs:
                 page.encoding,
                 accepted_at_us,
                 age_us,
-                tail.appended_bytes,
-                tail.appended_pages,
-                (Part(first, accepted_at_us, page.traceparent),),
+                bytes_before,
+                pages_before,
+                (Part(end, accepted_at_us, page.traceparent),),
             )
-            placed.entries.setdefault(log.number, []).append(entry)
-            placed.writes.append(PutEntry(sink, log.number, entry))
-            log.decided = placed.tails[log.number] = Tail(
-                entry.end, tail.appended_bytes + page.size, tail.appended_pages + 1, accepted_at_us, age_us
-            )
-        return EpochPart(
-            log.number,
-            base,
-            log.decided.next_offset - base,
-            len(pages),
-            sum(page.size for page in pages),
-            stage.record.number,
-            pages[0].number,
-            pages[-1].number,
-        )
+            entries.append(entry)
+            writes.append(PutEntry(sink, log.number, entry))
+            end += page.count
+            bytes_before += page.size
+            pages_before += 1
+        number, count = stage.record.number, end - base
+        part = EpochPart(log.number, base, count, len(pages), size, number, pages[0].number, pages[-1].number)
+        return part, Tail(end, bytes_before, pages_before, accepted_at_us, age_us)
+
+    def _end(self, placed: Sequence[_Placed], writes: list[Write], tails: Mapping[tuple[int, int], Tail]) -> None:
+        """Move the ends of the partitions, in the step that queues the batch."""
+        buffers = {each.buffer.record.id: each.buffer for each in placed}
+        for (sink, partition), tail in tails.items():
+            buffer = buffers[sink]
+            log = buffer.logs[partition]
+            log.decided = tail
+            buffer.tier.sent_to_disk(log)
+            writes.append(PutTail(sink, partition, tail))
+            writes += buffer.tier.beside(log)
 
     def _confirm(self, placed: _Placed) -> None:
         """The batch is durable: the records are there. Nothing else runs before all of them are."""
@@ -257,13 +320,17 @@ class Epochs:
         buffer.staging.producers.keep(placed.producer, self._services.age.now_us())
         for partition, entries in placed.entries.items():
             log = buffer.logs[partition]
-            log.confirm(placed.tails[partition], entries, sum(entry.size for entry in entries))
+            log.confirm(placed.tails[partition], entries, placed.sizes[partition])
             log.synced = max(log.synced, entries[-1].end)
         self._services.reclaimer.add(placed.due)
         buffer.staging.discard(buffer.staging.leftover(claim))  # what began to be staged while the batch was on its way
         buffer.staging.spent.discard(claim.producer)
-        for partition, entries in placed.entries.items():
-            buffer.committed(partition, entries)
+
+    async def _tell(self, placed: _Placed, slices: Slices) -> None:
+        """Wake who waits for records of the partitions."""
+        for partition, entries in list(placed.entries.items()):
+            placed.buffer.committed(partition, entries)
+            await slices.turn()
 
     # -- asking
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.broker.core.epochs import StagedPage, StageRecord, TokenPart
+from holdfast.broker.core.epochs import StagedPage, StagedSummary, StageRecord, TokenPart
 from holdfast.broker.core.errors import Draining, InvalidPartition, SequenceConflict, SequenceGap, WriterFenced
 from holdfast.broker.core.pages import Body, Entry, Incoming
 from holdfast.broker.core.writes import PageWrite, PutStage, PutStaged
@@ -71,8 +71,10 @@ class Stage:
         self.records += records
         self.size += size
 
-    def lacks(self, parts: Sequence[TokenPart]) -> str:
+    def lacks(self, parts: Sequence[TokenPart] | StagedSummary) -> str:
         """What is missing of, or not the same as, what a commit says is staged; empty when it is just that."""
+        if isinstance(parts, StagedSummary):
+            return self._lacks_of(parts)
         named = {part.partition: part for part in parts}
         if len(named) != len(parts):
             return "a partition is named twice"
@@ -84,6 +86,15 @@ class Stage:
                 return f"partition {partition} has {found} staged, named are {part.pages} with {part.records}"
             if staged != part.pages:
                 return f"{part.pages - staged} pages of partition {partition} are not durable yet"
+        return ""
+
+    def _lacks_of(self, wanted: StagedSummary) -> str:
+        staged = StagedSummary.of(TokenPart(p, pages, self.counts.get(p, 0)) for p, pages in self.admitted.items())
+        if staged != wanted:
+            named = f"named are {wanted.pages} with {wanted.records}, digest {wanted.digest.hex()}"
+            return f"{staged.pages} pages with {staged.records} records are staged, {staged.digest.hex()}; {named}"
+        if self.durable != self.admitted:
+            return f"{wanted.pages - sum(self.durable.values())} pages are not durable yet"
         return ""
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.dead_letters import is_dead_letter_sink
-from holdfast.broker.core.epochs import Claim, ProducerRecord, StagedPage, StageRecord, Wanted
+from holdfast.broker.core.epochs import Claim, ProducerRecord, StagedPage, StagedSummary, StageRecord, Wanted
 from holdfast.broker.core.errors import (
     Draining,
     SinkFull,
@@ -28,6 +28,7 @@ from holdfast.broker.core.settings import BufferMode
 from holdfast.broker.core.writes import DropProducer, DropStage, Due, PutDue, Write
 from holdfast.broker.runtime.durable import Durable
 from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.slices import Slices
 from holdfast.broker.runtime.stage import Stage, StagedAppend, StageLineup, StageSession
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Staging:
         """Bytes of their bodies."""
         self.waiting = 0
         """Pages that wait for their batch."""
+        self.committing = 0
+        """Commits that have taken their stages, and whose batch is not durable yet."""
         self.spent: set[str] = set()
         """Producers of whose epochs no page is left, as the last sweep of ``runtime.epochs`` has seen it."""
         for record in stages:
@@ -188,13 +191,17 @@ class Staging:
 
     # -- committing, see ``runtime.epochs``
 
-    def complete(self, wanted: Wanted) -> list[Stage]:
-        """The stages of a commit, in its order; raises ``StagedIncomplete`` unless all is there, and durable."""
+    async def complete(self, wanted: Wanted, slices: Slices) -> list[Stage]:
+        """The stages of a commit, in its order; raises ``StagedIncomplete`` unless all is there, and durable.
+
+        Called with the admission held, so that none of them grows meanwhile; see ``check_there``.
+        """
         found: list[Stage] = []
         claim = wanted.claim
         for token, parts in wanted.tokens:
+            await slices.turn()
             stage = self._stages.get((claim.producer, claim.epoch, token))
-            if stage is None and not parts:
+            if stage is None and (parts.pages == 0 if isinstance(parts, StagedSummary) else not parts):
                 continue  # an attempt without a row
             problem = "nothing of it is staged" if stage is None else stage.lacks(parts)
             if problem or stage is None:
@@ -205,6 +212,12 @@ class Staging:
             problem = f"the epoch is said to have {wanted.content.records} records, and its tokens have {named} staged"
             raise StagedIncomplete(self._buffer.name, "*", problem)
         return found
+
+    def check_there(self, stages: Iterable[Stage]) -> None:
+        """Raise ``StagedIncomplete`` for a stage that was thrown away since it was found complete."""
+        gone = next((stage for stage in stages if stage.gone), None)
+        if gone is not None:
+            raise StagedIncomplete(self._buffer.name, gone.record.token, "it was thrown away meanwhile")
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:
         """These are being committed: their pages are records from now on. Returns what to write with that."""

@@ -100,7 +100,11 @@ class Journal:
                 key = keys.small(entry.number, page.sink, page.partition)
                 operations.append(Put(Family.SMALL, key, b"".join((header, page.body.data))))
         for write in writes:
-            operations.extend(_operations(write))
+            if type(write) is PutEntry:  # a commit of an epoch may have a million of these
+                place = keys.place(write.sink, write.partition, write.entry.base)
+                operations.append(Put(Family.INDEX, place, codec.encode_entry(write.entry)))
+            else:
+                operations.extend(_operations(write))
         if highest:
             self._highest = max(self._highest, highest)
             self.records += sum(page.entry.count for page in pages)

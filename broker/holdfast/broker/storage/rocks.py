@@ -180,13 +180,14 @@ class RocksStore:
             handles = self._handles
             bulk: list[tuple[bytes, bytes]] = []
             for operation in operations:
+                if type(operation) is Put:  # most of them are
+                    batch.put(operation.key, operation.value, handles[operation.family])
+                    continue
                 match operation:
                     case Delete(Family.BULK, key):
                         bulk.append((key, key + b"\0"))
                     case DeleteRange(Family.BULK, first, end):
                         bulk.append((first, end))
-                    case Put(family, key, value):
-                        batch.put(key, value, handles[family])
                     case Delete(family, key):
                         batch.delete(key, handles[family])
                     case DeleteRange(family, first, end):

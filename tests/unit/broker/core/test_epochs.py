@@ -10,6 +10,8 @@ from holdfast.broker.core.epochs import (
     Claim,
     Content,
     EpochCheck,
+    StagedSummary,
+    TokenPart,
     Wanted,
     checked_token,
     digest,
@@ -86,3 +88,27 @@ def test_a_wrong_content_is_refused_with_the_field_that_is_wrong(content: Conten
         Wanted(CLAIM, (), content).checked()
 
     assert refused.value.facts["field"] == field
+
+
+def test_a_summary_is_that_of_the_parts_with_pages_in_any_order() -> None:
+    parts = [TokenPart(0, 2, 3), TokenPart(7, 1, 1), TokenPart(9, 0, 0)]
+
+    assert StagedSummary.of(parts) == StagedSummary.of(parts[1::-1])
+    assert (StagedSummary.of(parts).pages, StagedSummary.of(parts).records) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [TokenPart(0, 2, 3), TokenPart(6, 1, 1)],
+        [TokenPart(0, 1, 3), TokenPart(7, 2, 1)],
+        [TokenPart(0, 2, 1), TokenPart(7, 1, 3)],
+        [TokenPart(0, 3, 4)],
+    ],
+    ids=["another partition", "pages elsewhere", "records elsewhere", "all in one partition"],
+)
+def test_other_parts_have_another_summary_though_their_sums_are_the_same(others: list[TokenPart]) -> None:
+    summary, other = StagedSummary.of([TokenPart(0, 2, 3), TokenPart(7, 1, 1)]), StagedSummary.of(others)
+
+    assert (summary.pages, summary.records) == (other.pages, other.records)
+    assert summary.digest != other.digest

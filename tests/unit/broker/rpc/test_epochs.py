@@ -11,6 +11,7 @@ from holdfast.broker.core.epochs import (
     EpochPart,
     EpochRecord,
     ProducerRecord,
+    StagedSummary,
     StageRecord,
     TokenPart,
     Wanted,
@@ -59,6 +60,27 @@ def test_a_commit_says_what_the_epoch_contains_and_how_a_repeat_is_compared() ->
     message.check = pb.EPOCH_CHECK_CONTENT
 
     assert epochs.wanted(message) == Wanted(CLAIM, (), Content(0, "kind:aa"), EpochCheck.CONTENT)
+
+
+def test_a_token_may_be_named_by_a_summary_instead_of_its_parts() -> None:
+    summary = StagedSummary.of([TokenPart(0, 1, 2)])
+    message = pb.StagedSummary(pages=1, records=2, digest=summary.digest)
+
+    assert epochs.wanted(commit(pb.StagedToken(token="a", summary=message))).tokens == (("a", summary),)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pb.StagedToken(token="a", parts=[pb.StagedPart(pages=1)], summary=pb.StagedSummary(digest=b"x" * 16)),
+        pb.StagedToken(token="a", summary=pb.StagedSummary(digest=b"x" * 15)),
+    ],
+    ids=["parts and a summary", "a short digest"],
+)
+def test_a_wrong_summary_is_refused(wrong: pb.StagedToken) -> None:
+    with pytest.raises(InvalidEpoch) as refused:
+        epochs.wanted(commit(wrong))
+    assert refused.value.field == "commits.tokens.summary"
 
 
 def test_a_check_that_is_not_known_is_refused() -> None:

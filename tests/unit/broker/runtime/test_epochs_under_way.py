@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast.broker.core.epochs import Claim
-from holdfast.broker.core.errors import AlreadyCommitted, SinkNotFound, StoreFenced, WriterFenced
+from holdfast.broker.core.errors import AlreadyCommitted, SinkNotFound, StagedIncomplete, StoreFenced, WriterFenced
 from holdfast.broker.core.settings import Overflow, SinkSettings
+from holdfast.broker.runtime import slices
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.epochs import Outcome
@@ -59,6 +60,73 @@ async def test_a_newer_run_that_begins_meanwhile_is_told_that_the_epoch_is_commi
         assert (await commit(broker, wanted(NEWER, ("b", [])))).already
         assert [each.record.token for each in buffer.staging.stages] == ["c"]
     assert wrong_names(store.reopen()) == []
+
+
+async def test_a_commit_of_many_pages_gives_others_their_turn_and_what_they_do_meanwhile_changes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    store, turns = MemoryStore(), 0
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(partitions=8))
+        for token in ("a", "b"):
+            opened = [await stage(buffer, claim(), token, [b"%d" % at], partition=at) for at in range(8)]
+            opened[-1].end()
+        parts = [(partition, 1, 1) for partition in range(8)]
+        committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", parts), ("b", parts))))
+        while buffer.staging.stages and not committing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert not committing.done(), "its stages are taken before the batch is written"
+        aborted = await buffer.staging.abort("query", 0, ["a", "b"])
+        outcome = await committing
+
+        assert (turns > 2, aborted) == (True, 0)
+        assert [part.base for part in outcome.epochs[0].parts] == [0, 1] * 8
+        assert [await stored(broker, partition=partition) for partition in (0, 7)] == [[b"0"] * 2, [b"7"] * 2]
+    assert wrong_names(store.reopen()) == []
+
+
+@pytest.mark.parametrize("turns", range(40))
+async def test_a_sink_that_is_deleted_at_any_turn_of_a_commit_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(partitions=4))
+        opened = [await stage(buffer, claim(), "a", [b"1"], partition=partition) for partition in range(4)]
+        opened[-1].end()
+        asked = wanted(claim(), ("a", [(partition, 1, 1) for partition in range(4)]))
+        committing = asyncio.ensure_future(commit(broker, asked))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await broker.delete("orders", force=True)
+        await asyncio.gather(committing, return_exceptions=True)
+
+        assert store.scan(Family.INDEX, *keys.places(1, 0, 0, 1 << 62), 10) == []
+        assert store.scan(Family.META, *keys.of_sink(1, keys.EPOCH), 10) == []
+    assert wrong_names(store.reopen()) == []
+
+
+async def test_a_stage_that_is_thrown_away_while_its_commit_looks_at_the_others_makes_it_incomplete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        for token in ("a", "b", "c", "d"):
+            session = await stage(buffer, claim(), token, [b"1"])
+            session.end()
+        asked = wanted(claim(), *((token, [(0, 1, 1)]) for token in ("a", "b", "c", "d")))
+        committing = asyncio.ensure_future(commit(broker, asked))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert await buffer.staging.abort("query", 0, ["a"]) == 1
+
+        with pytest.raises(StagedIncomplete):
+            await committing
+        assert await stored(broker) == []
 
 
 async def test_an_abort_that_comes_meanwhile_changes_nothing() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.epochs import StagedPage, StageRecord, TokenPart
+from holdfast.broker.core.epochs import StagedPage, StagedSummary, StageRecord, TokenPart
 from holdfast.broker.runtime.stage import Stage
 
 RECORD = StageRecord(7, "query", "orders", 0, "a", "run-1", 1)
@@ -59,3 +59,16 @@ def test_a_page_that_is_not_durable_is_lacking() -> None:
     stage.takes(0, 1, 10)
 
     assert stage.lacks([TokenPart(0, 2, 2)]) == "1 pages of partition 0 are not durable yet"
+
+
+def test_a_summary_is_held_to_what_is_staged_in_each_partition() -> None:
+    stage = stage_of(p0=2, p3=1)
+    right = StagedSummary.of([TokenPart(3, 1, 1), TokenPart(0, 2, 2)])
+
+    assert stage.lacks(right) == ""
+    assert stage_of().lacks(StagedSummary.of([])) == ""
+    wrong = stage.lacks(StagedSummary.of([TokenPart(1, 1, 1), TokenPart(0, 2, 2)]))
+    assert wrong.startswith("3 pages with 3 records are staged")
+    assert right.digest.hex() in wrong
+    stage.takes(0, 1, 10)
+    assert stage.lacks(StagedSummary.of([TokenPart(3, 1, 1), TokenPart(0, 3, 3)])) == "1 pages are not durable yet"
