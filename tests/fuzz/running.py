@@ -61,6 +61,11 @@ _FILES: Final = (
     schema_service_pb2,
     sink_service_pb2,
 )
+_CHANNEL: Final = [
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.max_send_message_length", 64 << 20),
+]
 _PATIENT: Final = ClientSettings(call_timeout_s=60.0, retry=RetryPolicy(tries_max=3))
 
 
@@ -124,7 +129,7 @@ async def _fuzz(options: Options, endpoint: str, process: psutil.Process, report
 async def _work(endpoint: str, chance: Chance, until: float, report: Report) -> None:
     found = methods()
     while time.monotonic() < until:
-        async with grpc.aio.insecure_channel(endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        async with grpc.aio.insecure_channel(endpoint, options=_CHANNEL) as channel:
             caller = Caller(channel, found, chance)
             for _ in range(200):
                 if time.monotonic() >= until:

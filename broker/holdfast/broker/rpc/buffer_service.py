@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from holdfast.broker.core.errors import (
@@ -12,17 +12,14 @@ from holdfast.broker.core.errors import (
     InvalidPartition,
     InvalidPull,
     InvalidRange,
-    RecordTooLarge,
     SinkNotFound,
 )
 from holdfast.broker.core.pages import Body, Encoding, Entry, Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
-from holdfast.broker.rpc import convert, records
+from holdfast.broker.rpc import batches, convert, records
 from holdfast.broker.rpc.answering import Results, acked, extended, nacked
-from holdfast.broker.rpc.counting import count_records
 from holdfast.broker.rpc.deliver_stream import DeliverStream
-from holdfast.broker.rpc.header_counts import HEADERS_MAX
 from holdfast.broker.rpc.peeking import peeked
 from holdfast.broker.rpc.publish_stream import PublishStream
 from holdfast.broker.rpc.replay_stream import ReplayStream
@@ -36,6 +33,8 @@ from holdfast.v1 import buffer_service_pb2_grpc as pb_grpc
 from holdfast.v1 import record_pb2
 
 BATCH_RECORDS_MAX: Final = 65_536
+LARGE_BATCH_RECORDS: Final = 500
+"""More records of one call are made pages in a thread."""
 PULL_RECORDS: Final = (100, 10_000)
 PULL_WAIT_US_MAX: Final = 60_000_000
 PULL_BYTES: Final = 28 << 20
@@ -81,11 +80,18 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             )
         receipts: list[record_pb2.Receipt] = []
         traceparent = convert.traceparent(context.invocation_metadata())
-        for partition, chosen in self._routed(buffer, request).items():
-            pages = [
-                page.checked(record_bytes_max=self._broker.bounds.record_bytes, count_records=count_records)
-                for page in records.pages_of(chosen, partition, traceparent)
-            ]
+        self._turn += 1
+        make = partial(
+            batches.pages_of,
+            request,
+            len(buffer.logs),
+            self._turn,
+            record_bytes_max=self._broker.bounds.record_bytes,
+            traceparent=traceparent,
+        )
+        is_large = len(request.records) > LARGE_BATCH_RECORDS
+        made = await self._broker.services.pages.decode(make) if is_large else make()
+        for partition, pages in made.items():
             for append in await buffer.append_all(pages):
                 await append.done
                 count = append.page.record_count
@@ -93,30 +99,6 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 stored = Stored(append.first, count, duplicate=False, durability=level)
                 receipts.append(convert.receipt(request.sink, partition, stored))
         return pb.PublishBatchResponse(receipts=receipts)
-
-    def _routed(self, buffer: Buffer, request: pb.PublishBatchRequest) -> dict[int, list[record_pb2.Record]]:
-        partitions = len(buffer.logs)
-        bound = self._broker.bounds.record_bytes
-        if request.HasField("partition") and request.partition >= partitions:
-            raise InvalidPartition(request.partition, partitions)
-        self._turn += 1
-        routed: dict[int, list[record_pb2.Record]] = {}
-        for record in request.records:
-            if record.ByteSize() > bound:
-                raise RecordTooLarge(record.ByteSize(), bound, "a record")
-            if len(record.headers) > HEADERS_MAX:
-                raise InvalidPage(
-                    f"a record has {len(record.headers)} headers: at most {HEADERS_MAX} are allowed",
-                    field="records.headers",
-                )
-            if request.HasField("partition"):
-                partition = request.partition
-            elif record.HasField("key"):
-                partition = zlib.crc32(record.key) % partitions
-            else:
-                partition = self._turn % partitions
-            routed.setdefault(partition, []).append(record)
-        return routed
 
     async def Pull(self, request: pb.PullRequest, context: Any) -> pb.PullResponse:
         self._broker.check_serving()
