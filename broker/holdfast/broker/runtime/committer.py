@@ -69,8 +69,9 @@ class Committer:
         self._number = start_count << NUMBER_BITS
         self._waiting_bytes_max = waiting_bytes_max
         self._disk_reserve_bytes = disk_reserve_bytes
-        self._free_bytes = journal.free_bytes()
+        self._free_bytes = 0
         self._room_unknown = False
+        self.look_at_disk()
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
