@@ -22,7 +22,7 @@ from typing import Final
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.errors import REMEDY, StoreError
-from holdfast.broker.storage.repairing import repair
+from holdfast.broker.storage.repairing import repair, verify
 from holdfast.broker.storage.rocks import RocksStore
 from tests.fault.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
 
@@ -78,7 +78,9 @@ class Value:
         key = chance.choice(self.names)
         [found] = store.get_many(self.family, [key])
         assert found is not None, key.hex()
-        store.write([Put(self.family, key, spoil(found, chance, chance.randrange(3)))])
+        while (spoiled := spoil(found, chance, chance.randrange(3))) == found:
+            pass  # zeros over zeros
+        store.write([Put(self.family, key, spoiled)])
         store.sync()
         store.close()
 
@@ -115,6 +117,11 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "schema": ("stopped", Value(Family.META, keys.schema(HIT, 1))),
     "slot": ("stopped", Value(Family.META, keys.slot(HIT, "writer", 0, 3))),
     "ledger": ("stopped", Value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
+    "reserve": ("stopped", Value(Family.META, keys.partition(keys.RESERVE, HIT, 0))),
+    "totals": ("stopped", Value(Family.META, keys.totals(HIT, "default", 0))),
+    "producer": ("stopped", Value(Family.META, keys.producer(HIT, "query"))),
+    "epoch": ("stopped", Value(Family.META, keys.epoch(HIT, "query", 3))),
+    "quarantined page": ("stopped", Value(Family.META, keys.quarantine(HIT, 0, 7))),
     "store numbers": (
         "stopped",
         Value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
@@ -141,6 +148,9 @@ def trial(template: Path, damage: Damage, row: Row, seed: int) -> list[str]:
         shutil.copytree(template, directory)
         damage(directory, chance)
         row.trials += 1
+        if isinstance(damage, Value) and damage.family is Family.META and verify(directory).clean:
+            row.undetected += 1
+            return [f"seed {seed}: `verify` calls the directory clean"]
         refused = False
         try:
             verdict = judged(directory)

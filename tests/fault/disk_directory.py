@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.epochs import EpochRecord, ProducerRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, DropReason, Entry, Gap, Incoming, Part
 from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.reserve import Reserve
 from holdfast.broker.core.settings import DEFAULTS
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
@@ -24,13 +27,18 @@ from holdfast.broker.core.writes import (
     PutCursor,
     PutDue,
     PutEntry,
+    PutEpoch,
     PutGap,
     PutHead,
+    PutProducer,
+    PutQuarantine,
+    PutReserve,
     PutSchema,
     PutSink,
     PutSlot,
     PutSubscription,
     PutTail,
+    PutTotals,
     PutWriter,
     SchemaRecord,
     SinkRecord,
@@ -128,6 +136,11 @@ def _moved(sink: int) -> list[Write]:
         PutWriter(sink, "writer", 77),
         PutSlot(sink, "writer", 77, 0, Slot(3, 9, END - RECORDS, RECORDS)),
         *(PutDue(_due(sink, page, sizes[page])) for page in gone),
+        PutReserve(sink, 0, Reserve(END)),
+        PutTotals(sink, "default", 0, Totals()),
+        PutProducer(sink, ProducerRecord("query", "query", run="run", ticket=1, epoch=3, committed_by="run")),
+        PutEpoch(sink, EpochRecord("query", "query", 3, "run", last, 1, "digest", ())),
+        PutQuarantine(sink, 0, Entry(0, RECORDS, 7, False, 100, 1, last, PAGES, 0, 0, ())),
         PutAge(PAGES, last),
     ]
 
