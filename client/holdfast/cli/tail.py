@@ -6,8 +6,8 @@ terminal holds the readers back and never the broker.
 
 from __future__ import annotations
 
+from functools import partial
 from queue import Queue
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -38,13 +38,16 @@ def tail(
 ) -> None:
     """Show the newest records of a sink and go on with the new ones. Takes nothing; Ctrl-C ends it."""
     from holdfast.client import Gap
+    from holdfast.client.threads import GuardedThread
 
     waiting: Queue[ReplayedRecord | Gap | BaseException] = Queue(WAITING_MAX)
     with connect(endpoint) as client:
         for part in _chosen(client.sinks.stats(sink).partitions, partition):
             start = max(part.earliest_offset, part.next_offset - count)
             arguments = (client, sink, part.partition, start, waiting)
-            Thread(target=_follow, args=arguments, name=f"holdfast-tail-{part.partition}", daemon=True).start()
+            GuardedThread(
+                partial(_follow, *arguments), name=f"holdfast-tail-{part.partition}", on_fault=waiting.put
+            ).start()
         while True:
             item = waiting.get()
             if isinstance(item, BaseException):
@@ -76,10 +79,11 @@ def _follow(
     waiting: Queue[ReplayedRecord | Gap | BaseException],
 ) -> None:
     """Read one partition for ever; what ends it goes to the writer, which raises it."""
-    from holdfast.client import HoldfastError
+    from holdfast.client import ClientClosed, HoldfastError
 
     try:
         for item in client.replay(sink, partition=partition, start=start, follow=True, on_gap="yield"):
             waiting.put(item)
+        waiting.put(ClientClosed(f"partition {partition} of {sink} ended"))
     except HoldfastError as error:
         waiting.put(error)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
 
-WRITE_BYTES: Final = 64 << 10
+WRITE_BYTES: Final = 256 << 10
 """One operation writes at most so much, so that slow reading by the peer is noticed."""
 
 _HEAD_BYTES_MAX: Final = 64 << 10
@@ -121,10 +121,10 @@ class _Stream(httpcore2.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write all of it."""
-        view = memoryview(buffer)
-        for start in range(0, len(view), WRITE_BYTES):
+        for start in range(0, len(buffer), WRITE_BYTES):
             left_s = self._network.left_s(timeout, httpcore2.WriteTimeout)
-            self._stream.write(bytes(view[start : start + WRITE_BYTES]), left_s)
+            whole = len(buffer) <= WRITE_BYTES
+            self._stream.write(buffer if whole else buffer[start : start + WRITE_BYTES], left_s)
 
     def close(self) -> None:
         """Close it."""

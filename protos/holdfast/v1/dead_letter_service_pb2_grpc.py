@@ -100,7 +100,7 @@ class DeadLetterServiceServicer(object):
         - `RESOURCE_EXHAUSTED` / `SINK_FULL`, `DISK_FULL`: there is no room in the origin. What was redriven stays so, and
         the same call goes on with the rest.
         - `INVALID_ARGUMENT` / `INVALID_PAGE_TOKEN`, `INVALID_FILTER`.
-        - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `OUT_OF_RANGE` / `OFFSET_AHEAD`: `end_offsets` name no place of it.
+        - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`: `end_offsets` name no place of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -111,7 +111,7 @@ class DeadLetterServiceServicer(object):
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         - `INVALID_ARGUMENT` / `INVALID_PAGE_TOKEN`, `INVALID_FILTER`.
-        - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `OUT_OF_RANGE` / `OFFSET_AHEAD`: `end_offsets` name no place of it.
+        - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`: `end_offsets` name no place of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

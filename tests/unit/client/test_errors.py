@@ -89,3 +89,14 @@ def test_facts_are_attributes_where_a_caller_needs_them() -> None:
 
 def test_a_fact_that_the_broker_did_not_give_is_minus_one() -> None:
     assert errors.OffsetAhead("ahead").next_offset == -1
+
+
+PASSING = (errors.BrokerUnavailable, errors.BrokerFault, errors.DeadlineExceeded, errors.ResourceExhausted)
+"""Kinds of errors after which a publisher or subscriber tries again."""
+LASTING = (errors.ProtocolViolation, errors.TooManySinks, errors.TooManySubscriptions)
+"""Those of them that do not pass by themselves."""
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+def test_an_error_is_final_unless_it_is_of_a_kind_that_passes(kind: type[HoldfastError]) -> None:
+    assert kind.retryable is (issubclass(kind, PASSING) and not issubclass(kind, LASTING))

@@ -14,7 +14,7 @@ from tests.unit.deliver.memory_source import MemoryRecord
 from tests.unit.deliver.raw_server import Answering, answering, dribbling, sending
 
 TIMEOUT_S = 0.4
-SLOW_S = 2.0
+SLOW_S = 10.0
 """Far beyond the time-out, far below what the answers take."""
 
 
@@ -28,7 +28,7 @@ def outcome_of(answer: Answering, *, batch: Batch = BATCH, reads: bool = True) -
 
 
 def test_a_status_line_that_dribbles_does_not_keep_a_request_beyond_its_time() -> None:
-    outcome = outcome_of(dribbling(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0.2))
+    outcome = outcome_of(dribbling(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0.4))
 
     assert isinstance(outcome, Retry)
     assert "timeout_s" in outcome.reason or "timed out" in outcome.reason
