@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc.aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from holdfast.broker import telemetry
@@ -31,6 +31,7 @@ from holdfast.broker.rpc.admin_service import AdminServicer, Identity
 from holdfast.broker.rpc.buffer_service import BufferServicer
 from holdfast.broker.rpc.dead_letter_service import DeadLetterServicer
 from holdfast.broker.rpc.epoch_service import EpochServicer
+from holdfast.broker.rpc.health import BoundedHealth
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.listening import Listening
 from holdfast.broker.rpc.page_codec import PageCodec
@@ -108,6 +109,7 @@ def options(settings: BrokerSettings, connections_max: int) -> list[tuple[str, i
     return [
         *OPTIONS,
         ("grpc.max_allowed_incoming_connections", connections_max),
+        ("grpc.max_concurrent_streams", settings.calls_per_connection_max),
         ("grpc.server_handshake_timeout_ms", int(settings.handshake_timeout_s * 1_000)),
         ("grpc.max_connection_idle_ms", int(settings.connection_idle_s * 1_000)),
         ("grpc.keepalive_time_ms", int(settings.keepalive_s * 1_000)),
@@ -190,7 +192,7 @@ class Serving:
         )
         self._watching: list[Kept] = []
         self._audit_log: logging.Handler | None = None
-        self._health = health.aio.HealthServicer()
+        self._health = BoundedHealth()
         self._security = security
         self._report = CredentialReport(
             credential_files(settings), log=_log, clock=time.monotonic, now=lambda: datetime.now(UTC)
@@ -198,7 +200,7 @@ class Serving:
         self._listening = Listening(security.certificates, security.credentials, time.monotonic)
         total = min(settings.connections_max, connections_max or settings.connections_max)
         self.connections = Connections(
-            ConnectionLimits(total, min(total, settings.connections_per_peer_max)),
+            ConnectionLimits(total, min(total, settings.connections_per_peer_max), settings.unread_bytes_max),
             time.monotonic,
             on_closed=self.instruments.connections_closed,
         )

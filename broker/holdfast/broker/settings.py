@@ -127,6 +127,12 @@ class BrokerSettings(BaseSettings):
     connections_per_peer_max: int = Field(default=2_048, ge=1, le=1_000_000)
     """Of these, from one address."""
 
+    calls_per_connection_max: int = Field(default=1_024, ge=16, le=1_000_000)
+    """Open calls of one connection; a client keeps further ones to itself until one has ended."""
+
+    unread_bytes_max: int = Field(default=128 << 20, ge=64 << 20, le=64 << 30)
+    """Bytes that connections without an open call have sent and that became no call: requests that never end."""
+
     handshake_timeout_s: float = Field(default=10.0, ge=1.0, le=300.0)
     """Time that a new connection has for TLS and for the first frames of HTTP/2."""
 

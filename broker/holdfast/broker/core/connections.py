@@ -3,6 +3,9 @@
 gRPC refuses new connections at ``total_max`` by itself. Well before that, and when one host has more than its share,
 the least useful connections are closed: those that never made an accepted call, the oldest first; then those without
 an open call, the least recently used first. A connection with an open call is closed only for the bound of its host.
+
+A request that never ends is no call yet, and yet its bytes are in memory. So what connections without an open call have
+sent since their last one is bounded too.
 """
 
 from __future__ import annotations
@@ -52,6 +55,9 @@ class Connection:
     calls: int = 0
     """Accepted calls that are open."""
 
+    unread: int = 0
+    """Bytes that it has sent since its last call and that became none, where none is open."""
+
     @property
     def use(self) -> Use:
         """Return its use."""
@@ -78,6 +84,8 @@ class ConnectionLimits:
 
     total_max: int
     per_host_max: int
+    unread_max: int
+    """Bytes of all connections that became no call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +94,10 @@ class Excess:
 
     of_hosts: Sequence[Connection]
     of_all: Sequence[Connection]
+    of_unread: Sequence[Connection] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.of_hosts or self.of_all)
+        return bool(self.of_hosts or self.of_all or self.of_unread)
 
 
 def excess(connections: Iterable[Connection], limits: ConnectionLimits, now: float) -> Excess:
@@ -104,7 +113,21 @@ def excess(connections: Iterable[Connection], limits: ConnectionLimits, now: flo
             found.sort(key=Connection._order)
         of_hosts += found[:over]
         left += found[over:]
-    return Excess(of_hosts, _of_all(left, limits, now))
+    of_all = _of_all(left, limits, now)
+    closed = {connection.id for connection in of_all}
+    return Excess(of_hosts, of_all, _of_unread([one for one in left if one.id not in closed], limits.unread_max))
+
+
+def _of_unread(left: list[Connection], unread_max: int) -> list[Connection]:
+    """Return those that sent the most without a call, until the rest is within the bound."""
+    over = sum(connection.unread for connection in left) - unread_max
+    chosen: list[Connection] = []
+    for connection in sorted(left, key=lambda connection: -connection.unread) if over > 0 else []:
+        if over <= 0:
+            break
+        chosen.append(connection)
+        over -= connection.unread
+    return chosen
 
 
 def _of_all(left: list[Connection], limits: ConnectionLimits, now: float) -> list[Connection]:

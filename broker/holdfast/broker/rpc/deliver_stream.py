@@ -12,6 +12,7 @@ from holdfast.broker.core.errors import InvalidCredit, InvalidOpen, ReaderTooSlo
 from holdfast.broker.core.settings import Ordering, is_id
 from holdfast.broker.rpc import convert, frames
 from holdfast.broker.rpc.answering import Results, acked, extended, nacked
+from holdfast.broker.rpc.opening import first
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.consumer import Consumer, Credit, Unsent
 from holdfast.broker.runtime.events import Answered, Assigned, Delivered, Event, GapMet, Revoked
@@ -57,7 +58,7 @@ class DeliverStream:
             self._consumer.wakeup.set()
 
     async def _serve(self) -> None:
-        request = await self._context.read()
+        request = await first(self._context)
         if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
         opening = request.open

@@ -18,6 +18,7 @@ from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writer import WINDOW
 from holdfast.broker.rpc import arrow_page, convert, epochs
 from holdfast.broker.rpc.counting import count_records
+from holdfast.broker.rpc.opening import first
 from holdfast.broker.rpc.page_requests import PageRequest
 from holdfast.broker.rpc.requests.numbers import NUMBER_MAX
 from holdfast.broker.rpc.status import status_of
@@ -72,7 +73,7 @@ class PublishStream:
 
     async def serve(self) -> None:
         """Serve until the publisher is done, or raise why not."""
-        request = await self._context.read()
+        request = await first(self._context)
         if not isinstance(request, pb.PublishRequest) or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
         session, opened = await self._open(request.open)

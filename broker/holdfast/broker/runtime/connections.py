@@ -35,6 +35,10 @@ class FindsSockets(Protocol):
         """Return the connections that are open. Runs in a thread of its own."""
         ...
 
+    def received(self, accepted: Accepted) -> int:
+        """Return the bytes that a connection has sent so far; 0 where that is not known."""
+        ...
+
     def shut(self, accepted: Accepted) -> bool:
         """Close a connection; false when it was gone."""
         ...
@@ -60,7 +64,8 @@ class Connections:
     ) -> None:
         """``clock`` is monotonic, in seconds. ``on_closed`` is told how many were closed.
 
-        The reason is ``per_peer`` or ``total``, a bound, or ``unread``: the peer took not even the end of a call.
+        The reason is ``per_peer``, ``total`` or ``unread``, a bound, or ``untaken``: the peer took not even the end of
+        a call.
         """
         self.limits = limits
         self.counts: dict[Use, int] = dict.fromkeys(Use, 0)
@@ -69,6 +74,8 @@ class Connections:
         self._on_closed = on_closed
         self._callers: dict[Address, _Caller] = {}
         self._opened: dict[int, float] = {}
+        self._read: dict[int, tuple[float | None, int]] = {}
+        """By inode: the last call that was seen, and what the connection had sent then."""
         self._closing: set[int] = set()
         """Inodes of connections that were shut down and are not gone yet."""
         self._told_at: float | None = None
@@ -111,21 +118,22 @@ class Connections:
     async def look(self, sockets: FindsSockets) -> bool:
         """Look once; true when there were too many."""
         before = set(self._callers)
-        found = await asyncio.to_thread(sockets.scan)
+        found, received = await asyncio.to_thread(_asked, sockets)
         now = self._clock()
         self._forget(before, found)
         self._opened = {accepted.inode: self._opened.get(accepted.inode, now) for accepted in found}
         self._closing &= self._opened.keys()
         by_inode = {accepted.inode: accepted for accepted in found if accepted.inode not in self._closing}
-        connections = [self._connection(accepted) for accepted in by_inode.values()]
+        connections = [self._connection(each, received[each.inode]) for each in by_inode.values()]
+        self._read = {inode: read for inode, read in self._read.items() if inode in by_inode}
         self.counts = {use: sum(connection.use is use for connection in connections) for use in Use}
         if self._doomed:
             doomed, self._doomed = self._doomed, set()
             unread = [accepted for accepted in by_inode.values() if (accepted.host, accepted.port) in doomed]
             if unread:
-                self._close(sockets, "unread", unread)
+                self._close(sockets, "untaken", unread)
         chosen = excess(connections, self.limits, now)
-        for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all)):
+        for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all), ("unread", chosen.of_unread)):
             if over:
                 self._close(sockets, reason, [by_inode[connection.id] for connection in over])
         return bool(chosen) or len(connections) >= self.limits.total_max
@@ -138,12 +146,16 @@ class Connections:
                 if self._callers[address].calls <= 0:
                     del self._callers[address]
 
-    def _connection(self, accepted: Accepted) -> Connection:
-        caller = self._callers.get((accepted.host, accepted.port))
-        opened_at = self._opened[accepted.inode]
-        if caller is None:
-            return Connection(accepted.inode, accepted.host, opened_at)
-        return Connection(accepted.inode, accepted.host, opened_at, caller.used_at, caller.calls)
+    def _connection(self, accepted: Accepted, received: int) -> Connection:
+        inode, host = accepted.inode, accepted.host
+        caller = self._callers.get((host, accepted.port))
+        used_at = None if caller is None else caller.used_at
+        before, read = self._read.get(inode, (None, 0))
+        if used_at != before or (caller is not None and caller.calls):  # what it sent has become calls
+            read = received
+        self._read[inode] = used_at, read
+        calls = 0 if caller is None else caller.calls
+        return Connection(inode, host, self._opened[inode], used_at, calls, max(0, received - read))
 
     def _close(self, sockets: FindsSockets, reason: str, over: Sequence[Accepted]) -> None:
         for accepted in over:
@@ -164,3 +176,9 @@ class Connections:
                 sum(self.counts.values()),
             )
             self._told_at, self._untold = now, 0
+
+
+def _asked(sockets: FindsSockets) -> tuple[Sequence[Accepted], dict[int, int]]:
+    """Return the open connections, and what each has sent. Runs in a thread of its own."""
+    found = sockets.scan()
+    return found, {accepted.inode: sockets.received(accepted) for accepted in found}

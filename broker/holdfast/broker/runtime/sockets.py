@@ -13,11 +13,15 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 from dataclasses import dataclass
 from typing import Final
 
 DESCRIPTORS: Final = "/dev/fd"
 _MAPPED: Final = "::ffff:"
+_TCP_INFO: Final[int | None] = socket.TCP_INFO if sys.platform == "linux" else None
+_RECEIVED_AT: Final = 128
+"""Where ``tcpi_bytes_received`` stands in Linux's ``struct tcp_info``, which only grows at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,24 @@ class Sockets:
             )
         self._known = known
         return [found for _, found in known.values() if found is not None]
+
+    def received(self, accepted: Accepted) -> int:
+        """Return the bytes that a connection has sent so far; 0 where the system does not say, or it is gone."""
+        if _TCP_INFO is None:
+            return 0
+        try:
+            asked = socket.socket(fileno=accepted.descriptor)
+        except OSError:
+            return 0
+        try:
+            found = asked.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _RECEIVED_AT + 8)
+        except OSError:
+            return 0
+        finally:
+            asked.detach()
+        if len(found) < _RECEIVED_AT + 8 or _inode(accepted.descriptor) != accepted.inode:
+            return 0
+        return int.from_bytes(found[_RECEIVED_AT:], sys.byteorder)
 
     def shut(self, accepted: Accepted) -> bool:
         """Shut a connection down; false when it is gone, or no descriptor is left to do it with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.broker.core.connections import IDLE_GRACE_S, Connection, ConnectionLimits, Use, excess
 
 NOW = 1_000.0
-LIMITS = ConnectionLimits(total_max=16, per_host_max=4)
+LIMITS = ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000)
 
 
 def strangers(count: int, *, host: str = "a", first: int = 0, opened_at: float = NOW - 100.0) -> list[Connection]:
@@ -89,3 +89,12 @@ def test_a_connection_has_the_use_of_its_calls() -> None:
     ]
 
     assert uses == [Use.STRANGER, Use.IDLE, Use.BUSY]
+
+
+def test_those_that_sent_the_most_without_a_call_are_closed_until_the_rest_is_within_the_bound() -> None:
+    sent = [Connection(n, f"host-{n}", NOW, unread=unread) for n, unread in enumerate((700, 100, 900, 200))]
+
+    found = excess(sent, LIMITS, NOW)
+
+    assert ids(found.of_unread) == [2]
+    assert not excess(sent[:2], LIMITS, NOW)

@@ -39,7 +39,7 @@ def certificates(pair: Pair, client_ca: Path | None = None) -> Certificates:
 
 
 def connections() -> Connections:
-    return Connections(ConnectionLimits(10, 10), lambda: 0.0)
+    return Connections(ConnectionLimits(10, 10, 1), lambda: 0.0)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ class Open:
     def __init__(self) -> None:
         self.open: dict[int, Accepted] = {}
         self.shut_down: list[int] = []
+        self.sent: dict[int, int] = {}
 
     def add(self, count: int, *, host: str = HOST) -> None:
         for _ in range(count):
@@ -28,6 +29,9 @@ class Open:
 
     def scan(self) -> list[Accepted]:
         return list(self.open.values())
+
+    def received(self, accepted: Accepted) -> int:
+        return self.sent.get(accepted.inode, 0)
 
     def shut(self, accepted: Accepted) -> bool:
         self.shut_down.append(accepted.inode)
@@ -47,7 +51,7 @@ class Clock:
 
 def connections(clock: Clock, closed: list[tuple[str, int]] | None = None) -> Connections:
     return Connections(
-        ConnectionLimits(total_max=16, per_host_max=4),
+        ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000),
         clock,
         on_closed=lambda reason, count: (closed if closed is not None else []).append((reason, count)),
     )
@@ -114,3 +118,56 @@ async def test_a_flood_is_one_line_of_the_log_in_ten_seconds(caplog: pytest.LogC
 
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert told == [f"connections were closed count=2 reason=per_peer peer={HOST} open=6"]
+
+
+async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> None:
+    sockets, closed = Open(), list[tuple[str, int]]()
+    keeper = connections(Clock(), closed)
+    sockets.add(3)
+    sockets.sent = {1: 300, 2: 500, 3: 300}
+
+    await keeper.look(sockets)
+
+    assert (sockets.shut_down, closed) == ([2], [("unread", 1)])
+
+
+async def test_what_became_a_call_is_not_unread() -> None:
+    clock, sockets = Clock(), Open()
+    keeper = connections(clock)
+    sockets.add(1)
+    sockets.sent = {1: 900}
+    await keeper.look(sockets)
+    clock.now += 1.0
+    keeper.enter((HOST, 1_001))
+    keeper.leave((HOST, 1_001))
+    sockets.sent = {1: 1_500}
+    await keeper.look(sockets)
+    assert sockets.shut_down == []
+
+    sockets.sent = {1: 2_501}
+    await keeper.look(sockets)
+
+    assert sockets.shut_down == [1]
+
+
+async def test_what_is_sent_beside_an_open_call_is_not_counted() -> None:
+    sockets = Open()
+    keeper = connections(Clock())
+    sockets.add(1)
+    keeper.enter((HOST, 1_001))
+    sockets.sent = {1: 5_000}
+
+    await keeper.look(sockets)
+
+    assert sockets.shut_down == []
+
+
+async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> None:
+    sockets, closed = Open(), list[tuple[str, int]]()
+    keeper = connections(Clock(), closed)
+    sockets.add(2)
+    keeper.close((HOST, 1_002))
+
+    await keeper.look(sockets)
+
+    assert (sockets.shut_down, closed) == ([2], [("untaken", 1)])

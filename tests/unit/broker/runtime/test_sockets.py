@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -73,6 +74,17 @@ def test_a_descriptor_that_is_used_again_is_looked_at_again(listener: Listener) 
 
     assert [(each.inode != before.inode, each.port) for each in found] == [(True, theirs.getsockname()[1])]
     assert found[0].descriptor == again.fileno()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_what_a_connection_has_sent_is_known(listener: Listener) -> None:
+    sockets = Sockets(listener.port)
+    ours, theirs = listener.connect()
+    [found] = sockets.scan()
+    theirs.sendall(b"x" * 1_000)
+    assert len(ours.recv(1_000, socket.MSG_WAITALL)) == 1_000
+
+    assert sockets.received(found) == 1_000
 
 
 def test_a_connection_that_is_shut_down_ends_for_both(listener: Listener) -> None:

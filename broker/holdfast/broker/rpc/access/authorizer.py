@@ -88,17 +88,21 @@ def _unary(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _steps(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+    """Return a behaviour that writes its answers itself, whether the guarded one does or yields them."""
+
+    async def call(request: Any, context: Any) -> None:
         known = current_call()
         if known is not None:
             known.authorize(request)
             await known.rates.wait_or_refuse()
             known.rates.charge(request)
-        async for step in behaviour(request, context):
-            yield step
-            if known is not None:
-                known.rates.charge(step)
-                await known.rates.wait()
+            context = CallContext(context, known)
+        work = behaviour(request, context)
+        if not isinstance(work, AsyncIterator):
+            await work
+            return
+        async for step in work:
+            await context.write(step)
 
     return call
 

@@ -66,7 +66,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
             return handler
         token = _bearer(handler_call_details.invocation_metadata)
         if (error := self._refusal(token)) is not None:
-            return _in_place_of(handler, self._refused(method, error))
+            return _in_place_of(self._refused(method, error))
         return self._guarded(handler, method, rule, token)
 
     def _refusal(self, token: str | None) -> TokenRefused | None:
@@ -170,7 +170,9 @@ def _kind(handler: Any) -> str:
     return f"{requests}_{responses}"
 
 
-def _in_place_of(handler: Any, refuse: Callable[[Any, Any], Any]) -> Any:
-    """Return a handler of the same kind that decodes no request."""
-    make = getattr(grpc, f"{_kind(handler)}_rpc_method_handler")
-    return make(refuse, None, None)
+def _in_place_of(refuse: Callable[[Any, Any], Any]) -> Any:
+    """Return a handler that reads no request: gRPC takes in those of unary calls whole before it calls anybody.
+
+    On the wire all kinds of calls are the same, so that a stream of requests of which none is read stands for each.
+    """
+    return grpc.stream_stream_rpc_method_handler(refuse, None, None)

@@ -1,4 +1,4 @@
-"""A call is authenticated before its request is decoded, and refused by a handler of its kind."""
+"""A call is authenticated before its request is decoded, and refused before it is read."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ async def test_a_known_token_gets_an_answer(value: str) -> None:
         ([("authorization", f"Bearer {'x' * (TOKEN_BYTES_MAX + 1)}")], "not known"),
     ],
 )
-async def test_every_other_call_is_refused_by_a_handler_of_its_kind_that_decodes_nothing(
+async def test_every_other_call_is_refused_by_a_handler_that_reads_nothing(
     kind: str, metadata: Sequence[tuple[str, str | bytes]] | None, said: str
 ) -> None:
-    found, own = await handler_of(guarded("known"), metadata, kind=kind)
+    found, _ = await handler_of(guarded("known"), metadata, kind=kind)
 
-    assert (found.request_streaming, found.response_streaming) == (own.request_streaming, own.response_streaming)
+    assert (found.request_streaming, found.response_streaming) == (True, True)  # gRPC reads no request of such a call
     assert found.request_deserializer is None
     with pytest.raises(Aborted) as refusal:
-        await getattr(found, kind)(b"", Context())
+        await found.stream_stream(None, Context())
     code, text = refusal.value.args
     assert code is grpc.StatusCode.UNAUTHENTICATED
     assert said in text
@@ -151,7 +151,7 @@ async def test_renewed_credentials_count_from_the_next_call_on() -> None:
     new, _ = await handler_of(guard, [("authorization", "Bearer new")])
 
     with pytest.raises(Aborted):
-        await old.unary_unary(pb.GetSinkRequest(), Context())
+        await old.stream_stream(None, Context())
     assert await new.unary_unary(pb.GetSinkRequest(), Context()) == pb.GetSinkRequest()
 
 
