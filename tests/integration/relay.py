@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -17,11 +18,20 @@ CHUNK_BYTES: Final = 1 << 16
 class Relay:
     """Passes bytes, on a thread of its own. While the broker is away it closes connections behind the handshake."""
 
-    def __init__(self, target: str, *, one_way_s: float = 0.0, tls: Pair | None = None) -> None:
+    def __init__(
+        self,
+        target: str,
+        *,
+        one_way_s: float = 0.0,
+        tls: Pair | None = None,
+        damage: Callable[[bytes], bytes] = lambda chunk: chunk,
+    ) -> None:
+        """``damage`` is done to each chunk that a client sends."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._one_way_s = one_way_s
         self._tls = tls
+        self._damage = damage
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
@@ -64,15 +74,17 @@ class Relay:
             self.closed_at_once += 1
             writer.close()
             return
-        await asyncio.gather(self._pass(reader, back), self._pass(there, writer))
+        await asyncio.gather(self._pass(reader, back, self._damage), self._pass(there, writer, lambda chunk: chunk))
 
-    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, change: Callable[[bytes], bytes]
+    ) -> None:
         """Pass chunks, each so much later; those that came together go together."""
         loop = asyncio.get_running_loop()
         try:
             with suppress(OSError):
                 while chunk := await source.read(CHUNK_BYTES):
-                    loop.call_later(self._one_way_s, _write, target, chunk)
+                    loop.call_later(self._one_way_s, _write, target, change(chunk))
         finally:
             loop.call_later(self._one_way_s, target.close)
 

@@ -98,6 +98,33 @@ def test_round_trips_of_half_a_second_do_not_keep_anybody_out(secure: bool, auth
             works(publisher, subscriber, b"a")
 
 
+def test_pages_that_are_damaged_on_their_way_are_sent_again_and_stored_once_and_in_order() -> None:
+    left = [3]
+
+    def damage(chunk: bytes) -> bytes:
+        place = chunk.find(b"v" * 1_000)
+        if place < 0 or not left[0]:
+            return chunk
+        left[0] -= 1
+        return chunk[: place + 500] + b"w" + chunk[place + 501 :]
+
+    with (
+        BrokerServer.in_memory() as broker,
+        Relay(broker.endpoint, damage=damage) as relay,
+        Client(relay.endpoint) as client,
+    ):
+        client.sinks.create("orders")
+        with client.publisher("orders", page_records=1) as publisher:
+            futures = [publisher.send(b"%d " % number + b"v" * 2_000) for number in range(10)]
+            assert [future.result(WAIT_S).first_offset for future in futures] == list(range(10))
+        records = list(client.replay("orders", partition=0))
+
+    assert left == [0]
+    assert [getattr(record, "value", b"").partition(b" ") for record in records] == [
+        (b"%d" % number, b" ", b"v" * 2_000) for number in range(10)
+    ]
+
+
 def test_behind_a_relay_that_ends_tls_a_restart_of_the_broker_ends_nobody(
     restartable: Callable[..., BrokerServer], authority: Authority, pair: Pair
 ) -> None:
