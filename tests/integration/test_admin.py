@@ -15,11 +15,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from holdfast.broker.server import READINESS, BrokerServer, serve
 from holdfast.broker.settings import load
+from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import BrokerUnavailable, Client, ClientSettings, Record, RetryPolicy, StoreFenced
+from holdfast.client import BrokerUnavailable, Client, ClientSettings, ReadFailed, Record, RetryPolicy, StoreFenced
 from holdfast.v1 import admin_service_pb2 as pb
 from holdfast.v1.admin_service_pb2_grpc import AdminServiceStub
-from tests.integration.cases.eventually import values_of
+from tests.integration.cases.eventually import until, values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall
 
 ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))
@@ -86,6 +87,39 @@ def test_a_fenced_broker_says_so_and_refuses_everything_new() -> None:
         assert info.state == pb.BROKER_STATE_FENCED
         assert "sync" in info.state_reason
         assert health(server.endpoint, READINESS) == "NOT_SERVING"
+
+
+def test_a_partition_whose_reads_fail_is_shown_with_the_reason_and_goes_on_by_itself() -> None:
+    store = MemoryStore()
+    with (
+        BrokerServer.in_memory(store, tail_bytes=0) as server,
+        Client(server.endpoint, settings=ONCE) as client,
+        client.subscriber("orders") as subscriber,
+    ):
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"kept")])
+        store.fail_reads(Family.SMALL)
+        early = subscriber.take(0.0)
+        with pytest.raises(ReadFailed) as refused:
+            client.peek("orders", offset=0)
+        until(lambda: client.info().unreadable != ())
+        info, stats = client.info(), client.sinks.stats("orders")
+        explained = client.sinks.explain("orders", 0)
+        store.let_read()
+        delivery = subscriber.take(20.0)
+        assert delivery is not None
+        values = [record.value for record in delivery]
+        until(lambda: client.info().unreadable == ())
+
+    assert early is None
+    assert (refused.value.reason, refused.value.retry_after_s) == ("READ_FAILED", 1.0)
+    assert "partition 0 of orders" in info.unreadable[0]
+    assert info.state == "SERVING"
+    assert info.read_failures > 0
+    assert "READ_FAILED" in stats.subscriptions[0].partitions[0].reason
+    assert stats.partitions[0].dropped == {}
+    assert explained.wait == "READ_FAILED"
+    assert values == [b"kept"]
 
 
 def test_after_a_fence_the_next_start_has_what_was_answered() -> None:

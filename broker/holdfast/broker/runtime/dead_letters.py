@@ -178,6 +178,7 @@ class DeadLetters:
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and (error := worker.exception()) is not None:
             _log.error("dead-letter worker failed sink=%s", self._buffer.name, exc_info=error)
+            self._services.supervisor.note(f"dead letters of {self._buffer.name}", error)
 
     async def _answer(self, partition: int, results: Results, requests: Sequence[Request]) -> Results:
         for request in requests:
