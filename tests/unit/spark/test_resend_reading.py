@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from holdfast.arrow import encode_batches, encode_schema
 from holdfast.client import Record, ResendRanges
+from holdfast.client.rows import encode_rows
 from holdfast.client.testing import TestBroker
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.read_options import read_options
 from holdfast.spark.read_schema import read_schema
 from holdfast.spark.resend_reading import read_resends
 from holdfast.spark.row_reading import page_reader
+from tests.unit.arrow.invalid_text import unchecked_strings
 
 
 def read(
@@ -74,3 +78,29 @@ def test_what_was_dropped_fails_the_task_and_only_what_the_set_has_of_it_is_told
     accepted = read(orders, (8, 11), (29, 29), columns="offset", metadata="_gap", failOnDataLoss="false")
 
     assert [(row["offset"], row["_gap"] and row["_gap"]["last_offset"]) for row in accepted] == [(8, 11), (29, None)]
+
+
+def test_rows_of_a_set_that_cannot_be_decoded_are_told_and_the_others_are_read(broker: TestBroker) -> None:
+    rows = pa.record_batch({"s": unchecked_strings([b"a", b"\xff", b"c", b"\xfe", b"e"])})
+    with broker.client() as client:
+        client.sinks.create("orders")
+        client.schemas.register("orders", encode_schema(rows.schema), previous=0)
+        with client.publisher("orders") as publisher:
+            publisher.send_page(encode_rows(1, 5, encode_batches([rows])), partition=0).result(20)
+
+    with pytest.raises(HoldfastSparkError, match="offset 1 of partition 0 cannot be decoded"):
+        read(broker, (0, 2), (4, 4), row_format="record")
+    found = read(
+        broker,
+        *((0, 2), (4, 4)),
+        attempts=((2, 3), (4, 1)),
+        failOnDataLoss="false",
+        columns="offset,value",
+        metadata="_attempt,_gap",
+        row_format="record",
+    )
+
+    readable = [(row["offset"], row["value"], row["_attempt"]) for row in found if row["_gap"] is None]
+    assert readable == [(0, b'{"s":"a"}', 0), (2, b'{"s":"c"}', 3), (4, b'{"s":"e"}', 1)]
+    [gap] = [row["_gap"] for row in found if row["_gap"] is not None]
+    assert gap == {"first_offset": 1, "last_offset": 1, "reason": "UNREADABLE"}

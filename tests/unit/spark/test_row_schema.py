@@ -233,3 +233,10 @@ def test_a_schema_survives_its_registration() -> None:
 
     assert parse(rows.json()) == rows
     assert parse("") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["no JSON", "7", "[]", "{}", '{"fields": 3}', '{"fields": [{"name": "a", "type": "odd"}]}']
+)
+def test_a_text_that_is_no_schema_of_spark_is_taken_for_that_of_another_program(text: str) -> None:
+    assert parse(text) is None
