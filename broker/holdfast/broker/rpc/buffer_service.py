@@ -178,7 +178,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 continue
             for entry, body in step.pages:
                 within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
-                found = await self._broker.services.pages.decode(
+                found = await self._broker.services.pages.show(
                     peeked, entry, body, within, buffer.schemas.stored, room=room
                 )
                 response.records.extend(found)

@@ -123,7 +123,7 @@ class DeadLetterBox:
         found: list[tuple[int, DeadLetter]] = []
         at, looked_at, room = self._begin(wanted, position), 0, ANSWER_BYTES
         while at is not None and looked_at < LOOKED_AT_MAX and len(found) < size and room > 0:
-            step = await self._look(at, self._pending)
+            step = await self._look(at, self._pending, shown=True)
             looked_at += step.looked_at
             for letter in step.letters:
                 if len(found) >= size or room <= 0:
@@ -224,8 +224,8 @@ class DeadLetterBox:
         if end > logs[partition].tail.next_offset:
             raise OffsetAhead(end, logs[partition].earliest, logs[partition].tail.next_offset)
 
-    async def _look(self, at: Position, which: Callable[[int, Range], Sequence[Range]]) -> Step:
-        """The records at a place that are ``which``, taken apart, and where it goes on."""
+    async def _look(self, at: Position, which: Callable[[int, Range], Sequence[Range]], *, shown: bool = False) -> Step:
+        """The records at a place that are ``which``, taken apart, and where it goes on; ``shown`` to a person only."""
         if at.offset >= at.end:
             return Step((), 0, self._first(at.partition + 1) if at.partition + 1 < len(self._box.logs) else None)
         keeper, pages = self._keeper, self._services.pages
@@ -246,7 +246,8 @@ class DeadLetterBox:
                 within = Range(max(at.offset, entry.base), min(at.end, entry.end))
                 found.append((entry, body, which(at.partition, within)))
         codec, schema_of = self._services.records, self._box.schemas.stored
-        letters = await pages.decode(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
+        take = pages.show if shown else pages.decode
+        letters = await take(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
         after = Position(at.partition, entries[-1].end, at.end)
         return Step(letters, sum(entry.count for entry in entries), after)
 

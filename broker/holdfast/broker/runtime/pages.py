@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from holdfast.broker.core.errors import ReadFailed, StoreFenced
+from holdfast.broker.core.errors import ReadFailed, StoreFenced, TooManyStreams
 from holdfast.broker.core.log import RECENT_MAX, PartitionLog, in_order
 from holdfast.broker.core.mending import IndexDamaged, Survey
 from holdfast.broker.core.pages import Body, Entry, Gap
@@ -36,6 +36,8 @@ PROBED_MAX: Final = 16
 _END: Final = (1 << 64) - 1
 DECODE_THREADS: Final = 2
 """Pages that are taken apart at the same time: each may become 64 MiB of rows, and as much again of text."""
+LOOKS_MAX: Final = 64
+"""Looks of people that are under way or wait for one of as many threads of their own."""
 WINDOW: Final = 256
 """Entries that a reader loads at once."""
 
@@ -66,6 +68,8 @@ class Pages:
         """Bodies that only memory holds, by page number."""
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="holdfast-read")
         self._decoders = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="holdfast-decode")
+        self._shown = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="holdfast-show")
+        self._looks = 0
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a blocking read in a read thread; raises ``ReadFailed`` where it fails, also when tried again."""
@@ -92,6 +96,16 @@ class Pages:
     async def decode(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Take a page apart in a thread of its own kind, so that no read waits for it."""
         return await asyncio.get_running_loop().run_in_executor(self._decoders, lambda: function(*args, **kwargs))
+
+    async def show(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """The same for a look of a person, which no record waits for. Raises ``TooManyStreams`` for too many."""
+        if self._looks >= LOOKS_MAX:
+            raise TooManyStreams(LOOKS_MAX, "looks at records at the same time")
+        self._looks += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._shown, lambda: function(*args, **kwargs))
+        finally:
+            self._looks -= 1
 
     async def _index(self, sink: int, partition: int, read: Callable[[], _T]) -> _T:
         try:
@@ -230,6 +244,7 @@ class Pages:
         """End the read threads."""
         self._threads.shutdown()
         self._decoders.shutdown()
+        self._shown.shutdown()
 
 
 class EntryReader:

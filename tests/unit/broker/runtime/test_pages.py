@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.errors import ReadFailed
+from holdfast.broker.core.errors import ReadFailed, TooManyStreams
 from holdfast.broker.core.log import RECENT_MAX
 from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.pages import RETRY_DELAYS_S, WINDOW, EntryReader, Pages
+from holdfast.broker.runtime.pages import LOOKS_MAX, RETRY_DELAYS_S, WINDOW, EntryReader, Pages
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
@@ -202,3 +203,18 @@ async def test_an_index_is_not_written_anew_when_a_read_fails_in_the_middle_of_t
         assert await walked(reader(pages, buffer), 0) == [0, 2, 4]
         append = await buffer.append(page(b"x"))
         await append.done
+
+
+async def test_looks_of_people_are_bounded_and_keep_no_other_work_waiting() -> None:
+    async with sink(pages=1) as (pages, _):
+        held = threading.Event()
+        looks = [asyncio.ensure_future(pages.show(held.wait, 20)) for _ in range(LOOKS_MAX)]
+        await asyncio.sleep(0)
+
+        with pytest.raises(TooManyStreams, match="looks at records"):
+            await pages.show(lambda: "one more")
+        assert await pages.decode(lambda: "a page taken apart") == "a page taken apart"
+        assert await pages.call(lambda: "a page read") == "a page read"
+        held.set()
+        assert await asyncio.gather(*looks) == [True] * LOOKS_MAX
+        assert await pages.show(lambda: "afterwards") == "afterwards"
