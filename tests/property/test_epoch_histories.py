@@ -37,7 +37,7 @@ from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Durability, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
-from holdfast.broker.runtime import group
+from holdfast.broker.runtime import epochs, group
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.epochs import Outcome as Committed
@@ -528,6 +528,17 @@ def test_epochs_are_whole_or_absent_and_there_once_in_any_history(
     chosen: SinkSettings, steps: list[Step], in_files: bool
 ) -> None:
     _run(History(chosen, MemoryStore(), _memory_again).run(steps), in_files=in_files)
+
+
+@given(chosen=CHOSEN, steps=STEPS, in_files=st.booleans())
+@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
+def test_the_same_where_commits_write_their_entries_ahead_in_many_batches(
+    chosen: SinkSettings, steps: list[Step], in_files: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(epochs, "AHEAD_FROM", 0)
+        patch.setattr(epochs, "AHEAD_BATCH", 1)
+        _run(History(chosen, MemoryStore(), _memory_again).run(steps), in_files=in_files)
 
 
 @pytest.mark.slow

@@ -178,9 +178,14 @@ class PartitionLog:
         self._accepted_at_us = max(self._accepted_at_us, wall_us)
         return self._accepted_at_us
 
-    def confirm(self, tail: Tail, entries: list[Entry], size: int) -> None:
-        """A batch with ``entries`` is durable, or memory holds them; ``size`` is what ``reserve`` was told for them."""
+    def confirm(self, tail: Tail, entries: list[Entry], size: int, *, left_out: int = 0) -> None:
+        """A batch with ``entries`` is durable, or memory holds them; ``size`` is what ``reserve`` was told for them.
+
+        Of a very large batch so many entries before them are ``left_out``: they stand in the index only.
+        """
         self.tail = tail
+        if left_out:
+            self.recent.clear()
         self.queued_bytes -= size
         self.recent.extend(entries)
         if len(self.recent) > 2 * RECENT_MAX and len(self.held) < self.pages:  # what is held is in memory anyway

@@ -211,6 +211,29 @@ class PutEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class DropEntriesFrom:
+    """All entries of a partition from an offset on: a commit that a crash cut off has left them."""
+
+    sink: int
+    partition: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutPlacing:
+    """A commit writes entries of a sink behind the ends of its partitions, which it moves with its last batch."""
+
+    sink: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlacing:
+    """The ends are moved, or the entries are gone."""
+
+    sink: int
+
+
+@dataclass(frozen=True, slots=True)
 class DropEntry:
     sink: int
     partition: int
@@ -384,6 +407,9 @@ Write = (
     | PutSlot
     | PutEntry
     | DropEntry
+    | DropEntriesFrom
+    | PutPlacing
+    | DropPlacing
     | PutGap
     | DropGap
     | PutDue

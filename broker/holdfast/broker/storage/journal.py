@@ -19,9 +19,11 @@ from holdfast.broker.core.pages import Body, Entry
 from holdfast.broker.core.writer import Slot
 from holdfast.broker.core.writes import (
     WHOLE_SINK,
+    DropEntriesFrom,
     DropEntry,
     DropEpoch,
     DropGap,
+    DropPlacing,
     DropProducer,
     DropQuarantine,
     DropReserve,
@@ -41,6 +43,7 @@ from holdfast.broker.core.writes import (
     PutHead,
     PutHeld,
     PutMarks,
+    PutPlacing,
     PutProducer,
     PutQuarantine,
     PutReserve,
@@ -343,6 +346,12 @@ def _operations(write: Write) -> list[Operation]:
     match write:
         case PutEntry(sink, partition, entry):
             return [Put(Family.INDEX, keys.place(sink, partition, entry.base), codec.encode_entry(entry))]
+        case DropEntriesFrom(sink, partition, first):
+            return [DeleteRange(Family.INDEX, *keys.places(sink, partition, first, (1 << 64) - 1))]
+        case PutPlacing(sink):
+            return put(keys.placing(sink), codec.encode_number(sink))
+        case DropPlacing(sink):
+            return [Delete(meta, keys.placing(sink))]
         case DropEntry(sink, partition, base):
             return [Delete(Family.INDEX, keys.place(sink, partition, base))]
         case PutTail(sink, partition, tail):

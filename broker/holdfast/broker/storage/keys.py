@@ -31,6 +31,7 @@
 | producer | meta 24 | sink u32, producer | until nothing of it is left and it has idled out |
 | epoch | meta 25 | sink u32, length of producer u8, producer, epoch u64 | while one of its pages lives |
 | schema | meta 26 | sink u32, version u32 | the sink's life |
+| placing | meta 27 | sink u32 | while a large commit writes entries behind the ends of the sink's partitions |
 """
 
 from __future__ import annotations
@@ -75,11 +76,13 @@ STAGED: Final = b"\x23"
 PRODUCER: Final = b"\x24"
 EPOCH: Final = b"\x25"
 SCHEMA: Final = b"\x26"
+PLACING: Final = b"\x27"
 OF_EPOCHS: Final = (STAGE, STAGED, PRODUCER, EPOCH)
 OF_SINKS: Final = (
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
     *OF_EPOCHS,
     SCHEMA,
+    PLACING,
 )
 """Kinds that go with their sink at once."""
 
@@ -173,6 +176,10 @@ def cursor_of(key: bytes) -> tuple[int, str, int]:
     """Sink, subscription and partition of a cursor's or its totals' key."""
     sink_id, number = partition_of(key)
     return sink_id, key[9:].decode(), number
+
+
+def placing(sink_id: int) -> bytes:
+    return PLACING + _U32.pack(sink_id)
 
 
 def schema(sink_id: int, version: int) -> bytes:

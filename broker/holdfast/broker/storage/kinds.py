@@ -59,6 +59,7 @@ KINDS: Final = (
     Kind("staged page", keys.STAGED, codec.decode_staged),
     Kind("producer", keys.PRODUCER, codec.decode_producer),
     Kind("epoch", keys.EPOCH, codec.decode_epoch, at_start=False),
+    Kind("placing commit", keys.PLACING, codec.decode_number),
     Kind("schema", keys.SCHEMA, lambda value: codec.decode_schema(0, value)),
 )
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.broker.core.errors import ReadFailed, StoreFenced
+from holdfast.broker.core.log import Tail
 from holdfast.broker.core.mending import IndexDamaged, Mended
-from holdfast.broker.core.writes import NUMBER_BITS, Due, PutDue, PutQuarantine, Write
+from holdfast.broker.core.writes import NUMBER_BITS, DropEntriesFrom, DropPlacing, Due, PutDue, PutQuarantine, Write
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put, Store
 from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
@@ -105,6 +106,7 @@ def _recover(store: Store) -> Recovered:
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
         writes.append(PutDue(orphans))
         due = [orphans, *(one for one in due if keys_of(one) != keys_of(orphans))]
+    writes += _cut_off(state, sinks)
     next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
     age_us = mending.age(sinks.values())
     counting = mending.counting(start_count - 1)
@@ -123,6 +125,18 @@ def _recover(store: Store) -> Recovered:
         quarantined=quarantined,
         mended=tuple(mending.told),
     )
+
+
+def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
+    """Remove what a commit has written behind the ends of a sink's partitions, and a crash has cut off."""
+    for key, _ in state.all(keys.PLACING):
+        sink = sinks.get(keys.sink_of(key))
+        if sink is None:
+            continue
+        _log.info("a commit was cut off, its pages are staged still sink=%s", sink.record.name)
+        for partition in range(sink.partitions):
+            yield DropEntriesFrom(sink.record.id, partition, sink.tails.get(partition, Tail()).next_offset)
+        yield DropPlacing(sink.record.id)
 
 
 def keys_of(due: Due) -> tuple[int, int, bool, int]:

@@ -10,10 +10,11 @@ import pytest
 from holdfast.broker.core.epochs import Claim
 from holdfast.broker.core.errors import AlreadyCommitted, SinkNotFound, StagedIncomplete, StoreFenced, WriterFenced
 from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime import slices
+from holdfast.broker.runtime import epochs, slices
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.epochs import Outcome
+from holdfast.broker.runtime.stats import sink_states
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.memory import MemoryStore
@@ -22,11 +23,32 @@ from tests.unit.broker.running import Mortal, begin, running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.samples import page
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page, values
 
 pytestmark = pytest.mark.anyio
 NEWER = claim(run="run-2", ticket=2)
 ASKED = wanted(claim(), ("a", [(0, 1, 1)]))
+
+
+class CutAfter(Mortal):
+    """A store whose process dies after so many more batches."""
+
+    left = -1
+
+    def _alive(self, action: str) -> None:
+        if action == "write" and self.left >= 0:
+            self._cut = self._cut or self.left == 0
+            self.left = max(0, self.left - 1)
+        super()._alive(action)
+
+
+async def stored_from(broker: Broker, first: int, end: int) -> list[bytes]:
+    """The values of pages of one record."""
+    buffer, pages = broker.sink("orders"), broker.services.pages
+    entries = await pages.call(pages.journal.entries, buffer.record.id, 0, first, end, 1_000)
+    bodies = await pages.call(pages.journal.read_pages, buffer.record.id, 0, entries)
+    return [value for body in bodies if body is not None for value in values(body.data)]
 
 
 def elsewhere(found: Claim) -> Claim:
@@ -85,6 +107,67 @@ async def test_a_commit_of_many_pages_gives_others_their_turn_and_what_they_do_m
         assert [part.base for part in outcome.epochs[0].parts] == [0, 1] * 8
         assert [await stored(broker, partition=partition) for partition in (0, 7)] == [[b"0"] * 2, [b"7"] * 2]
     assert wrong_names(store.reopen()) == []
+
+
+@pytest.mark.parametrize("writes", range(12))
+async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    monkeypatch.setattr(epochs, "AHEAD_FROM", 0)
+    monkeypatch.setattr(epochs, "AHEAD_BATCH", 1)
+    parts = [(partition, 2, 3) for partition in range(3)]
+    asked = wanted(claim(), ("a", parts))
+    memory = MemoryStore()
+    store = CutAfter(memory)
+    broker = begin(store, FakeClock())
+    buffer, _ = await broker.create("orders", SinkSettings(partitions=3))
+    await fill(buffer, 2)
+    for partition in range(3):
+        (await stage(buffer, claim(), "a", [b"1", b"2"], [b"3"], partition=partition)).end()
+    store.left = writes
+    committing = asyncio.ensure_future(commit(broker, asked))
+    [outcome] = await asyncio.gather(committing, return_exceptions=True)
+    store.left = 0
+    await asyncio.gather(broker.close(), return_exceptions=True)
+
+    again = memory.reopen()
+    async with running(again) as other:
+        before = [len(await stored(other, partition=partition)) for partition in range(3)]
+        assert before in ([2, 0, 0], [5, 3, 3]), "all of it or nothing"
+        assert isinstance(outcome, StoreFenced) or before == [5, 3, 3]
+        await fill(other.sink("orders"), 1)  # nothing that was cut off stands behind the end
+        assert (await commit(other, asked)).already == (before == [5, 3, 3])
+        found = [await stored(other, partition=partition) for partition in range(3)]
+        assert [len(values) for values in found] == [6, 3, 3]
+        assert found[1] == found[2] == [b"1", b"2", b"3"]
+        assert again.scan(Family.META, *keys.of_kind(keys.PLACING), 10) == []
+    assert wrong_names(again.reopen()) == []
+
+
+async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_is_read_and_trimmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(epochs, "AHEAD_FROM", 100)
+    monkeypatch.setattr(epochs, "AHEAD_BATCH", 64)
+    async with running() as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        await fill(buffer, 3)
+        for token in ("a", "b"):
+            (await stage(buffer, claim(), token, *([b"%d" % n] for n in range(400)))).end()
+        asked = wanted(claim(), ("a", [(0, 400, 400)]), ("b", [(0, 400, 400)]))
+        [record] = (await commit(broker, asked)).epochs
+        await fill(buffer, 3)
+        [log] = buffer.logs
+
+        assert len(log.recent) < 600
+        assert [part.base for part in record.parts] == [3, 403]
+        found = [value for start in (0, 400) for value in await stored_from(broker, start, start + 400)]
+        assert found[3:800] == [b"%d" % (n % 400) for n in range(797)]
+        taker = Taker(buffer.subscription(""))
+        assert await taker.all_offsets() == list(range(806))
+        await taker.ack(0, 806)
+        await buffer.confirmed()
+        assert [state.pending for _, _, [state] in await sink_states(buffer)] == [0]
 
 
 @pytest.mark.parametrize("turns", range(40))
