@@ -22,6 +22,7 @@ BASES: Final = {BrokerError, errors.Invalid, errors.Exhausted}
 
 SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.InvalidRequest: lambda: errors.InvalidRequest("wrong"),
+    errors.SessionTimedOut: lambda: errors.SessionTimedOut("c", 15.0),
     errors.NumberOutOfRange: lambda: errors.NumberOutOfRange("offset", 9, 0, 8),
     errors.RequestTooLarge: lambda: errors.RequestTooLarge("or more records", 9, 8, field="records"),
     errors.InvalidName: lambda: errors.InvalidName("wrong", field="name"),
@@ -155,6 +156,7 @@ def test_what_may_be_tried_again_says_when() -> None:
         errors.ReaderTooSlow,
         errors.RateLimited,
         errors.Draining,
+        errors.SessionTimedOut,
         errors.ReadFailed,
         errors.StoreFenced,
     }

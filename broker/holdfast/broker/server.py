@@ -157,6 +157,7 @@ class Serving:
                 record_bytes=settings.record_bytes_max,
                 disk_reserve=settings.disk_reserve_bytes,
                 stored_bytes=settings.max_broker_bytes,
+                session_timeout_s=settings.session_timeout_s,
                 clock_step_us=int(settings.max_clock_step_s * 1_000_000),
                 memory_high_watermark=settings.memory_high_watermark,
             ),

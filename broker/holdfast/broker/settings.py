@@ -139,6 +139,9 @@ class BrokerSettings(BaseSettings):
     connection_idle_s: float = Field(default=300.0, ge=10.0, le=86_400.0)
     """Time without an open call after which a connection is closed in order; a client connects again by itself."""
 
+    session_timeout_s: float = Field(default=15.0, ge=1.0, le=3_600.0)
+    """Time that a consumer has to answer a ping; after it its partitions go to others."""
+
     keepalive_s: float = Field(default=30.0, ge=10.0, le=3_600.0)
     """Silence of a peer after which it is probed; one that does not answer within 20 s is gone."""
 

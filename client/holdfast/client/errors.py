@@ -18,7 +18,7 @@
     │                         EpochFenced, EpochConflict, EpochContentConflict, ProducerChanged, SchemaChanged
     ├── DataLoss              PageQuarantined, GapError
     ├── AccessDenied          Unauthenticated, PermissionDenied, HandshakeFailed
-    ├── BrokerUnavailable     unreachable; BrokerDraining, StoreFenced, ReadFailed
+    ├── BrokerUnavailable     unreachable; BrokerDraining, SessionTimedOut, StoreFenced, ReadFailed
     ├── BrokerFault           the broker failed in a way it has no name for
     │   └── ProtocolViolation the broker said something that the contract does not allow
     ├── ClientFault           the client library failed in a way it has no name for
@@ -578,6 +578,12 @@ class BrokerDraining(BrokerUnavailable):
     """The broker is stopping. Come back to its successor. Nothing of the request was done."""
 
     default_reason = "DRAINING"
+
+
+class SessionTimedOut(BrokerUnavailable):
+    """This consumer has not answered the broker for a while. It connects again; what it had is redelivered."""
+
+    default_reason = "SESSION_TIMED_OUT"
 
 
 class StoreFenced(BrokerUnavailable):

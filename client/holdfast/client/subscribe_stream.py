@@ -147,6 +147,8 @@ class SubscribeStream:
             yield pb.DeliverRequest(open=self._opening())
             while (request := self._state.next_request(session)) is not None:
                 yield request
+            if self._state.is_closed() and session.is_open:
+                yield pb.DeliverRequest(close=pb.DeliverClose())
         except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
             self._failed(fault_of(error))
 
@@ -161,6 +163,8 @@ class SubscribeStream:
             state.resolved([convert.settle_result(one) for one in response.results.results])
         elif kind == "revoked":
             state.revoked(response.revoked)
+        elif kind == "ping":
+            state.pinged()
         elif kind == "assignment":
             state.assigned(response.assignment)
         elif kind == "gap":

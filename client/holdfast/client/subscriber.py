@@ -73,6 +73,7 @@ class Subscriber(Reading[Delivery]):
             consumer_id=self.consumer_id,
             credit=self._credit,
             incarnation=self._state.incarnation or self._incarnation,
+            answers_pings=True,
         )
 
     def take(self, timeout_s: float | None = None) -> Delivery | None:

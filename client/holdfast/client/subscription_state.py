@@ -230,6 +230,12 @@ class SubscriptionState:
             if self._inbox.arrived(delivery, self._clock()):
                 self._news.notify_all()
 
+    def pinged(self) -> None:
+        """The broker asks whether this process runs."""
+        with self._lock:
+            self._answers.tell(pb.DeliverRequest(pong=pb.Pong()))
+            self._to_send.notify()
+
     def assigned(self, message: pb.Assignment) -> None:
         """The broker says which partitions are this consumer's."""
         owners = {one.partition: (one.owner_epoch, one.revision) for one in message.partitions}

@@ -165,18 +165,20 @@ class PublishBatchResponse(_message.Message):
     def __init__(self, receipts: _Optional[_Iterable[_Union[_record_pb2.Receipt, _Mapping]]] = ...) -> None: ...
 
 class DeliverOpen(_message.Message):
-    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation")
+    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation", "answers_pings")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_PINGS_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     consumer_id: str
     credit: Credit
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    answers_pings: bool
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ..., answers_pings: bool = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("records", "bytes")
@@ -249,18 +251,34 @@ class Extend(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., owner_epoch: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ...) -> None: ...
 
 class DeliverRequest(_message.Message):
-    __slots__ = ("open", "credit", "ack", "nack", "extend")
+    __slots__ = ("open", "credit", "ack", "nack", "extend", "close", "pong")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     NACK_FIELD_NUMBER: _ClassVar[int]
     EXTEND_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
     open: DeliverOpen
     credit: Credit
     ack: AckRanges
     nack: NackRanges
     extend: Extend
-    def __init__(self, open: _Optional[_Union[DeliverOpen, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., ack: _Optional[_Union[AckRanges, _Mapping]] = ..., nack: _Optional[_Union[NackRanges, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ...) -> None: ...
+    close: DeliverClose
+    pong: Pong
+    def __init__(self, open: _Optional[_Union[DeliverOpen, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., ack: _Optional[_Union[AckRanges, _Mapping]] = ..., nack: _Optional[_Union[NackRanges, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., close: _Optional[_Union[DeliverClose, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ...) -> None: ...
+
+class DeliverClose(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Pong(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class DeliverOpened(_message.Message):
     __slots__ = ("incarnation", "partitions", "ack_deadline", "ordering")
@@ -347,20 +365,22 @@ class Assignment(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[AssignedPartition, _Mapping]]] = ...) -> None: ...
 
 class DeliverResponse(_message.Message):
-    __slots__ = ("opened", "delivery", "revoked", "gap", "results", "assignment")
+    __slots__ = ("opened", "delivery", "revoked", "gap", "results", "assignment", "ping")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
     opened: DeliverOpened
     delivery: Delivery
     revoked: Revoked
     gap: _record_pb2.Gap
     results: Results
     assignment: Assignment
-    def __init__(self, opened: _Optional[_Union[DeliverOpened, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., results: _Optional[_Union[Results, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ...) -> None: ...
+    ping: Ping
+    def __init__(self, opened: _Optional[_Union[DeliverOpened, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., results: _Optional[_Union[Results, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
     __slots__ = ("sink", "subscription", "consumer_id", "max_records", "wait", "incarnation")

@@ -142,6 +142,7 @@ class BufferServiceServicer(object):
         - `NOT_FOUND` / `SUBSCRIPTION_NOT_FOUND`.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`; `READER_TOO_SLOW`: nothing was taken for 5 s and others need the memory.
         - `ABORTED` / `CONSUMER_REPLACED`: another stream opened with the same `consumer_id`.
+        - `UNAVAILABLE` / `SESSION_TIMED_OUT`: the consumer left a `ping` without an answer. Open the stream again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -109,11 +109,19 @@ class DeliverCall(_Stream[pb.DeliverRequest, pb.DeliverResponse]):
     """A deliver stream of one consumer."""
 
     def __init__(
-        self, endpoint: str, sink: str, *, consumer_id: str = "consumer", records: int = 1_000, bytes_: int = 16 << 20
+        self,
+        endpoint: str,
+        sink: str,
+        *,
+        consumer_id: str = "consumer",
+        records: int = 1_000,
+        bytes_: int = 16 << 20,
+        answers_pings: bool = False,
     ) -> None:
         super().__init__(endpoint, "Deliver")
         credit = pb.Credit(records=records, bytes=bytes_)
-        self.put(pb.DeliverRequest(open=pb.DeliverOpen(sink=sink, consumer_id=consumer_id, credit=credit)))
+        opening = pb.DeliverOpen(sink=sink, consumer_id=consumer_id, credit=credit, answers_pings=answers_pings)
+        self.put(pb.DeliverRequest(open=opening))
         self.opened = self.take().opened
         self.told: list[pb.DeliverResponse] = []
         """Everything that came, in order."""

@@ -575,6 +575,19 @@ class OrderingStrict(BrokerError):
         )
 
 
+class SessionTimedOut(BrokerError):
+    """A consumer left a ping without an answer. Connect again; what it had is with others, without a failed try."""
+
+    reason = "SESSION_TIMED_OUT"
+    retry_after_s = 0.1
+
+    def __init__(self, consumer_id: str, timeout_s: float) -> None:
+        super().__init__(
+            f"consumer {consumer_id!r} has not answered a ping for {timeout_s:g} s: its process is stopped or hangs",
+            consumer_id=consumer_id,
+        )
+
+
 class ConsumerReplaced(BrokerError):
     """Another stream was opened with the same consumer id."""
 

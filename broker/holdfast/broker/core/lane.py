@@ -140,7 +140,9 @@ class Lane(Leasing):
         if self.relaxed:
             first = self._flights.longest_waiting() if offset is None else self._flights.at(offset)
             since = first.since if first is not None else None
-        return None if since is None else since + self.settings.ack_deadline_us / SECOND_US
+        if since is None:
+            return None
+        return max(since + self.settings.ack_deadline_us / SECOND_US, self.deadline_not_before)
 
     def next_timer(self, now: float) -> float | None:
         """When time will change something here, if ever. What was due at ``now`` has been done, but for deadlines."""

@@ -55,6 +55,8 @@ class Outbound:
         self.leases = Leases()
         """What of the parked ranges somebody has taken as a set."""
         self._deadline_base = 0.0
+        self.deadline_not_before = 0.0
+        """No deadline passes before: until then it is not known whether the owner is alive."""
         self.held = False
         """Nothing is sent: a purge is under way."""
         self.moving = Moving()
@@ -80,6 +82,7 @@ class Outbound:
         self._history.forget()
         self.position = min(self.cursor.watermark, self.cursor.told)
         self._told, self._failed_from = Told(), 0
+        self.deadline_not_before = 0.0
 
     def release(self, *, failed: bool) -> None:
         """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head.

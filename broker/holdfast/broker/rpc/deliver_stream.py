@@ -15,7 +15,8 @@ from holdfast.broker.rpc.answering import Results, acked, extended, nacked
 from holdfast.broker.rpc.opening import first
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.consumer import Consumer, Credit, Unsent
-from holdfast.broker.runtime.events import Answered, Assigned, Delivered, Event, GapMet, Revoked
+from holdfast.broker.runtime.events import Answered, Assigned, Delivered, Event, GapMet, Pinged, Revoked
+from holdfast.broker.runtime.session import Session
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
@@ -47,6 +48,8 @@ class DeliverStream:
         self._taken = asyncio.Event()
         self._memory = broker.stream_memory.share(self._wake)
         self._consumer: Consumer | None = None
+        self._said_goodbye = False
+        """The consumer has said that this is the end: it has not vanished."""
 
     async def serve(self) -> None:
         """Serve until the consumer is done, or raise why not."""
@@ -79,6 +82,8 @@ class DeliverStream:
         consumer.unsent = self._unsent
         consumer.memory = self._memory
         self._consumer = consumer
+        if opening.answers_pings:
+            consumer.session = Session(self._broker.bounds.session_timeout_s, self._broker.clock.monotonic())
         tasks = [
             asyncio.ensure_future(self._read(subscription, consumer)),
             asyncio.ensure_future(consumer.pump()),
@@ -88,8 +93,12 @@ class DeliverStream:
             asyncio.ensure_future(buffer.gone.wait()),
             asyncio.ensure_future(self._memory.shed.wait()),
         ]
+        *_, ended, gone, shed = tasks
+        orderly = False
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            # What was in flight at an end that nobody is to blame for has not failed.
+            orderly = self._said_goodbye or not done.isdisjoint((ended, gone, shed))
             for task in done:
                 await task
             if self._memory.shed.is_set():
@@ -97,7 +106,7 @@ class DeliverStream:
             self._broker.check_serving()
             self._broker.sink(opening.sink, buffer.record.incarnation)
         finally:
-            subscription.leave(consumer)
+            subscription.leave(consumer, orderly=orderly)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -106,11 +115,8 @@ class DeliverStream:
         while True:
             await self._room_for_results()
             request = await self._context.read()
-            if request is grpc.aio.EOF:
-                await self._answers.join()
-                await self._outbox.join()
-                return
-            kind = request.WhichOneof("request")
+            consumer.heard()
+            kind = "close" if request is grpc.aio.EOF else request.WhichOneof("request")
             if kind == "ack":
                 owed = self._owing(request.ack)
                 await self._answers.put((owed, await acked(subscription, request.ack)))
@@ -119,6 +125,14 @@ class DeliverStream:
                 await self._answers.put((owed, await nacked(subscription, request.nack)))
             elif kind == "extend":
                 extended(subscription, request.extend)
+            elif kind == "close":
+                self._said_goodbye = request is not grpc.aio.EOF
+                consumer.credit = Credit(0, 0)  # nothing more is sent
+                await self._answers.join()
+                await self._outbox.join()
+                return
+            elif kind == "pong":
+                pass  # heard is all
             elif kind == "credit":
                 consumer.credit = _credit(request.credit)
             else:
@@ -162,7 +176,12 @@ class DeliverStream:
     async def _send(self, consumer: Consumer) -> None:
         while True:
             event, owed = await self._outbox.get()
+            session, now = consumer.session, self._broker.clock.monotonic
+            if session is not None:
+                session.writes(now())
             await self._context.write(_message(event))
+            if session is not None:
+                session.wrote(now(), ping=isinstance(event, Pinged))
             self._outbox.task_done()
             self._count(event, -1)
             if isinstance(event, Delivered):
@@ -200,6 +219,8 @@ def _message(event: Event) -> pb.DeliverResponse | bytes:
                 for partition, epoch, revision in partitions
             ]
             return pb.DeliverResponse(assignment=pb.Assignment(partitions=assigned))
+        case Pinged():
+            return pb.DeliverResponse(ping=pb.Ping())
 
 
 def _delivery(event: Delivered) -> pb.Delivery:

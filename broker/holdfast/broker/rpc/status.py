@@ -19,6 +19,7 @@ DOMAIN: Final = "holdfast.v1"
 
 CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.SessionTimedOut: grpc.StatusCode.UNAVAILABLE,
     errors.NumberOutOfRange: grpc.StatusCode.INVALID_ARGUMENT,
     errors.RequestTooLarge: grpc.StatusCode.INVALID_ARGUMENT,
     errors.InvalidName: grpc.StatusCode.INVALID_ARGUMENT,

@@ -138,6 +138,8 @@ class Bounds:
     disk_reserve: int = 0
     stored_bytes: int = 0
     """Of pages of all sinks; 0 is no bound."""
+    session_timeout_s: float = 15.0
+    """Time that a consumer has to answer a ping."""
     clock_step_us: int = MAX_CLOCK_STEP_US
     """Step of the wall clock between two runs that is believed; a larger one makes nothing older."""
     memory_high_watermark: float = 0.8

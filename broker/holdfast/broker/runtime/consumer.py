@@ -19,8 +19,9 @@ from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.pages import Body, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.sidelane import Kind
-from holdfast.broker.runtime.events import Delivered, Event, GapMet
+from holdfast.broker.runtime.events import Delivered, Event, GapMet, Pinged
 from holdfast.broker.runtime.pages import EntryReader
+from holdfast.broker.runtime.session import PINGS_PER_TIMEOUT, Session
 from holdfast.broker.runtime.stream_memory import Share
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Consumer:
         self.memory = Share()
         """Memory of the stream; whoever sends what is emitted gives it back."""
         self.wakeup = asyncio.Event()
+        self.session: Session | None = None
+        """Of a consumer that answers pings."""
         self.closed: Exception | None = None
         """Why it was ended by the broker, if it was."""
         self._subscription = subscription
@@ -118,6 +121,37 @@ class Consumer:
             for taken, bound in ((self.usage, size_max), (self.unsent, min(size_max, UNSENT_BYTES)))
         )
 
+    # -- the session
+
+    def heard(self) -> None:
+        """The consumer has sent something: deadlines that waited for a sign of life pass now."""
+        if self.session is not None:
+            self.session.heard(self._subscription.now())
+            for lane in self._subscription.owners.lanes_of(self.id):
+                lane.deadline_not_before = 0.0
+
+    def is_hung(self, now: float) -> bool:
+        """Whether a ping was left without an answer; sends one where that is due."""
+        if self.session is None or not self._busy:
+            return False
+        if self.session.ask(now):
+            self.emit(Pinged())
+        ends_at = self.session.ends_at
+        return ends_at is not None and now >= ends_at
+
+    def spare(self, lane: Lane, now: float) -> None:
+        """Let no deadline of a lane pass while it is not known whether the consumer was alive at it."""
+        deadline = lane.deadline()
+        if self.session is None or deadline is None or now < deadline or self.session.heard_at >= deadline:
+            return
+        if self.session.ask(now, since=deadline):
+            self.emit(Pinged())
+        lane.deadline_not_before = max(now + self.session.timeout_s / PINGS_PER_TIMEOUT, self.session.ends_at or 0.0)
+
+    @property
+    def _busy(self) -> bool:
+        return self.usage.records > 0 or self.unsent.records > 0
+
     async def pump(self) -> None:
         """Send until the consumer is gone."""
         looked_at = self._subscription.now()
@@ -141,7 +175,8 @@ class Consumer:
         owners = self._subscription.owners
         timers = [at for lane in owners.lanes_of(self.id) if (at := lane.next_timer(looked_at)) is not None]
         reads = [at for _, at in self._failed_reads.values() if at > looked_at]
-        return min([*timers, *reads, *owners.timers()], default=None)
+        session = [self.session.next_timer()] if self.session is not None and self._busy else []
+        return min([*timers, *reads, *session, *owners.timers()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""

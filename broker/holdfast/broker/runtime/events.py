@@ -62,4 +62,9 @@ class Answered:
     results: tuple[tuple[int, Range, Outcome], ...]
 
 
-Event = Delivered | Revoked | GapMet | Assigned | Answered
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """A question whether the consumer's process is running."""
+
+
+Event = Delivered | Revoked | GapMet | Assigned | Answered | Pinged

@@ -6,12 +6,13 @@ the loop only.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.assignment import assign
-from holdfast.broker.core.errors import ConsumerReplaced, SubscriptionNotFound
+from holdfast.broker.core.errors import ConsumerReplaced, SessionTimedOut, SubscriptionNotFound
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.settings import SECOND_US
 from holdfast.broker.runtime.consumer import Consumer, Credit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer, Services
     from holdfast.broker.runtime.subscription import Subscription
 
+_log: Final = logging.getLogger(__name__)
 EPOCH_BITS: Final = 40
 """The start count stands above them: an owner epoch is never given twice."""
 
@@ -56,24 +58,36 @@ class Ownership:
             raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
         old = self.consumers.pop(consumer_id, None)
         if old is not None:
-            self._end(old, ConsumerReplaced(consumer_id))
+            self._end(old, ConsumerReplaced(consumer_id), failed=True)  # it has not said goodbye
         consumer = Consumer(consumer_id, self._subscription, credit, emit)
         self.consumers[consumer_id] = consumer
         self.balance()
         return consumer
 
-    def leave(self, consumer: Consumer) -> None:
-        """The consumer is gone; what it had in flight goes to others at once."""
+    def leave(self, consumer: Consumer, *, orderly: bool) -> None:
+        """The consumer is gone; what it had in flight goes to others at once.
+
+        ``orderly``: it has said goodbye, or the broker ends it. Else it vanished, which is a failed try.
+        """
         if self.consumers.get(consumer.id) is consumer:
             del self.consumers[consumer.id]
-            self._release(consumer)
+            self._release(consumer, failed=not orderly)
+            self.balance()
+
+    def end_hung(self, now: float) -> None:
+        """End the consumers that left a ping without an answer: their partitions go to others, and nothing failed."""
+        for consumer in [each for each in self.consumers.values() if each.is_hung(now)]:
+            assert consumer.session is not None, "it was asked"
+            _log.warning("consumer hangs sink=%s consumer=%s", self._buffer.name, consumer.id)
+            del self.consumers[consumer.id]
+            self._end(consumer, SessionTimedOut(consumer.id, consumer.session.timeout_s), failed=False)
             self.balance()
 
     def end(self, why: Exception) -> None:
         """All consumers end with ``why``."""
         for consumer in list(self.consumers.values()):
             del self.consumers[consumer.id]
-            self._end(consumer, why)
+            self._end(consumer, why, failed=False)
 
     # -- handing over
 
@@ -113,13 +127,12 @@ class Ownership:
             self.balance()
 
     def let_time_pass(self, now: float) -> None:
-        """Take partitions from owners that were asked for them and did not finish in time."""
+        """Take partitions from owners that were asked for them and did not finish in time; nothing failed by that."""
         overdue = [partition for partition, until in self._moving.items() if now >= until]
         for partition in overdue:
             lane = self._lanes[partition]
             previous = lane.owner
-            lane.release(failed=True)
-            self._subscription.failed_in(partition, "the deadline passed without an answer")
+            lane.release(failed=False)
             if previous is not None:
                 self._tell_assignment(previous)
         if overdue or any(self._lanes[p].idle for p in self._moving):
@@ -131,17 +144,17 @@ class Ownership:
     def _lanes(self) -> list[Lane]:
         return self._subscription.lanes
 
-    def _end(self, consumer: Consumer, why: Exception) -> None:
+    def _end(self, consumer: Consumer, why: Exception, *, failed: bool) -> None:
         consumer.closed = why
         consumer.wakeup.set()
-        self._release(consumer)
+        self._release(consumer, failed=failed)
 
-    def _release(self, consumer: Consumer) -> None:
+    def _release(self, consumer: Consumer, *, failed: bool) -> None:
         for partition, lane in enumerate(self._lanes):
             if lane.owner == consumer.id:
-                failed = not lane.idle
-                lane.release(failed=failed)
-                if failed:
+                tried = failed and not lane.idle
+                lane.release(failed=tried)
+                if tried:
                     self._subscription.save(partition)
                     self._services.instruments.failed(self._buffer.name, self._subscription.name, "disconnect")
                     why = "the consumer left without an answer"

@@ -139,21 +139,25 @@ class Subscription:
         """See ``Ownership.join``."""
         return self.owners.join(consumer_id, credit, emit)
 
-    def leave(self, consumer: Consumer) -> None:
+    def leave(self, consumer: Consumer, *, orderly: bool = False) -> None:
         """See ``Ownership.leave``."""
-        self.owners.leave(consumer)
+        self.owners.leave(consumer, orderly=orderly)
 
     def close(self) -> None:
         """End without a word to the consumers; their streams are ended by who serves them."""
         for consumer in list(self.owners.consumers.values()):
-            self.owners.leave(consumer)
+            self.owners.leave(consumer, orderly=True)
         self.dead_letters.close()
 
     def let_time_pass(self) -> None:
         """Do what the clock has made due: deadlines, leases of sets and handovers."""
         now = self.now()
         self.leasing.sweep()
+        self.owners.end_hung(now)
         for partition, lane in enumerate(self.lanes):
+            consumer = self.owners.of(partition)
+            if consumer is not None:
+                consumer.spare(lane, now)
             if lane.owner is not None:
                 revocation = lane.expire(now, self._services.clock.random())
                 if revocation is not None:
