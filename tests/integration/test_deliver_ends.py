@@ -72,3 +72,34 @@ def test_a_consumer_that_answers_no_ping_is_ended_and_may_come_back(tmp_path: ob
             for _ in range(4):
                 call.next("ping")
                 call.put(pb.DeliverRequest(pong=pb.Pong()))
+
+
+def test_a_delivery_whose_front_was_settled_by_number_may_be_given_back(client: Client) -> None:
+    client.sinks.create("orders", max_attempts=3, ack_deadline_s=30.0)
+    client.publish("orders", [Record(b"%d" % index) for index in range(10)])
+
+    with client.subscriber("orders") as subscriber:
+        first = subscriber.take(20)
+        assert first is not None
+        client.publish("orders", [Record(b"%d" % index) for index in range(10, 20)])
+        last = subscriber.take(20)
+        assert last is not None
+        last.ack_until(4)
+        first.nack(delay_s=0.0)
+
+        again = subscriber.take(10)
+
+        assert again is not None
+        assert (again.first_offset, [record.attempt for record in again]) == (5, [1, 0, 0, 0, 0])
+
+
+def test_a_revocation_reaches_down_over_what_was_settled_in_front_of_it(broker: BrokerServer, client: Client) -> None:
+    fill(client, 4)
+    with DeliverCall(broker.endpoint, "orders") as call:
+        deliveries = call.delivered(4)
+        epoch = deliveries[0].owner_epoch
+        call.ack(epoch, 0, 0, 1)
+
+        call.nack(epoch, 0, 0, 3)
+
+        assert call.next("revoked").revoked.from_offset == 0

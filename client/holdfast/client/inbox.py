@@ -135,6 +135,27 @@ class Inbox:
         if lane is not None and delivery in lane.taken:
             lane.taken.remove(delivery)
 
+    def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[Delivery]:
+        """All up to an offset is settled, whichever delivery it is in; return what was taken and has nothing left."""
+        lane = self._lanes.get(partition)
+        if lane is None or lane.owner_epoch != owner_epoch:
+            return []
+        for delivery in lane.taken:
+            delivery.answer([(0, last)])
+        done = [delivery for delivery in lane.taken if not delivery.left]
+        lane.taken = [delivery for delivery in lane.taken if delivery.left]
+        for delivery in self._queue:
+            if delivery.partition == partition and delivery.gap is None and delivery.owner_epoch == owner_epoch:
+                delivery.answer([(0, last)])
+        self._queue = deque(one for one in self._queue if one.gap is not None or one.left)
+        return done
+
+    def has_come(self, partition: int, offset: int) -> bool:
+        """Whether a record at an offset or above it is at hand: the broker knows the offset."""
+        lane = self._lanes.get(partition)
+        found = [*(lane.taken if lane is not None else ()), *(one for one in self._queue if one.partition == partition)]
+        return any(one.last_offset >= offset for one in found)
+
     def is_current(self, delivery: Delivery) -> bool:
         """Return whether answers to a delivery can still count."""
         lane = self._lanes.get(delivery.partition)

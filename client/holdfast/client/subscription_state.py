@@ -21,6 +21,7 @@ from holdfast.client.values import SettleOutcome, SettleResult
 from holdfast.v1 import buffer_service_pb2 as pb
 
 NACKS: Final = frozenset((Verb.NACK, Verb.DEAD_LETTER))
+SETTLED: Final = frozenset((SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED))
 TOUCHES_PER_DEADLINE: Final = 10
 """How often per deadline it is looked up whether more time is due."""
 
@@ -127,6 +128,11 @@ class SubscriptionState:
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
                 delivery.answer(to_send)
+                last = to_send[-1][1]
+                if verb is Verb.ACK_UNTIL and (
+                    last <= delivery.last_offset or self._inbox.has_come(delivery.partition, last)
+                ):
+                    ended = self._inbox.settled_until(delivery.partition, delivery.owner_epoch, last)
                 if verb is Verb.NACK and not delivery.relaxed:
                     ended = self._inbox.gave_back(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
@@ -256,11 +262,17 @@ class SubscriptionState:
         now = self._clock()
         with self._lock:
             answer = self._answers.resolved(results)
+            ended: list[Delivery] = []
             is_taken = any(one.outcome is SettleOutcome.OK for one in results)
+            if answer is not None and answer.verb is Verb.ACK_UNTIL:
+                done = [one.last_offset for one in results if one.outcome in SETTLED]
+                if done:
+                    ended = self._inbox.settled_until(answer.partition, answer.owner_epoch, max(done))
             if answer is not None and answer.verb in NACKS and not is_taken:
                 self._inbox.not_given_back(answer.partition, answer.owner_epoch, answer.ranges[0][0])
             self._news.notify_all()
             self._to_send.notify()
+        self._processed(ended, now, "")
         if answer is not None and answer.span is not None:
             bad = [one.outcome for one in results if one.outcome in {SettleOutcome.STALE, SettleOutcome.UNKNOWN}]
             self._telemetry.settled(answer.span, now - answer.asked_at, bad[0].value if bad else "")

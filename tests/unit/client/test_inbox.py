@@ -356,3 +356,25 @@ def test_a_target_sees_every_record_again_from_the_one_that_it_nacked(history: l
 
     # The last thing that was sent has been seen, behind all others: the stream has not lost its place.
     assert model.at_most == model.sent
+
+
+def test_what_is_settled_by_number_is_neither_kept_nor_handed_out() -> None:
+    found = inbox(delivery(0, 9), delivery(10, 19), delivery(20, 29), delivery(30, 39))
+    first, second = found.take(), found.take()
+
+    ended = found.settled_until(0, 7, 24)
+
+    assert ended == [first, second]
+    assert [(one.first_offset, one.left) for one in (found.take(), found.take()) if one is not None] == [
+        (20, [(25, 29)]),
+        (30, [(30, 39)]),
+    ]
+    assert found.settled_until(0, 6, 99) == []
+
+
+def test_an_offset_is_known_to_the_broker_when_a_record_at_it_or_above_has_come() -> None:
+    found = inbox(delivery(0, 9), delivery(10, 19))
+    found.take()
+
+    assert [found.has_come(0, offset) for offset in (9, 19, 20)] == [True, True, False]
+    assert not found.has_come(1, 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.account import Totals
@@ -265,6 +266,11 @@ class Subscription:
         )
         if revocation is not None:
             self._services.instruments.failed(self._buffer.name, self.name, "nack")
+            first = min(asked.first for asked in ranges)
+            settled = Range(first, revocation.first)
+            if revocation.to_be_told and settled.size > 0 and next(lane.view.unsettled(settled), None) is None:
+                # The consumer did not know that these are settled: it waits for a revocation from where it gave back.
+                revocation = replace(revocation, first=first)
             self._revoked(partition, revocation)
         results = tuple((partition, part, outcome) for part, outcome in found)
         answered = self._answered(partition, results, changed=revocation is not None)
