@@ -64,6 +64,8 @@ class PublishStream:
         self._encoding = threading.Lock()
         """A page is encoded once: the sender of a broken stream may still be at it when the next one begins."""
         self._abandoned = False
+        self._progressed = False
+        """The stream brought answers."""
         self._call: grpc.Call | None = None
         self.last_error: HoldfastError | None = None
         """Why the last stream broke."""
@@ -110,6 +112,9 @@ class PublishStream:
             self.last_error = error or self.last_error
             if session.is_open:
                 reconnect.opened()
+            if self._progressed:
+                reconnect.progressed()
+                self._progressed = False
             if error is None:
                 continue
             delay_s = reconnect.delay_s(error)
@@ -196,6 +201,7 @@ class PublishStream:
         try:
             for response in call:
                 kind = response.WhichOneof("response")
+                self._progressed = self._progressed or kind in {"answer", "answers"}
                 if kind == "answers":
                     self._stream.answered(response.answers.answers, self._sink)
                 elif kind == "answer":

@@ -59,6 +59,8 @@ class SubscribeStream:
         """Protects the call against a `close` between two streams."""
         self._stopped = False
         self._session = Session()
+        self._progressed = False
+        """The stream brought deliveries or results."""
         self._damaged = 0
         """Streams in a row that ended with a damaged page."""
         self._thread = GuardedThread(self._run, name=f"holdfast-subscriber-{self._sink}", on_fault=self._failed)
@@ -95,6 +97,9 @@ class SubscribeStream:
             error = self._one_stream(session)
             if session.is_open:
                 reconnect.opened()
+            if self._progressed:
+                reconnect.progressed()
+                self._progressed = False
             if self._state.is_closed():
                 self._state.broke(session, None)
                 return
@@ -155,6 +160,7 @@ class SubscribeStream:
     def _handle(self, session: Session, response: pb.DeliverResponse) -> None:
         state = self._state
         kind = response.WhichOneof("response")
+        self._progressed = self._progressed or kind in {"delivery", "results"}
         if kind == "delivery":
             state.arrived(self._delivery(response.delivery))
             self._damaged = 0

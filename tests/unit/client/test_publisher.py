@@ -608,3 +608,27 @@ def test_a_publisher_outlives_a_token_file_that_is_being_replaced(fake: WireFake
         token.write_text("second")
 
         assert future.result(10).first_offset == 1
+
+
+def test_a_message_that_the_wire_made_senseless_breaks_the_stream_and_not_the_publisher() -> None:
+    log = Log()
+    left = [3]
+
+    def publish(requests: Requests, context: grpc.ServicerContext) -> Responses:
+        opened = log.opened(next(requests).open)
+        yield pb.PublishResponse(opened=opened)
+        for request in requests:
+            if request.HasField("page"):
+                if left[0] and b"bad" in request.page.body:
+                    left[0] -= 1
+                    abort(context, status(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST"))
+                yield pb.PublishResponse(answer=log.answered(opened.writer_epoch, request.page))
+
+    with WireFake(Publish=publish) as running, running.client() as client:
+        publisher = client.publisher("s", page_records=1)
+        futures = [publisher.send(value) for value in (b"good", b"bad", b"good again")]
+        assert [future.result(10).first_offset for future in futures] == [0, 1, 2]
+        publisher.abandon()
+
+    assert left == [0]
+    assert log.values() == [b"good", b"bad", b"good again"]

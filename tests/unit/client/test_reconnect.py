@@ -10,11 +10,14 @@ from holdfast.client import (
     ClientSettings,
     CredentialsUnusable,
     HandshakeFailed,
+    InvalidArgument,
+    InvalidOpen,
+    ProtocolViolation,
     RetryPolicy,
     SinkNotFound,
     Unauthenticated,
 )
-from holdfast.client.reconnect import Reconnect
+from holdfast.client.reconnect import DAMAGED_MAX, Reconnect
 
 AWAY = BrokerUnavailable("away")
 
@@ -82,3 +85,23 @@ def test_an_opened_stream_gives_credentials_their_patience_anew() -> None:
 
 def test_a_wish_of_the_broker_to_wait_is_honoured() -> None:
     assert World().after(BrokerDraining("later", retry_after_s=5.0)) == 5.0
+
+
+SENSELESS = [InvalidArgument("no message"), InvalidOpen("`open` came twice"), ProtocolViolation("not due")]
+
+
+@pytest.mark.parametrize("error", SENSELESS)
+def test_a_message_that_makes_no_sense_is_taken_for_damage_a_few_times(error: Exception) -> None:
+    world = World()
+    assert world.after(error) is None  # at the start it is a wrong request
+    world.reconnect.opened()
+
+    assert [world.after(error) is None for _ in range(DAMAGED_MAX)] == [False] * (DAMAGED_MAX - 1) + [True]
+
+
+def test_progress_between_two_damaged_messages_starts_over() -> None:
+    world = World()
+    world.reconnect.opened()
+    for _ in range(10 * DAMAGED_MAX):
+        assert world.after(InvalidArgument("no message")) is not None
+        world.reconnect.progressed()
