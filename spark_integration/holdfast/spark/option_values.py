@@ -40,6 +40,19 @@ _SECRETS: Final = frozenset(
 )
 
 
+_OF_KAFKA: Final = {
+    "kafka.bootstrap.servers": "endpoint",
+    "subscribe": "sink",
+    "topic": "sink",
+    "maxoffsetspertrigger": "maxRecordsPerTrigger",
+    "minpartitions": "max_records_per_split",
+    "includeheaders": "columns",
+    "kafka.group.id": "subscription",
+    "groupidprefix": "subscription",
+}
+"""Options of Spark's Kafka connector, and which of ours has their place."""
+
+
 class OptionValues:
     """The options that were given, by their plain names."""
 
@@ -62,6 +75,8 @@ class OptionValues:
             elif not _belongs_to_spark(name):
                 opposite = "read" if doing == "write" else "write"
                 hint = f"; it belongs to a {opposite}" if _plain(name) in {_plain(o) for o in other} else ""
+                if instead := _OF_KAFKA.get(name.lower()):
+                    hint = f"; what it is for Kafka, {instead} is here"
                 raise HoldfastSparkError(
                     f"Option {name} is unknown to a {doing} of format holdfast{hint}.",
                     f"Use one of: {', '.join(known)}.",

@@ -284,8 +284,10 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
     name = sink or path
     if name is None:
         raise HoldfastSparkError(
-            "No sink is named. (The options of a CREATE TABLE do not reach a later INSERT.)",
-            'Add .option("sink", "<name>"); `holdfast sink list` shows the sinks that exist.',
+            "No sink is named. Spark passes the options of a CREATE TABLE to no later SELECT or INSERT.",
+            'Add .option("sink", "<name>"). For SQL use a view: CREATE TEMPORARY VIEW v USING holdfast OPTIONS '
+            "(endpoint 'host:port', sink '<name>'), then SELECT from it and INSERT INTO it. "
+            "`holdfast sink list` shows the sinks that exist.",
         )
     text = values.text("endpoint") or environment.get(ENDPOINT_VARIABLE, "").strip() or DEFAULT_ENDPOINT
     return Target(

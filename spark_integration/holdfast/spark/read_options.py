@@ -171,6 +171,11 @@ class SchemaOptions:
     """Those about a record or row."""
 
 
+_KAFKA_BOUNDS: Final = {-1: Bound.LATEST, -2: Bound.EARLIEST}
+_SAME_IN_KAFKA: Final = {"maxoffsetspertrigger": "maxRecordsPerTrigger"}
+"""Options of Spark's Kafka connector that mean the same, by other names."""
+
+
 def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
     """Read the options of a read. Raises `HoldfastSparkError` for the first one that is wrong."""
     values = _values(given)
@@ -209,6 +214,7 @@ def schema_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
 
 
 def _values(given: Mapping[str, str]) -> OptionValues:
+    given = {_SAME_IN_KAFKA.get(name.lower(), name): value for name, value in given.items()}
     return OptionValues(given, READ_OPTIONS, other=WRITE_OPTIONS, doing="read")
 
 
@@ -311,12 +317,17 @@ def _offsets(values: OptionValues, name: str, *, default: Bound) -> Offsets:
         raise wrong from None
     if not isinstance(parsed, dict):
         raise wrong
+    sink = values.text("sink") or values.text("path")
+    if list(parsed) == [sink] and isinstance(parsed[sink], dict):
+        parsed = parsed[sink]  # as Kafka's connector writes them: {"topic": {"0": 23}}
     by_partition: dict[int, int | Bound] = {}
     for partition, offset in parsed.items():
         if not partition.isdecimal():
             raise wrong
         if isinstance(offset, str) and offset.lower() in set(Bound):
             by_partition[int(partition)] = Bound(offset.lower())
+        elif offset in _KAFKA_BOUNDS and isinstance(offset, int):
+            by_partition[int(partition)] = _KAFKA_BOUNDS[offset]
         elif isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
             by_partition[int(partition)] = offset
         else:

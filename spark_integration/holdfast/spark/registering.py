@@ -59,6 +59,11 @@ def register(
 def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, incarnation: str) -> RowSchema:
     version, latest = client.schemas.latest(sink, incarnation=incarnation)
     wanted = nullable_schema(rows)
+    if latest is None and client.sinks.stats(sink).records:
+        raise HoldfastSparkError(
+            f"Sink {sink!r} holds records, and these are rows with a schema: no reader takes both.",
+            'Write to another sink, or write whole rows as JSON records with .option("row_format", "json").',
+        )
     if latest is not None:
         known = parse(latest.spark_schema)
         if known is None:
@@ -132,12 +137,48 @@ SCHEMAS_SETTLED: Final = SchemaDirectory(time.monotonic)
 """What the writes of this process have settled."""
 
 
+class RecordDirectory:
+    """Remembers the sinks that take records, for the life of one process. Owned by one thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock`` is monotonic, in seconds."""
+        self._clock = clock
+        self._checked: dict[tuple[Target, str], float] = {}
+
+    def check(self, target: Target, incarnation: str) -> None:
+        """Raise `HoldfastSparkError` for a sink of rows; what was found before holds while the broker is away."""
+        place = (target, incarnation)
+        at_s = self._checked.get(place)
+        if at_s is not None and self._clock() - at_s < FRESH_S:
+            return
+        try:
+            with connect(target, patience_s=target.connect_timeout_s if at_s is None else REFRESH_S) as client:
+                _, latest = client.schemas.latest(target.sink, incarnation=incarnation)
+        except errors.BrokerUnavailable as error:
+            if at_s is None:
+                raise explained(error, target, doing="ask for the schema of") from error
+            return
+        except errors.HoldfastError as error:
+            raise explained(error, target, doing="ask for the schema of") from error
+        if latest is not None:
+            raise HoldfastSparkError(
+                f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader takes both.",
+                'Write to another sink, or write rows with their schema with .option("row_format", "arrow").',
+            )
+        self._checked[place] = self._clock()
+
+
+RECORDS_SETTLED: Final = RecordDirectory(time.monotonic)
+"""Sinks that the writes of this process have sent records to."""
+
+
 def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType, incarnation: str) -> RowSchema | None:
     """Return what the rows of a write are registered as in one sink, None for those without a schema of their own.
 
     Raises `HoldfastSparkError` where they do not fit: before anything is written.
     """
     if plan.kind is not Rows.ARROW:
+        RECORDS_SETTLED.check(options.target, incarnation)
         return None
     rules = MergeRules(options.merge_schema, options.type_widening, options.case_sensitive)
     return SCHEMAS_SETTLED.register(options.target, rows, rules, incarnation=incarnation)

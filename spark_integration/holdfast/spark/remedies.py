@@ -130,6 +130,7 @@ _ADVICE: Final[tuple[tuple[type[errors.HoldfastError], str], ...]] = (
         "absolute path that every host has; set environment variables for both before Spark starts "
         "(spark.executorEnv.{token}).",
     ),
+    (errors.InvalidArgument, "Correct the rows or the option that the message names, and run this again."),
     (errors.AccessDenied, "Check the credentials and what they are allowed to do."),
 )
 _OTHERWISE: Final = "See the broker's log, and holdfast info --endpoint {endpoint}."

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from holdfast.arrow import RowsUnreadable, rows_from_json
+from holdfast.arrow import RowsUnreadable, one_batch, rows_from_json
 from holdfast.client import Encoding, StoredPage, errors
 from holdfast.client.arrow import readable_rows, record_batch
 from holdfast.client.columns import Columns, decode_columns, wanted_columns, whole_columns
@@ -167,7 +167,7 @@ class RowPages:
                 batches.append(rows_from_json([value], self._rows))
             except RowsUnreadable as broken:
                 unreadable[place] = str(broken)
-        return pa.concat_batches([pa.RecordBatch.from_pylist([], schema=self._rows), *batches]), unreadable
+        return one_batch([pa.RecordBatch.from_pylist([], schema=self._rows), *batches]), unreadable
 
     def missing(self, missing: Missing) -> pa.RecordBatch:
         """See `PageReader`."""

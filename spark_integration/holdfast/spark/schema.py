@@ -15,9 +15,11 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     IntegerType,
+    LongType,
     MapType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
     UserDefinedType,
@@ -59,8 +61,12 @@ def plan_rows(
     schema: StructType, rows: Rows, partition_by: tuple[str, ...] = (), arrow_dictionary: tuple[str, ...] = ()
 ) -> RowPlan:
     """Decide what rows of a schema become. Raises `HoldfastSparkError` where that is not clear or not possible."""
-    names = tuple(schema.fieldNames())
     kind = rows
+    if rows in {Rows.AUTO, Rows.RECORD}:
+        of_records = with_event_time(schema)
+        if rows is Rows.RECORD or _looks_like_records(of_records):
+            schema = of_records
+    names = tuple(schema.fieldNames())
     if rows is Rows.AUTO:
         kind = Rows.RECORD if _looks_like_records(schema) else Rows.ARROW
     if kind is Rows.RECORD:
@@ -72,6 +78,19 @@ def plan_rows(
     _check_partition_by(kind, schema, partition_by)
     _check_dictionary(kind, schema, arrow_dictionary)
     return RowPlan(kind, names)
+
+
+def with_event_time(schema: StructType) -> StructType:
+    """Return the schema of records whose column ``timestamp``, as Kafka's connector names it, is ``event_time``."""
+    names = schema.fieldNames()
+    if "timestamp" not in names or "event_time" in names:
+        return schema
+    return StructType(
+        [
+            StructField("event_time", field.dataType, field.nullable) if field.name == "timestamp" else field
+            for field in schema.fields
+        ]
+    )
 
 
 def _looks_like_records(schema: StructType) -> bool:
@@ -110,7 +129,7 @@ _NEEDED: Final = {
     "value": "string or binary",
     "key": "string or binary",
     "headers": "array<struct<key:string,value:binary>>",
-    "partition": "int",
+    "partition": "int or bigint",
     "event_time": "timestamp",
 }
 
@@ -119,7 +138,7 @@ def _fits(name: str, kind: DataType) -> bool:
     if name in {"value", "key"}:
         return isinstance(kind, StringType | BinaryType)
     if name == "partition":
-        return isinstance(kind, IntegerType | ShortType | ByteType)
+        return isinstance(kind, IntegerType | LongType | ShortType | ByteType)
     if name == "event_time":
         return isinstance(kind, TimestampType)
     entry = kind.elementType if isinstance(kind, ArrayType) else None

@@ -6,12 +6,18 @@ the task unchanged. Of a record the value, the key and the values of headers are
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.arrow import RowInvalid, checked
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import InvalidUtf8, Rows
 from holdfast.spark.schema import RowPlan
+
+HEADERS_MAX: Final = 64
+"""Headers of a record, as the broker bounds them."""
 
 
 class ValidRows:
@@ -21,6 +27,8 @@ class ValidRows:
         """``plan`` says what the rows become, ``invalid_utf8`` what becomes of text that is not UTF-8."""
         self._is_record = plan.kind is Rows.RECORD
         self._has_headers = plan.has("headers")
+        self._has_timestamp = plan.has("event_time")
+        """The time of a record may have the name that Kafka's connector gives it."""
         self._replace = invalid_utf8 is InvalidUtf8.REPLACE
         self._seen = 0
         """Rows of the batches before."""
@@ -30,6 +38,8 @@ class ValidRows:
 
         Raises `HoldfastSparkError` with the row of the task and the column of the first value that no reader takes.
         """
+        if self._has_timestamp and "timestamp" in batch.schema.names:
+            batch = batch.rename_columns(["event_time" if name == "timestamp" else name for name in batch.schema.names])
         try:
             valid = self._checked_headers(batch) if self._is_record else checked(batch, replace_text=self._replace)
         except RowInvalid as wrong:
@@ -42,6 +52,7 @@ class ValidRows:
             return batch
         place = batch.schema.get_field_index("headers")
         column = _with_bytes(batch.column(place))
+        _check_number(column)
         headers = checked(pa.record_batch([column], names=["headers"]), replace_text=self._replace)
         return batch.set_column(place, "headers", headers.column(0))
 
@@ -57,6 +68,15 @@ class ValidRows:
             f"Row {self._seen + wrong.row} of this task cannot be written: column {wrong.column}: {wrong.reason}.",
             remedy,
         )
+
+
+def _check_number(headers: pa.Array) -> None:
+    """Raise `RowInvalid` for the first record with more headers than a sink takes."""
+    numbers = pc.fill_null(pc.list_value_length(headers), 0)
+    if (pc.max(numbers).as_py() or 0) <= HEADERS_MAX:
+        return
+    row = pc.index(pc.greater(numbers, HEADERS_MAX), True).as_py()
+    raise RowInvalid(row, "headers", f"{numbers[row].as_py()} headers are more than {HEADERS_MAX}")
 
 
 def _with_bytes(headers: pa.Array) -> pa.Array:

@@ -26,7 +26,7 @@ def test_offsets_are_named_by_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    "offsets", ["yesterday", "[1]", '{"0": -1}', '{"0": 1.5}', '{"0": true}', '{"x": 1}', "7", '{"0": null}']
+    "offsets", ["yesterday", "[1]", '{"0": -3}', '{"0": 1.5}', '{"0": true}', '{"x": 1}', "7", '{"0": null}']
 )
 def test_offsets_of_another_form_are_refused_with_an_example(offsets: str) -> None:
     with pytest.raises(HoldfastSparkError, match="startingOffsets") as error:
@@ -138,3 +138,25 @@ def test_what_is_for_resends_is_refused_without_them_and_all_of_it_for_a_batch()
     with pytest.raises(HoldfastSparkError, match="one of: replay, resend"):
         read_options({"sink": "a", "mode": "other"}, {}, is_stream=True)
     assert read_options({"sink": "a", "mode": "replay"}, {}, is_stream=True).resending is None
+
+
+def test_options_that_mean_the_same_for_kafka_have_its_names_and_forms() -> None:
+    given = {
+        "sink": "orders",
+        "maxOffsetsPerTrigger": "7",
+        "startingOffsets": '{"orders": {"0": 23, "1": -2, "2": -1}}',
+    }
+
+    found = read_options(given, {}, is_stream=True)
+
+    assert found.max_records_per_trigger == 7
+    assert found.starting.by_partition == {0: 23, 1: Bound.EARLIEST, 2: Bound.LATEST}
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [("subscribe", "sink"), ("kafka.bootstrap.servers", "endpoint"), ("kafka.group.id", "subscription")],
+)
+def test_an_option_of_kafka_that_has_another_name_here_is_refused_with_that_name(option: str, instead: str) -> None:
+    with pytest.raises(HoldfastSparkError, match=f"what it is for Kafka, {instead} is here"):
+        read_options({"sink": "orders", option: "x"}, {})

@@ -9,12 +9,12 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from holdfast.client import arrow, testing
+from holdfast.client import Record, arrow, testing
 from holdfast.client.testing import TestBroker
 from holdfast.spark.broker import FRESH_S
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows, Target, write_options
-from holdfast.spark.registering import SchemaDirectory, register, schema_of_write
+from holdfast.spark.registering import RecordDirectory, SchemaDirectory, register, schema_of_write
 from holdfast.spark.row_schema import MergeRules
 from holdfast.spark.schema import plan_rows
 
@@ -168,3 +168,47 @@ def test_only_rows_with_a_schema_of_their_own_are_registered(orders: TestBroker)
 
     assert found is not None
     assert found.version == 1
+
+
+def records_of(broker: TestBroker, names: StructType) -> None:
+    options = write_options({"sink": "orders", "endpoint": broker.endpoint}, {}, is_stream=False)
+    schema_of_write(options, plan_rows(names, Rows.AUTO), names, incarnation_of(broker))
+
+
+def incarnation_of(broker: TestBroker) -> str:
+    with broker.client() as client:
+        return str(client.sinks.get("orders").incarnation)
+
+
+def test_records_are_refused_by_a_sink_of_rows_before_anything_is_written(orders: TestBroker) -> None:
+    register(target(orders), ROWS, patience_s=10)
+
+    with pytest.raises(HoldfastSparkError, match="holds rows with a schema, and these are records"):
+        records_of(orders, StructType([StructField("value", StringType())]))
+
+
+def test_rows_are_refused_by_a_sink_of_records_before_a_schema_is_registered(orders: TestBroker) -> None:
+    with orders.client() as client:
+        client.publish("orders", [Record(b"a record")])
+
+    with pytest.raises(HoldfastSparkError, match="holds records, and these are rows with a schema"):
+        records_of(orders, ROWS)
+
+    with orders.client() as client:
+        assert client.schemas.latest("orders")[1] is None
+
+
+def test_a_sink_that_took_records_takes_them_while_its_broker_is_away() -> None:
+    clock = Clock()
+    directory = RecordDirectory(clock)
+    with testing.broker() as broker:
+        with broker.client() as client:
+            client.sinks.create("orders")
+        directory.check(target(broker), incarnation_of(broker))
+        away = target(broker, timeout_s=0.2)
+        incarnation = incarnation_of(broker)
+    with pytest.raises(HoldfastSparkError, match="ask for the schema of"):
+        directory.check(away, incarnation)
+
+    clock.now_s += FRESH_S + 1
+    directory.check(Target(away.endpoints, "orders", 10.0), incarnation)

@@ -7,6 +7,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     MapType,
@@ -21,7 +22,7 @@ from pyspark.sql.types import (
 
 from holdfast.spark.errors import HoldfastSparkError
 from holdfast.spark.options import Rows
-from holdfast.spark.schema import plan_rows
+from holdfast.spark.schema import RowPlan, plan_rows
 
 STRING, BINARY, LONG = StringType(), BinaryType(), LongType()
 HEADERS = ArrayType(StructType([StructField("key", STRING), StructField("value", BINARY)]))
@@ -87,7 +88,7 @@ def test_columns_with_a_dictionary_are_strings_and_binaries_of_rows_with_a_schem
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"value": STRING, "partition": LONG}, "partition is bigint, a record needs int"),
+        ({"value": STRING, "partition": DoubleType()}, "partition is double, a record needs int or bigint"),
         ({"value": STRING, "event_time": TimestampNTZType()}, "event_time is timestamp_ntz, a record needs timestamp"),
         ({"value": STRING, "key": LONG}, "key is bigint"),
         ({"value": STRING, "headers": STRING}, "headers is string, a record needs array<struct<key:string"),
@@ -136,3 +137,15 @@ def test_column_names_must_be_unique_and_there_must_be_some() -> None:
         plan_rows(StructType().add("a", LONG).add("a", LONG), Rows.AUTO)
     with pytest.raises(HoldfastSparkError, match="no columns"):
         plan_rows(StructType(), Rows.AUTO)
+
+
+def test_a_record_may_name_its_time_as_kafka_does_and_its_partition_by_a_bigint() -> None:
+    rows = schema(value=STRING, timestamp=TimestampType(), partition=LONG)
+
+    assert plan_rows(rows, Rows.AUTO) == RowPlan(Rows.RECORD, ("value", "event_time", "partition"))
+
+
+def test_rows_that_are_no_records_keep_their_column_timestamp() -> None:
+    rows = schema(id=LONG, timestamp=TimestampType())
+
+    assert plan_rows(rows, Rows.AUTO) == RowPlan(Rows.ARROW, ("id", "timestamp"))

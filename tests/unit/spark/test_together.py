@@ -9,7 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from holdfast.client import Client
 from holdfast.client.testing import TestBroker
@@ -127,9 +127,9 @@ def test_a_commit_that_is_refused_leaves_nothing_behind(broker: TestBroker, clie
 
 def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBroker, client: Client) -> None:
     frame = Frame(["a"])
-    frame.schema = StructType([StructField("value", StringType()), StructField("partition", LongType())])
+    frame.schema = StructType([StructField("value", StringType()), StructField("partition", StringType())])
 
-    with pytest.raises(HoldfastSparkError, match="partition is bigint"):
+    with pytest.raises(HoldfastSparkError, match="partition is string"):
         write_together([write(frame, "orders")], from_query=False, endpoint=broker.endpoint)
 
 

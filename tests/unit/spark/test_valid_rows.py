@@ -55,3 +55,21 @@ def test_the_name_of_a_header_is_text_and_its_value_is_bytes() -> None:
 
     with pytest.raises(HoldfastSparkError, match=r"Row 3 of this task cannot be written: column headers\[\]\.key"):
         valid.checked(headers(BAD, pa.array(["a", "b"])))
+
+
+def test_a_record_with_too_many_headers_is_refused_with_its_row_and_number() -> None:
+    valid = ValidRows(RowPlan(Rows.RECORD, ("value", "headers")), InvalidUtf8.FAIL)
+    entry = {"key": "k", "value": "v"}
+    column = pa.array([[entry] * 64, None, [entry] * 65], HEADERS)
+
+    with pytest.raises(HoldfastSparkError, match=r"Row 2 of this task .*: 65 headers are more than 64"):
+        valid.checked(pa.record_batch([pa.array(["a", "b", "c"]), column], names=["value", "headers"]))
+
+
+def test_the_column_timestamp_of_records_is_their_event_time() -> None:
+    valid = ValidRows(RowPlan(Rows.RECORD, ("value", "event_time")), InvalidUtf8.FAIL)
+    moments = pa.array([1, 2], pa.timestamp("us", "UTC"))
+
+    found = valid.checked(pa.record_batch({"value": ["a", "b"], "timestamp": moments}))
+
+    assert found.column("event_time").equals(moments)
