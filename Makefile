@@ -20,13 +20,14 @@ TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/f
 PYTEST_ARGS ?=
 PROCESSES ?= 2
 BENCH_ARGS ?=
+MASS_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
 
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-spark fuzz soak \
+.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-mass fault-spark fuzz soak \
 	spark-versions compose-test grpcurl clean clean-all java
 
 help: ## list the targets
@@ -115,6 +116,9 @@ soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat
 
 fuzz: venv ## call every rpc for MINUTES with what nobody expects: a reason for every refusal, nothing grows
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers and 9,000 sinks on one broker, and what the others notice
+	@$(BIN)/python -m tests.fault.mass $(MASS_ARGS)
 
 fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)

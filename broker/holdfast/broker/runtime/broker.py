@@ -353,6 +353,8 @@ class Broker:
 
     async def _look_at_streams(self) -> None:
         self.stream_memory.look()
+        if self.stream_memory.calmed():
+            await asyncio.to_thread(self._on_memory)
 
     async def _store_age(self) -> None:
         self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])

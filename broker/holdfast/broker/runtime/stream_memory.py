@@ -14,6 +14,9 @@ from typing import Final, Self
 from holdfast.broker.core.stream_budget import StreamBudget, StreamShare
 
 COPIES: Final = 2
+PEAK_PARTS: Final = 4
+CALM_S: Final = 30.0
+"""Free memory is given back at most once in so long."""
 SHED_PARTS: Final = 4
 """One look frees at most this part of the budget: it does not end all slow streams at once."""
 
@@ -103,6 +106,8 @@ class StreamMemory:
         self._called: set[Share] = set()
         """Streams that were woken and have not asked again: it is their turn, whoever else waits."""
         self._shares: dict[StreamShare, Share] = {}
+        self._peak = 0
+        self._calmed_at = now()
 
     def share(self, wake: Callable[[], None] = lambda: None) -> Share:
         """Return the memory of a new stream."""
@@ -142,6 +147,16 @@ class StreamMemory:
         self._shares.pop(account, None)
         self._turn_of(share)
         self._wake()
+
+    def calmed(self) -> bool:
+        """Whether most of what was held is free again: worth giving back to the system. Once per peak and 30 s."""
+        self._peak = max(self._peak, self.budget.used)
+        now = self._now()
+        high = self._peak > self.budget.bytes_max // PEAK_PARTS
+        if not high or self.budget.used > self._peak // PEAK_PARTS or now - self._calmed_at < CALM_S:
+            return False
+        self._peak, self._calmed_at = self.budget.used, now
+        return True
 
     def look(self) -> None:
         """Wake who finds room now, and end streams that take nothing while others wait: once a second."""

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.broker.core.stream_budget import STALLED_S
-from holdfast.broker.runtime.stream_memory import COPIES, Share, StreamMemory
+from holdfast.broker.runtime.stream_memory import CALM_S, COPIES, Share, StreamMemory
 
 pytestmark = pytest.mark.anyio
 PAGES = 1_000
@@ -195,3 +195,16 @@ async def test_whose_turn_it_is_takes_room_though_others_wait_behind() -> None:
     full.give(PAGES)
 
     assert [share.reserve(PAGES * 2 // 3) for share in waiting] == [True, False, False]
+
+
+async def test_memory_is_given_back_once_after_a_peak() -> None:
+    clock = Clock()
+    of_all = memory(clock=clock)
+    with of_all.share() as share:
+        share.reserve(PAGES)
+        clock.now += CALM_S
+        during = of_all.calmed()
+
+    assert not during
+    assert of_all.calmed()
+    assert not of_all.calmed()
