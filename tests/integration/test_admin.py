@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from holdfast.broker.server import READINESS, BrokerServer, serve
 from holdfast.broker.settings import load
 from holdfast.broker.storage.contract import Family
+from holdfast.broker.storage.errors import StoreUnreadable
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.client import BrokerUnavailable, Client, ClientSettings, ReadFailed, Record, RetryPolicy, StoreFenced
 from holdfast.v1 import admin_service_pb2 as pb
@@ -192,3 +193,16 @@ def test_sigterm_ends_a_broker_in_order(tmp_path: Path) -> None:
     assert code == 0
     assert seen.result(20) == ["DRAINING", "DRAINING", "DRAINING"]
     assert stored == [b"answered"]
+
+
+def test_a_start_whose_reads_fail_beyond_what_recovery_reads_is_refused_with_the_stores_own_error() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders", buffer_mode="SPILL", volatile=True, memory_cache_threshold=1, buffer_page_size=1)
+        for number in range(3):
+            client.publish("orders", [Record(b"%d" % number)])
+    again = store.reopen()
+    again.fail_reads(Family.INDEX)
+
+    with pytest.raises(StoreUnreadable, match="I/O error"):
+        BrokerServer.in_memory(again).start()

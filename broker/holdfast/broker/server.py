@@ -62,7 +62,7 @@ from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.storage.open_files import raise_open_files
-from holdfast.broker.storage.recovery import recover
+from holdfast.broker.storage.recovery import errors_of_a_start, recover
 from holdfast.broker.storage.settings import RocksSettings
 from holdfast.credentials import CredentialReport
 from holdfast.process import give_memory_back, keep_what_stays, let_go_of_what_stayed, making_what_stays, tune
@@ -135,55 +135,56 @@ class Serving:
         self.settings = settings
         self.fenced = asyncio.Event()
         self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
-        self.broker = Broker(
-            recovered.journal,
-            Found(
-                recovered.start_count,
-                recovered.next_sink,
-                recovered.age_us,
-                recovered.sinks,
-                recovered.due,
-                recovered.quarantined,
-                recovered.mended,
-            ),
-            clock,
-            bounds=Bounds(
-                sinks=settings.sinks_max,
-                partitions=settings.partitions_max,
-                streams=settings.streams_max,
-                stream_bytes=settings.stream_bytes_max,
-                waiting_bytes=settings.waiting_bytes_max,
-                tail_bytes=settings.tail_bytes,
-                record_bytes=settings.record_bytes_max,
-                disk_reserve=settings.disk_reserve_bytes,
-                stored_bytes=settings.max_broker_bytes,
-                session_timeout_s=settings.session_timeout_s,
-                clock_step_us=int(settings.max_clock_step_s * 1_000_000),
-                memory_high_watermark=settings.memory_high_watermark,
-            ),
-            sink_defaults=settings.sink_defaults.to_core(),
-            instruments=self.instruments,
-            on_fenced=lambda _: self.fenced.set(),
-            accepted=AcceptedFile(
-                Path(data_dir) / "accepted",
-                counting=recovered.counting,
-                start_count=recovered.start_count,
-                boot=boot_id(),
+        with errors_of_a_start():
+            self.broker = Broker(
+                recovered.journal,
+                Found(
+                    recovered.start_count,
+                    recovered.next_sink,
+                    recovered.age_us,
+                    recovered.sinks,
+                    recovered.due,
+                    recovered.quarantined,
+                    recovered.mended,
+                ),
+                clock,
+                bounds=Bounds(
+                    sinks=settings.sinks_max,
+                    partitions=settings.partitions_max,
+                    streams=settings.streams_max,
+                    stream_bytes=settings.stream_bytes_max,
+                    waiting_bytes=settings.waiting_bytes_max,
+                    tail_bytes=settings.tail_bytes,
+                    record_bytes=settings.record_bytes_max,
+                    disk_reserve=settings.disk_reserve_bytes,
+                    stored_bytes=settings.max_broker_bytes,
+                    session_timeout_s=settings.session_timeout_s,
+                    clock_step_us=int(settings.max_clock_step_s * 1_000_000),
+                    memory_high_watermark=settings.memory_high_watermark,
+                ),
+                sink_defaults=settings.sink_defaults.to_core(),
+                instruments=self.instruments,
+                on_fenced=lambda _: self.fenced.set(),
+                accepted=AcceptedFile(
+                    Path(data_dir) / "accepted",
+                    counting=recovered.counting,
+                    start_count=recovered.start_count,
+                    boot=boot_id(),
+                )
+                if data_dir
+                else None,
+                measure_memory=measure,
+                on_memory=give_memory_back,
+                on_deleted=let_go_of_what_stayed,
+                ballast=BallastKeeper(
+                    Ballast(Path(data_dir)),
+                    size=settings.disk_ballast_bytes,
+                    reserve_bytes=settings.disk_reserve_bytes,
+                )
+                if data_dir
+                else None,
+                records=PageCodec(),
             )
-            if data_dir
-            else None,
-            measure_memory=measure,
-            on_memory=give_memory_back,
-            on_deleted=let_go_of_what_stayed,
-            ballast=BallastKeeper(
-                Ballast(Path(data_dir)),
-                size=settings.disk_ballast_bytes,
-                reserve_bytes=settings.disk_reserve_bytes,
-            )
-            if data_dir
-            else None,
-            records=PageCodec(),
-        )
         self._identity = Identity(
             version=version("holdfast"),
             store_id=recovered.journal.store_id.hex(),

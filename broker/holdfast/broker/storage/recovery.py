@@ -61,7 +61,7 @@ def recover(store: Store) -> Recovered:
     """
 
     def begin() -> Recovered:
-        with _told_as_at_a_start():
+        with errors_of_a_start():
             return _recover(store)
 
     # What was written before a read failed is what a start that was killed there leaves behind.
@@ -69,7 +69,7 @@ def recover(store: Store) -> Recovered:
 
 
 @contextmanager
-def _told_as_at_a_start() -> Iterator[None]:
+def errors_of_a_start() -> Iterator[None]:
     """Nobody waits for anything yet: what a running broker calls fenced is the store's own error here."""
     try:
         try:
