@@ -167,11 +167,28 @@ def cut(lineups: Iterable[Queue], next_number: Callable[[], int]) -> Group:
         total += given
         if share.lineup.waiting:
             turn.append(share)
+    total += sum(_take_companions(share) for share in shares.values() if share.lineup.waiting)
     taken = [share for share in shares.values() if share.appends]
     group = Group(taken, [], [], total)
     for share in taken:
         share.lineup.fill(group, share, next_number)
     return group
+
+
+def _take_companions(share: Share) -> int:
+    """Take all up to the last append with a companion, however full the group is; returns their bytes.
+
+    Writes without pages go with the next group. Those of a purge or seek after a dead letter would overtake it, and
+    after a crash in between the account of its origin would tell of a dead letter that is nowhere.
+    """
+    waiting = share.lineup.waiting
+    count = next((len(waiting) - at for at, each in enumerate(reversed(waiting)) if each.companion is not None), 0)
+    appends = [waiting.popleft() for _ in range(count)]
+    size = sum(len(append.page.body) for append in appends)
+    share.appends += appends
+    share.size += size
+    share.lineup.size -= size
+    return size
 
 
 def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[Entry, Body, Tail]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.broker.core.log import PartitionLog, Tail
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Part
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, DropReason, Gap, Part
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import PutEntry, PutSlot, PutTail
+from holdfast.broker.core.writes import PutEntry, PutGap, PutSlot, PutTail, Write
 from holdfast.broker.runtime.group import (
     BULK_BYTES,
     GROUP_BYTES,
@@ -220,3 +220,31 @@ async def test_nothing_waiting_is_an_empty_group() -> None:
     group = cut([lineup()], numbers())
 
     assert (group.shares, group.pages, group.writes, group.size) == ([], [], [], 0)
+
+
+class Letter:
+    """What becomes durable with a dead letter."""
+
+    def cut(self, first: int) -> list[Write]:
+        return [PutGap(9, 0, Gap(first, first + 1, DropReason.PURGED, 0, 0, 0))]
+
+    def committed(self) -> None:
+        pass
+
+
+async def test_what_belongs_together_with_other_writes_goes_with_the_next_group_however_full_that_is() -> None:
+    busy, letters = lineup(0), lineup(1)
+    for _ in range(40):
+        queue(busy, bytes(MIB))
+    for _ in range(24):
+        queue(letters, bytes(MIB))
+    queue(letters, b"a dead letter").companion = Letter()
+    queue(letters, b"an append behind it")
+
+    group = cut([busy, letters], numbers())
+
+    left = [append.page.record_count for append in letters.waiting]
+    assert any(isinstance(write, PutGap) for write in group.writes)
+    assert (left, letters.size) == ([1], sum(len(append.page.body) for append in letters.waiting))
+    assert len(busy.waiting) > 0
+    assert group.size == sum(len(page.body.data) for page in group.pages)
