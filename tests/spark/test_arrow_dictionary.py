@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.client.testing import TestBroker
+from holdfast.spark.row_schema import nullable_schema
 from tests.spark.arrow_rows import pages, read, refusal, write
 
 REPETITIVE = """
@@ -29,7 +30,7 @@ def test_values_that_repeat_are_stored_once_in_each_page(
 
     assert sum(len(page.body) for page in pages(broker)) - plain < 0.6 * plain
     back = read(spark, broker, startingOffsets=json.dumps({str(n): at for n, at in end.items()}))
-    assert back.schema == rows.schema
+    assert back.schema == nullable_schema(rows.schema)
     assert back.exceptAll(rows).count() == rows.exceptAll(back).count() == 0
     with broker.client() as client:
         assert client.schemas.latest("orders")[0] == 1
