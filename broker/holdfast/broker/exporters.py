@@ -25,6 +25,10 @@ from holdfast.broker.exporting import Exporting, ExportingError, wanted
 _log: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
 """How long an end waits for what was measured last to be sent."""
+METRICS_CONNECTIONS_MAX: Final = 32
+"""Connections of the endpoint for Prometheus; further ones are closed."""
+METRICS_SILENCE_S: Final = 10.0
+"""How long one of them may say nothing."""
 CLIENT_SERVICE: Final = "holdfast-client"
 """Service name of a process whose providers OpenTelemetry asked for by name."""
 
@@ -130,6 +134,27 @@ class _Endpoint:
     close: Callable[[], None]
 
 
+def bound(server: Any) -> None:
+    """Bound a server that has a thread for each connection: how many there are, and how long one may say nothing."""
+    room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
+    begin, serve = server.process_request, server.process_request_thread
+
+    def process_request(request: Any, address: Any) -> None:
+        if not room.acquire(blocking=False):
+            server.shutdown_request(request)
+            return
+        request.settimeout(METRICS_SILENCE_S)
+        begin(request, address)
+
+    def process_request_thread(request: Any, address: Any) -> None:
+        try:
+            serve(request, address)
+        finally:
+            room.release()
+
+    server.process_request, server.process_request_thread = process_request, process_request_thread
+
+
 def _prometheus(host: str, port: int) -> _Endpoint:
     # Only who is asked by Prometheus needs its client.
     from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415
@@ -141,6 +166,7 @@ def _prometheus(host: str, port: int) -> _Endpoint:
     except OSError as error:
         raise OSError(f"cannot listen on {host}:{port} for metrics: {error}") from error
     thread.name = "holdfast-metrics"
+    bound(server)
     ProcessCollector(registry=registry)
     reader = PrometheusMetricReader(registry=registry)
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import socket
+import socketserver
+import threading
+from contextlib import ExitStack
 from threading import Event
 from urllib.request import urlopen
 
@@ -8,7 +11,14 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
-from holdfast.broker.exporters import Exporters, export, meter_provider, tracer_provider
+from holdfast.broker.exporters import (
+    METRICS_CONNECTIONS_MAX,
+    Exporters,
+    bound,
+    export,
+    meter_provider,
+    tracer_provider,
+)
 from holdfast.broker.exporting import Exporting, ExportingError
 
 NOTHING = Exporting(prometheus=("127.0.0.1", 0))
@@ -113,3 +123,25 @@ def test_providers_by_name_export_only_what_was_asked_for() -> None:
     assert tracers.resource.attributes["service.name"] == "holdfast-client"
     tracers.shutdown()
     meters.shutdown()
+
+
+def test_the_endpoint_for_prometheus_takes_so_many_connections_and_closes_further_ones() -> None:
+    class Echo(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"x")
+            self.request.recv(1)
+
+    with ExitStack() as stack:
+        server = stack.enter_context(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo))
+        bound(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.shutdown)
+
+        def connected() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=10))
+
+        taken = [connected() for _ in range(METRICS_CONNECTIONS_MAX)]
+        assert [one.recv(1) for one in taken] == [b"x"] * METRICS_CONNECTIONS_MAX
+        assert connected().recv(1) == b""
+        for one in taken:
+            one.close()
