@@ -176,10 +176,14 @@ def finish(client: Client, places: Places) -> dict[str, int]:
     for origin in client.sinks.watch(SINK, interval_s=WATCH_S):
         rejected = any(one.dead_lettered for found in origin.subscriptions for one in found.partitions)
         if origin.pending() == 0 and rejected:
-            dead = client.sinks.stats(f"{SINK}.dlq")
-            if dead.pending() == 0:
-                return places.judge(origin, dead)
-            redrive(client, places)
+            if client.sinks.stats(f"{SINK}.dlq").pending():
+                redrive(client, places)
+                continue
+            # What the stream brought may be from before a redrive. Nothing comes back to the origin now, so when
+            # nothing is pending there either, no more dead letters come, and the next look at them is final.
+            settled, dead = client.sinks.stats(SINK), client.sinks.stats(f"{SINK}.dlq")
+            if settled.pending() == 0 and dead.pending() == 0:
+                return places.judge(settled, dead)
         if time.monotonic() > until:
             break
     places.fault("faults", f"not settled after {ENDS_S:g} s: {origin}")
