@@ -99,7 +99,10 @@ def test_an_address_that_is_taken_is_named_with_the_systems_reason(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", ["192.0.2.1:7461", "no-such-host.invalid:7461"])
-def test_an_address_that_is_not_ours_is_named_in_one_line(listen: str, tmp_path: Path) -> None:
+def test_an_address_that_is_not_ours_is_named_in_one_line(
+    listen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_ALLOW_ANONYMOUS", "true")
     code, said = refused(tmp_path / "store", listen)
 
     assert code == ExitCode.FAILED

@@ -7,7 +7,7 @@ file of credentials every caller may do everything; managing calls are logged al
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import grpc
@@ -95,16 +95,18 @@ class AccessGuard(grpc.aio.ServerInterceptor):
             except TokenRefused as error:
                 await self._refused(method, error)(request, context)
                 return None
-            return await self._run(call, behaviour, request, context)
+            work = behaviour(request, context)
+            del request  # it may be large, and is let go by whoever decodes it
+            return await self._run(call, work, context)
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         return make(guarded, handler.request_deserializer, handler.response_serializer)
 
-    async def _run(self, call: OpenCall, behaviour: Callable[[Any, Any], Any], request: Any, context: Any) -> Any:
+    async def _run(self, call: OpenCall, work: Coroutine[Any, Any, Any], context: Any) -> Any:
         self._calls.add(call)
         outcome = "OK"
         try:
-            return await call.run(lambda: behaviour(request, context))
+            return await call.run(work)
         except BrokerError as error:
             call.refusal = error
             await abort(context, error)

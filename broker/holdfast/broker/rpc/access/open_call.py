@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -83,11 +83,11 @@ class OpenCall:
         """The caller, for the audit log."""
         return Caller(self.principal.name, self._peer)
 
-    async def run(self, behaviour: Callable[[], Awaitable[Any]]) -> Any:
+    async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run the call: below, `current_call` returns it."""
         token = _current.set(self)
         try:
-            return await behaviour()
+            return await work
         finally:
             _current.reset(token)
 
