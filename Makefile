@@ -16,18 +16,20 @@ BIN := .venv/bin
 KILLS ?= 200
 MINUTES ?= 60
 TRIALS ?= 200
-TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fuzz tests/soak tests/integration tests/spark)
+TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fuzz tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
 PROCESSES ?= 2
 BENCH_ARGS ?=
 MASS_ARGS ?=
+ROUNDS ?= 500
+CLIENT_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
 
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-disk fault-mass fault-spark fuzz soak \
+.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
 	spark-versions compose-test grpcurl clean clean-all java
 
 help: ## list the targets
@@ -119,6 +121,9 @@ fuzz: venv ## call every rpc for MINUTES with what nobody expects: a reason for 
 
 fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers and 9,000 sinks on one broker, and what the others notice
 	@$(BIN)/python -m tests.fault.mass $(MASS_ARGS)
+
+fault-client: venv ## break wires, certificates, clocks, processes and the store ROUNDS times under a publisher and a subscriber
+	@$(BIN)/python -m tests.fault_client.campaign --rounds $(ROUNDS) $(CLIENT_ARGS)
 
 fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)
