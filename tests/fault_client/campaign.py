@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fault.process import BrokerEnded
-from tests.fault_client.control import Control, built
+from tests.fault_client.control import built
 from tests.fault_client.faults import AGAIN_S, HALF_OPEN_S, KINDS_OF_FAULT, Draw, Kind
 from tests.fault_client.ledger import Ledger
 from tests.fault_client.processes import Keys, Stage
@@ -72,22 +73,26 @@ class Found:
 class Campaign:
     """Rounds, one after another. Used from one thread."""
 
-    def __init__(self, kinds: tuple[Kind, ...], chance: random.Random, hold_s: float, slack_s: float) -> None:
+    def __init__(
+        self, kinds: tuple[Kind, ...], chance: random.Random, hold_s: float, slack_s: float, until: float
+    ) -> None:
         self._kinds = kinds
         self._chance = chance
         self._hold_s = hold_s
         self._slack_s = slack_s
+        self._until = until
         self._turns: Counter[str] = Counter()
         self.found: Final = Found()
 
     def stage(self, folder: Path, rounds: int, library: Path | None, *, secure: bool) -> None:
         """Do some rounds on a fresh broker, and look at all that they left."""
-        control = None if library is None else Control(folder / "control", folder / "store", library)
         ledger, names = Ledger(), [""]
-        stage = Stage(folder, ledger, control, Keys(folder) if secure else None)
+        stage = Stage(folder, ledger, library, Keys(folder) if secure else None)
         try:
             self._go_on(stage, "start", time.monotonic(), AGAIN_S)
             for number in range(1, rounds + 1):
+                if self.is_over():
+                    break
                 kind = self._drawn(stage)
                 names.append(kind.name)
                 ledger.round = number
@@ -96,6 +101,10 @@ class Campaign:
         finally:
             stage.close()
         self._judge(stage, names)
+
+    def is_over(self) -> bool:
+        """Whether its time is up."""
+        return time.monotonic() > self._until
 
     def _drawn(self, stage: Stage) -> Kind:
         """Draw a kind; one that has come up less often is likelier, so that few rounds see all of them."""
@@ -199,14 +208,15 @@ def run(
     hold_s: float = 6.0,
     slack_s: float = 20.0,
     stage_rounds: int = 25,
+    minutes: float = math.inf,
 ) -> Found:
     """Do rounds; returns what was found."""
     library = built(folder)
     if library is None:
         print("gcc was not found: no faults of the store and of the clock", flush=True)
-    campaign = Campaign(kinds, random.Random(seed), hold_s, slack_s)
+    campaign = Campaign(kinds, random.Random(seed), hold_s, slack_s, time.monotonic() + 60 * minutes)
     left, number = rounds, 0
-    while left > 0:
+    while left > 0 and not campaign.is_over():
         number += 1
         place = folder / f"stage-{number}"
         place.mkdir()
@@ -228,6 +238,7 @@ def main() -> int:
     parser.add_argument("--hold", type=float, default=6.0, help="most seconds that something is stopped or held for")
     parser.add_argument("--slack", type=float, default=20.0, help="seconds on top of each bound")
     parser.add_argument("--stage", type=int, default=25, help="rounds on one broker")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no round after so many")
     given = parser.parse_args()
     words = [word for word in given.kinds.split(",") if word]
     kinds = tuple(kind for kind in KINDS_OF_FAULT if not words or any(word in kind.name for word in words))
@@ -245,6 +256,7 @@ def main() -> int:
             hold_s=given.hold,
             slack_s=given.slack,
             stage_rounds=given.stage,
+            minutes=given.minutes,
         )
     print(table(found))
     print(json.dumps({"failed": found.failed, **found.counts}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import shutil
 import struct
 import subprocess
@@ -35,7 +34,7 @@ class Control:
         self.environment: Final = {
             "LD_PRELOAD": str(library),
             "FAILING_CONTROL": str(path),
-            "FAILING_DIRECTORY": f"{directory}{os.sep}",
+            "FAILING_DIRECTORY": str(directory),
         }
 
     def _set(self, field: str, value: int) -> None:

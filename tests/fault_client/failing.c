@@ -53,6 +53,7 @@ static int fails(void) {
 
 static int path_fails(int kind, const char *path) {
   if (control->kind != kind || !path || strncmp(path, directory, directory_length)) return 0;
+  if (path[directory_length] && path[directory_length] != '/') return 0;
   return fails();
 }
 

@@ -45,7 +45,7 @@ class Kind:
     bound_s: float = AGAIN_S
     weight: int = 2
     needs: str = ""
-    """``keys`` or ``control``, where a stage has to have one."""
+    """``keys``, ``control`` or ``clients_control``, where a stage has to have one."""
 
     def fits(self, stage: Stage) -> bool:
         """Whether a stage has what it needs."""
@@ -171,6 +171,17 @@ def _clock(hours: int) -> Callable[[Stage, Draw], str]:
     return act
 
 
+def _clients_clock(hours: int) -> Callable[[Stage, Draw], str]:
+    def act(stage: Stage, draw: Draw) -> str:
+        assert stage.clients_control is not None
+        stage.clients_control.shift(hours * HOUR_S)
+        time.sleep(1.0)
+        stage.wire.cut()
+        return f"{hours:+d} h and a reset"
+
+    return act
+
+
 def _store(call: str, error: str) -> Callable[[Stage, Draw], str]:
     def act(stage: Stage, draw: Draw) -> str:
         control = _control(stage)
@@ -217,9 +228,12 @@ KINDS_OF_FAULT: Final = (
     Kind("authority replaced", _authority, needs="keys"),
     Kind("token replaced", _token, needs="keys"),
     Kind("token revoked", _revoked, needs="keys"),
-    Kind("clock forward 1 h", _clock(1), needs="control"),
-    Kind("clock back 1 h", _clock(-1), needs="control"),
-    Kind("clock set right", _clock(0), needs="control"),
+    Kind("broker's clock +1 h", _clock(1), needs="control"),
+    Kind("broker's clock -1 h", _clock(-1), needs="control"),
+    Kind("broker's clock right", _clock(0), needs="control"),
+    Kind("clients' clock +1 h", _clients_clock(1), weight=1, needs="clients_control"),
+    Kind("clients' clock -1 h", _clients_clock(-1), weight=1, needs="clients_control"),
+    Kind("clients' clock right", _clients_clock(0), weight=1, needs="clients_control"),
     *(
         Kind(f"{error} at {call}", _store(call, error), bound_s=AGAIN_S + READS_S, weight=1, needs="control")
         for call in KINDS

@@ -29,7 +29,9 @@ START_MAX_S: Final = 120.0
 class Worker:
     """A client in a process of its own."""
 
-    def __init__(self, role: str, endpoint: str, keys: Keys | None, ledger: Ledger, log: Path) -> None:
+    def __init__(
+        self, role: str, endpoint: str, keys: Keys | None, ledger: Ledger, log: Path, environment: dict[str, str]
+    ) -> None:
         self.role: Final = role
         self.log: Final = log
         self._ledger = ledger
@@ -38,6 +40,7 @@ class Worker:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.fault_client.worker", role, endpoint, *files],
                 cwd=ROOT,
+                env={**os.environ, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -160,9 +163,14 @@ class Keys:
 class Stage:
     """One broker on one directory, with its clients."""
 
-    def __init__(self, folder: Path, ledger: Ledger, control: Control | None, keys: Keys | None) -> None:
+    def __init__(self, folder: Path, ledger: Ledger, library: Path | None, keys: Keys | None) -> None:
+        control = None if library is None else Control(folder / "control", folder / "store", library)
         self.control: Final = control
         self.keys: Final = keys
+        self.clients_control: Final = (
+            None if library is None or keys is not None else Control(folder / "clients", folder / "no-store", library)
+        )
+        """Shifts the clients' clock; with TLS they would be right to find a fresh certificate not valid yet."""
         self.ledger: Final = ledger
         self._folder = folder
         self._listen = f"127.0.0.1:{free_port()}"
@@ -177,10 +185,11 @@ class Stage:
         self.broker = self._started()
         self.wire: Final = Wire(self._listen)
         files = ("", "") if keys is None else (str(keys.ca_file), str(keys.token_file))
+        shifted = {} if self.clients_control is None else self.clients_control.environment
         with Client(self.wire.endpoint, settings=settings_of(*files)) as client:
             client.sinks.create(SINK, partitions=PARTITIONS)
         self.workers: Final = {
-            role: Worker(role, self.wire.endpoint, keys, ledger, folder / f"{role}.log")
+            role: Worker(role, self.wire.endpoint, keys, ledger, folder / f"{role}.log", shifted)
             for role in ("publish", "subscribe")
         }
 
@@ -212,7 +221,7 @@ class Stage:
             if self.control is not None:
                 self.control.lift()
             said = self.new_log()
-            errors = [line for line in said.splitlines() if " ERROR " in line or " CRITICAL " in line]
+            errors = [line for line in said.splitlines() if line.startswith("holdfast: ") or " ERROR " in line]
             why = errors[-1][-300:] if errors else ""
             reason = f"exit code {code}" if code > 0 and errors else ""
             self.ledger.take(["ended", "broker", f"exit code {code}", reason, why or said[-300:]])

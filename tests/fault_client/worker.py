@@ -20,6 +20,9 @@ from holdfast.client import Client, ClientSettings, HoldfastError, Publisher, Re
 SINK: Final = "orders"
 PARTITIONS: Final = 2
 PAUSE_S: Final = 0.01
+LARGE_EACH: Final = 50
+LARGE_BYTES: Final = 70_000
+"""Large ones make the broker open, fill and remove files of pages."""
 KEEPALIVE_S: Final = 30.0
 KEEPALIVE_TIMEOUT_S: Final = 5.0
 
@@ -78,6 +81,8 @@ def publish(client: Client, stopping: threading.Event) -> None:
         while not stopping.is_set():
             partition, sent = number % PARTITIONS, time.monotonic()
             value = json.dumps([partition, number, sent]).encode()
+            if number % LARGE_EACH < PARTITIONS:
+                value += b" " * LARGE_BYTES
             publisher.send(value, partition=partition).add_done_callback(noted(partition, number, sent))
             number += 1
             time.sleep(PAUSE_S)
