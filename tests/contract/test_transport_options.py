@@ -29,3 +29,12 @@ def test_a_client_may_ask_an_idle_broker_as_often_as_its_settings_allow() -> Non
     least = ClientSettings(keepalive_s=30)
 
     assert allowed_ms <= least.keepalive_s * 1000
+
+
+def test_a_probe_that_stays_unanswered_ends_the_connection_at_the_time_that_is_documented_on_both_sides() -> None:
+    broker = dict(server.options(load(), 1))
+    client = dict(Channels(("127.0.0.1:1",), ClientSettings(keepalive_timeout_s=7)).options())
+
+    ends = [(side["grpc.keepalive_timeout_ms"], side["grpc.http2.ping_timeout_ms"]) for side in (broker, client)]
+
+    assert ends == [(20_000, 20_000), (7_000, 7_000)]

@@ -13,8 +13,10 @@ from tests.fault_client.control import KINDS, Control
 from tests.fault_client.processes import Keys, Stage
 from tests.fault_client.worker import KEEPALIVE_S, KEEPALIVE_TIMEOUT_S
 
-AGAIN_S: Final = 27.0
-"""Documented: a pause of 2 s, 10 s to connect, and 15 s until what a dead consumer had goes to others."""
+RECONNECT_S: Final = 12.0
+"""Documented: a pause of 2 s, and 10 s to connect."""
+AGAIN_S: Final = RECONNECT_S + 15.0
+"""And 15 s until what a dead consumer had goes to others."""
 HALF_OPEN_S: Final = KEEPALIVE_S + KEEPALIVE_TIMEOUT_S
 READS_S: Final = 30.0
 """The longest pause between two reads of a disk that does not answer."""
@@ -215,7 +217,7 @@ def _start_with(call: str, error: str) -> Callable[[Stage, Draw], str]:
 
 KINDS_OF_FAULT: Final = (
     Kind("stream reset", _reset, weight=4),
-    Kind("half-open", _swallowed, bound_s=AGAIN_S + HALF_OPEN_S),
+    Kind("half-open", _swallowed, bound_s=HALF_OPEN_S + RECONNECT_S),
     Kind("stalled wire", _stalled),
     Kind("refused connections", _refused),
     Kind("slow wire", _slow),

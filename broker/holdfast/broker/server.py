@@ -114,6 +114,8 @@ def options(settings: BrokerSettings, connections_max: int) -> list[tuple[str, i
         ("grpc.max_connection_idle_ms", int(settings.connection_idle_s * 1_000)),
         ("grpc.keepalive_time_ms", int(settings.keepalive_s * 1_000)),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
+        # Without it a probe that stays unanswered ends the connection after a minute, whatever stands above.
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
     ]
 
 

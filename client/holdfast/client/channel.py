@@ -179,6 +179,8 @@ class Channels:
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.keepalive_time_ms", int(self.settings.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", int(self.settings.keepalive_timeout_s * 1000)),
+            # Without it a probe that stays unanswered ends the connection after a minute, whatever stands above.
+            ("grpc.http2.ping_timeout_ms", int(self.settings.keepalive_timeout_s * 1000)),
             ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS[0]),
             # Not a pause: gRPC's least time for an attempt to connect, with all round trips of TCP, TLS and HTTP/2.
             ("grpc.min_reconnect_backoff_ms", int(self.settings.connect_timeout_s * 1000)),
