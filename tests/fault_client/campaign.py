@@ -46,6 +46,9 @@ class Row:
     longest_after_s: float = 0.0
     """From when the fault was over."""
 
+    hits: int = 0
+    """Rounds in which the fault took hold: a call that should fail may not have been made."""
+
     hung: int = 0
     lost: int = 0
     ends: int = 0
@@ -121,6 +124,7 @@ class Campaign:
         went_on = self._go_on(stage, kind.name, over, kind.bound_s)
         row = self.found.row(kind.name)
         row.rounds += 1
+        row.hits += not kind.calls or stage.control is None or stage.control.get("hits") > 0
         self.found.counts["rounds"] += 1
         now = time.monotonic()
         row.longest_stall_s = max(row.longest_stall_s, now - began)
@@ -190,10 +194,12 @@ def _tail(log: Path) -> str:
 
 def table(found: Found) -> str:
     """Return what was found, kind by kind."""
-    lines = [f"{'kind':24}{'rounds':>8}{'stall s':>9}{'after s':>9}{'hung':>6}{'lost':>6}{'ends':>6}{'no reason':>11}"]
+    lines = [
+        f"{'kind':24}{'rounds':>8}{'hit':>5}{'stall s':>9}{'after s':>9}{'hung':>6}{'lost':>6}{'ends':>6}{'unsaid':>8}"
+    ]
     lines += [
-        f"{name:24}{row.rounds:8}{row.longest_stall_s:9.1f}{row.longest_after_s:9.1f}"
-        f"{row.hung:6}{row.lost:6}{row.ends:6}{row.unexplained:11}"
+        f"{name:24}{row.rounds:8}{row.hits:5}{row.longest_stall_s:9.1f}{row.longest_after_s:9.1f}"
+        f"{row.hung:6}{row.lost:6}{row.ends:6}{row.unexplained:8}"
         for name, row in sorted(found.rows.items())
     ]
     return "\n".join([*lines, *found.remarks])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ class Kind:
     weight: int = 2
     needs: str = ""
     """``keys``, ``control`` or ``clients_control``, where a stage has to have one."""
+
+    calls: bool = False
+    """It lets calls fail, and comes to nothing when none is made."""
 
     def fits(self, stage: Stage) -> bool:
         """Whether a stage has what it needs."""
@@ -184,12 +188,23 @@ def _clients_clock(hours: int) -> Callable[[Stage, Draw], str]:
     return act
 
 
+def _fall_behind(stage: Stage) -> None:
+    """Leave the subscriber stopped, with records before it that only the disk has."""
+    stage.workers["subscribe"].signal(signal.SIGSTOP)
+    time.sleep(2.0)
+    stage.broker.kill()
+    stage.start()
+
+
 def _store(call: str, error: str) -> Callable[[Stage, Draw], str]:
     def act(stage: Stage, draw: Draw) -> str:
         control = _control(stage)
         lasting = draw.chance.random() < 0.3
         nth = 1 + draw.turn % 40
+        if call == "read":
+            _fall_behind(stage)
         control.fail(call, ERRORS[error], nth, 1_000_000 if lasting else 1)
+        stage.workers["subscribe"].signal(signal.SIGCONT)
         until = time.monotonic() + 4.0
         while time.monotonic() < until and not stage.broker.has_ended():
             if not lasting and control.get("hits"):
@@ -237,13 +252,12 @@ KINDS_OF_FAULT: Final = (
     Kind("clients' clock -1 h", _clients_clock(-1), weight=1, needs="clients_control"),
     Kind("clients' clock right", _clients_clock(0), weight=1, needs="clients_control"),
     *(
-        Kind(f"{error} at {call}", _store(call, error), bound_s=AGAIN_S + READS_S, weight=1, needs="control")
+        Kind(
+            f"{error} at {call}", _store(call, error), bound_s=AGAIN_S + READS_S, weight=1, needs="control", calls=True
+        )
         for call in KINDS
         for error in ERRORS
-        if (call, error) != ("read", "ENOSPC")
+        if (call, error) != ("read", "ENOSPC") and call not in {"rename", "size"}
     ),
-    *(
-        Kind(f"EIO at {call}, start", _start_with(call, "EIO"), weight=1, needs="control")
-        for call in ("open", "read", "write", "sync")
-    ),
+    *(Kind(f"EIO at {call}, start", _start_with(call, "EIO"), weight=1, needs="control", calls=True) for call in KINDS),
 )
