@@ -22,8 +22,14 @@ from tests.fault_client.ledger import Ledger
 from tests.fault_client.wire import Wire
 from tests.fault_client.worker import PARTITIONS, SINK, settings_of
 
+BADLY: Final = ("holdfast: ", " ERROR ", " CRITICAL ")
+"""What marks the lines of a log in which a broker says why it ended."""
 START_MAX_S: Final = 120.0
 """A start on a busy machine; how long one takes is not what is looked at here."""
+
+
+CRASHES_SAID: Final = {"PYTHONFAULTHANDLER": "1"}
+"""A process that crashes leaves the stacks of its threads in its log."""
 
 
 class Worker:
@@ -40,12 +46,13 @@ class Worker:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.fault_client.worker", role, endpoint, *files],
                 cwd=ROOT,
-                env={**os.environ, **environment},
+                env={**os.environ, **CRASHES_SAID, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
+        self._asked = False
         self.done = False
         """Whether it stopped in good order."""
         self._reader = threading.Thread(target=self._read, name=f"reader-{role}", daemon=True)
@@ -64,13 +71,19 @@ class Worker:
         """Send a signal."""
         self._process.send_signal(number)
 
+    @property
+    def code(self) -> int | None:
+        """Its exit code, negative for a signal; ``None`` while it runs."""
+        return self._process.poll()
+
     def has_died(self) -> bool:
         """Whether it ended unasked."""
-        return self._process.poll() is not None
+        return self.code is not None and not self._asked
 
     def stop(self, timeout_s: float) -> bool:
         """Ask it to stop; returns whether it did, in good order and time."""
         assert self._process.stdin is not None
+        self._asked = True
         self._process.stdin.close()
         try:
             code = self._process.wait(timeout_s)
@@ -175,6 +188,7 @@ class Stage:
         self._folder = folder
         self._listen = f"127.0.0.1:{free_port()}"
         self._environment = {
+            **CRASHES_SAID,
             "HOLDFAST_TAIL_BYTES": "0",  # deliveries are read from the disk
             **({} if control is None else control.environment),
             **({} if keys is None else keys.environment),
@@ -221,14 +235,14 @@ class Stage:
             if self.control is not None:
                 self.control.lift()
             said = self.new_log()
-            errors = [line for line in said.splitlines() if line.startswith("holdfast: ") or " ERROR " in line]
+            errors = [line for line in said.splitlines() if any(word in line for word in BADLY)]
             why = errors[-1][-300:] if errors else ""
             reason = f"exit code {code}" if code > 0 and errors else ""
-            self.ledger.take(["ended", "broker", f"exit code {code}", reason, why or said[-300:]])
+            self.ledger.take(["ended", "broker", f"exit code {code}", reason, why if reason else said[-6_000:]])
             self.start()
         for role, worker in self.workers.items():
             if worker.has_died():
-                raise BrokerEnded(f"the client {role} died: {worker.log.read_text()[-2000:]}")
+                raise BrokerEnded(f"the client {role} died with {worker.code}: {worker.log.read_text()[-2000:]}")
 
     def new_log(self) -> str:
         """Return what the broker has logged since the last call, and count tracebacks."""
