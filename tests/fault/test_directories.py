@@ -103,11 +103,14 @@ def test_a_repair_leaves_a_directory_that_is_clean(
     assert (code, report["damage"]) == (ExitCode.OK, [])
     assert [one["records"] for one in report["partitions"]] == [240, 240, 230]
     code, pages = asked(capsys, "quarantine", "list", "--data-dir", tmp_path / "saved")
-    assert [(one["sink"], one["first_offset"], one["size"]) for one in pages] == [("third", 200, 10)]
+    of_before = [(name, 0, 0) for name in NAMES]  # every sink has a page that was put aside before
+    found = [(one["sink"], one["first_offset"], one["size"]) for one in pages]
+    assert sorted(found) == sorted([*of_before, ("third", 200, 10)])
     code, written = asked(
         capsys, "quarantine", "export", "--data-dir", tmp_path / "saved", "--into", tmp_path / "pages"
     )
-    assert [Path(one).read_bytes() for one in written] == [b"ten bytes!"]
+    contents = [Path(one).read_bytes() for one in written]
+    assert [content for content in contents if content] == [b"ten bytes!"]
 
 
 def test_a_directory_in_use_is_refused(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

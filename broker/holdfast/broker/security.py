@@ -75,7 +75,9 @@ def open_audit_log(settings: BrokerSettings) -> logging.Handler | None:
 def close_audit_log(handler: logging.Handler | None) -> None:
     """Undo ``open_audit_log``."""
     if handler is not None:
-        logging.getLogger(AUDIT_LOGGER).removeHandler(handler)
+        logger = logging.getLogger(AUDIT_LOGGER)
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
         handler.close()
 
 
