@@ -19,6 +19,7 @@ from holdfast.client import (
     NotFound,
     Overflow,
     Record,
+    RequestTooLarge,
     SinkExists,
     SinkNotFound,
     SubscriptionNotFound,
@@ -55,7 +56,7 @@ def test_making_it_again_finds_it_or_says_what_differs(client: Client) -> None:
         client.sinks.create("orders", exist_ok=True, partitions=2)
 
 
-@pytest.mark.parametrize("name", ["", "Orders", ".hidden", "a" * 124, "a b", "orders.dlq", "größe", "a" * 100_000])
+@pytest.mark.parametrize("name", ["", "Orders", ".hidden", "a" * 124, "a b", "orders.dlq", "größe", "a" * 60_000])
 def test_a_wrong_name_is_refused_with_what_is_allowed(client: Client, name: str) -> None:
     with pytest.raises(InvalidName) as refused:
         client.sinks.create(name)
@@ -111,7 +112,7 @@ def test_what_is_unknown_is_not_found_by_any_call(client: Client) -> None:
             call("nothing")
 
 
-@pytest.mark.parametrize("name", ["x" * 100_000, "日本語" * 10_000, "a\nb\x00c"])
+@pytest.mark.parametrize("name", ["x" * 60_000, "日本語" * 6_000, "a\nb\x00c"])
 def test_however_strange_the_name_the_answer_is_that_there_is_no_such_thing(client: Client, name: str) -> None:
     with pytest.raises(SinkNotFound):
         client.sinks.get(name)
@@ -120,6 +121,14 @@ def test_however_strange_the_name_the_answer_is_that_there_is_no_such_thing(clie
     client.sinks.create("orders")
     with pytest.raises(SubscriptionNotFound):
         client.pull("orders", subscription=name)
+
+
+def test_a_name_beyond_the_bound_of_a_request_is_refused_before_it_is_decoded(client: Client) -> None:
+    name = "x" * 100_000
+
+    for call in (client.sinks.get, client.sinks.create, client.pull):
+        with pytest.raises(RequestTooLarge, match="at most 65536 are allowed"):
+            call(name)
 
 
 # -- listing
