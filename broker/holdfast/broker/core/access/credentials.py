@@ -66,7 +66,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a call proves: the hash of its token, or the names in its certificate."""
+    """Proof of a call: the hash of its token, or the names in its certificate."""
 
     digest: bytes = b""
     identities: frozenset[str] = frozenset()
