@@ -124,7 +124,7 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "quarantined page": ("stopped", Value(Family.META, keys.quarantine(HIT, 0, 7))),
     "store numbers": (
         "stopped",
-        Value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING),
+        Value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING, keys.STOPPED),
     ),
     "index entry": ("stopped", Value(Family.INDEX, *_places(Family.INDEX))),
     "small page": ("stopped", Value(Family.SMALL, *_places(Family.SMALL))),

@@ -36,6 +36,7 @@ from holdfast.broker.core.writes import (
     PutSchema,
     PutSink,
     PutSlot,
+    PutStopped,
     PutSubscription,
     PutTail,
     PutTotals,
@@ -142,6 +143,7 @@ def _moved(sink: int) -> list[Write]:
         PutEpoch(sink, EpochRecord("query", "query", 3, "run", last, 1, "digest", ())),
         PutQuarantine(sink, 0, Entry(0, RECORDS, 7, False, 100, 1, last, PAGES, 0, 0, ())),
         PutAge(PAGES, last),
+        PutStopped(1),
     ]
 
 

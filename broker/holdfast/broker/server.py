@@ -56,7 +56,7 @@ from holdfast.broker.security import (
     warn_of_open_access,
 )
 from holdfast.broker.settings import BrokerSettings, SettingsError, address, load
-from holdfast.broker.storage.accepted import AcceptedFile, boot_id
+from holdfast.broker.storage.accepted import DELIVERED, AcceptedFile, boot_id
 from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.directory import FORMAT
@@ -148,6 +148,7 @@ class Serving:
                     recovered.due,
                     recovered.quarantined,
                     recovered.mended,
+                    recovered.stopped,
                 ),
                 clock,
                 bounds=Bounds(
@@ -172,6 +173,15 @@ class Serving:
                     counting=recovered.counting,
                     start_count=recovered.start_count,
                     boot=boot_id(),
+                )
+                if data_dir
+                else None,
+                delivered=AcceptedFile(
+                    Path(data_dir) / "delivered",
+                    counting=recovered.counting,
+                    start_count=recovered.start_count,
+                    boot=boot_id(),
+                    magic=DELIVERED,
                 )
                 if data_dir
                 else None,

@@ -32,18 +32,22 @@ def begin(
     sink_defaults: SinkSettings | None = None,
     instruments: Instruments | None = None,
     accepted: Accepted | None = None,
+    delivered: Accepted | None = None,
 ) -> Broker:
     """A broker on ``store`` that has begun to work."""
     found = recover(store)
     broker = Broker(
         found.journal,
-        Found(found.start_count, found.next_sink, found.age_us, found.sinks, found.due),
+        Found(
+            found.start_count, found.next_sink, found.age_us, found.sinks, found.due, (), found.mended, found.stopped
+        ),
         clock,
         bounds=bounds,
         sink_defaults=sink_defaults,
         instruments=instruments,
         records=PageCodec(),
         accepted=accepted,
+        delivered=delivered,
     )
     broker.start()
     return broker

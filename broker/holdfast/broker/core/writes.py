@@ -370,6 +370,13 @@ class PutAge:
 
 
 @dataclass(frozen=True, slots=True)
+class PutStopped:
+    """An orderly stop of a start: its cursors say how far deliveries went."""
+
+    start_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class PutQuarantine:
     """A damaged page: nothing names it any more, its bytes stay."""
 
@@ -418,6 +425,7 @@ Write = (
     | PutQuarantine
     | DropQuarantine
     | PutAge
+    | PutStopped
     | PutStage
     | PutStaged
     | DropStage

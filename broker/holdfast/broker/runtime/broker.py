@@ -41,15 +41,18 @@ from holdfast.broker.core.writes import (
     PutCounting,
     PutQuarantine,
     PutSink,
+    PutStopped,
     SchemaRecord,
     SinkRecord,
     SubscriptionRecord,
+    Write,
 )
 from holdfast.broker.runtime import expiry
 from holdfast.broker.runtime.ballast import BallastKeeper
 from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
+from holdfast.broker.runtime.delivery_marks import DeliveryMarks
 from holdfast.broker.runtime.emptying import empty_at_stop
 from holdfast.broker.runtime.epoch_sweep import EpochSweep
 from holdfast.broker.runtime.epochs import Epochs
@@ -121,6 +124,8 @@ class Found:
     due: Sequence[Due]
     quarantined: Sequence[PutQuarantine] = ()
     mended: Sequence[Mended] = ()
+    stopped: bool = False
+    """The run before stopped in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +170,11 @@ class Broker:
         ballast: BallastKeeper | None = None,
         records: RecordCodec,
         accepted: Accepted | None = None,
+        delivered: Accepted | None = None,
     ) -> None:
-        """``on_memory`` is called when memory was given up, to give it back to the system; ``on_deleted`` when a sink
+        """``accepted`` and ``delivered`` are counts that a kill leaves: of what memory accepted, of what was delivered.
+
+        ``on_memory`` is called when memory was given up, to give it back to the system; ``on_deleted`` when a sink
         is gone, and what it was made of with it."""
         self.bounds = bounds or Bounds()
         self.sink_defaults = sink_defaults or SinkSettings()
@@ -212,6 +220,7 @@ class Broker:
         """What the start had to mend."""
         self.quota = Quota(self.bounds.stored_bytes)
         self._accepted: Accepted = accepted or AcceptedUnknown()
+        self._marks = DeliveryMarks(delivered or AcceptedUnknown(), stopped=found.stopped, damaged=bool(found.mended))
         used = {reserve.slot for stored in found.sinks for reserve in stored.reserves.values()}
         self.services = Services(
             clock,
@@ -227,6 +236,7 @@ class Broker:
             self.dead_letter_sink,
             self.quarantine,
             Slots(self._accepted, {slot for slot in used if slot is not None}),
+            self._marks,
             self.supervisor,
             owner_epochs(found.start_count),
         )
@@ -235,13 +245,14 @@ class Broker:
         self.writers: dict[str, Writers] = {}
         self.epochs = Epochs(self.services)
         self.epoch_sweep = EpochSweep(self.services, self.sinks.values)
-        restarting = Restarting(journal, self._accepted.found, at_us=clock.wall_us())
+        restarting = Restarting(journal, self._accepted.found, self._marks, at_us=clock.wall_us())
         self._superseded: list[Buffer] = []
         """Sinks that were deleted and made anew, and whose deletion a crash kept from the store."""
         for stored in sorted(found.sinks, key=lambda one: one.record.id):
             self._add_stored(stored, restarting)
         journal.commit([], [PutCounting(found.start_count)])  # a start killed before it leaves the counts as they are
         self._accepted.begin()
+        self._marks.begin()
         self.expirer = Expirer(self.sinks.values, self.services.pages)
         self._deletions: set[asyncio.Future[None]] = set()
 
@@ -268,7 +279,9 @@ class Broker:
             stored.record.created_at_us,
             stored.record.paused,
         )
-        standing = restarting.go_on(stored, settings, {DEFAULT_SUBSCRIPTION, *stored.subscriptions})
+        made_at_us = {one.name: one.created_at_us for one in stored.subscriptions.values()}
+        made_at_us.setdefault(DEFAULT_SUBSCRIPTION, record.created_at_us)
+        standing = restarting.go_on(stored, settings, made_at_us)
         self.reclaimer.add(standing.due)
         logs = [
             PartitionLog(p, standing.tails.get(p), standing.heads.get(p), tuple(standing.gaps.get(p, ())))
@@ -358,6 +371,16 @@ class Broker:
 
     async def _store_age(self) -> None:
         self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
+
+    async def _store_deliveries(self) -> None:
+        """Nothing is delivered any more: write the cursors, and that they say how far deliveries went."""
+        writes: list[Write] = [
+            write
+            for buffer in self.sinks.values()
+            for subscription in buffer.subscriptions.values()
+            for write in subscription.delivered_cursors()
+        ]
+        self.committer.write([*writes, PutStopped(self.start_count)])
 
     async def _measure(self, buffer: Buffer) -> None:
         try:
@@ -560,6 +583,8 @@ class Broker:
             await stopping.step(f"memory of {buffer.name}", buffer.tier.close)
         if self.committer.fenced is None:
             await stopping.step("age", self._store_age)
+        if self.committer.fenced is None and not stopping.failures:
+            await stopping.step("deliveries", self._store_deliveries)
         await stopping.step("reclaimer", self.reclaimer.close)
         await stopping.step("committer", self.committer.close)
         await stopping.step("store", self._close_store)
@@ -569,4 +594,5 @@ class Broker:
         with ExitStack() as closing:  # from the last to the first, each whatever became of the others
             closing.callback(self._journal.close)
             closing.callback(self._accepted.close)
+            closing.callback(self._marks.close)
             closing.callback(self.services.pages.close)

@@ -43,6 +43,7 @@ from holdfast.broker.core.writes import (
 )
 from holdfast.broker.runtime.clock import AgeClock, Clock
 from holdfast.broker.runtime.committer import Committer
+from holdfast.broker.runtime.delivery_marks import DeliveryMarks
 from holdfast.broker.runtime.drop_log import DropLog
 from holdfast.broker.runtime.durable import Durable
 from holdfast.broker.runtime.fronts import Fronts
@@ -87,6 +88,7 @@ class Services:
     """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
     quarantine: Quarantine
     slots: Slots
+    marks: DeliveryMarks
     supervisor: Supervisor
     owner_epochs: Iterator[int]
     """Of consumers, over all sinks: none is given twice, not even by a sink or subscription that was made anew."""
@@ -133,7 +135,8 @@ class Buffer:
         self.retaining = Retaining(self, services, marks or {})
         for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]
-            self.subscriptions[name] = Subscription(name, self, lanes, services)
+            made_at_us = self.subscribing.made_at_us(name)
+            self.subscriptions[name] = Subscription(name, self, lanes, services, made_at_us=made_at_us)
         for (name, partition), closed in (totals or {}).items():
             if name in self.subscriptions:
                 self.subscriptions[name].recall(partition, closed)
@@ -249,6 +252,8 @@ class Buffer:
         self.changed.fire()
         await self._services.committer.write([DropSink(self.record.id)])
         self.tier.offsets.give_slots()
+        for subscription in self.subscriptions.values():
+            subscription.forget_marks()
         whole = [Due(self.record.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
         self._services.reclaimer.add(whole)
         self._services.pages.holds.forget(self.record.id, range(len(self.logs)))

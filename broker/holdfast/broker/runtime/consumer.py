@@ -379,6 +379,8 @@ class Consumer:
         if not ranges:
             self.wakeup.set()
             return None
+        if lane.cursor.sent > sent_before:
+            self._subscription.mark_delivered(partition)
         event = Delivered(
             partition=partition,
             owner_epoch=lane.owner_epoch,

@@ -7,8 +7,8 @@ is written before the first call is served, so a crash in between finds the same
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from holdfast.broker.core.cursor import Cursor
@@ -29,6 +29,7 @@ from holdfast.broker.core.writes import (
     SinkRecord,
     Write,
 )
+from holdfast.broker.runtime.delivery_marks import DeliveryMarks, lane_name
 from holdfast.broker.runtime.runs import due_runs
 from holdfast.broker.runtime.store import Journal
 
@@ -72,14 +73,18 @@ class Standing:
 class Restarting:
     """One start: what the last process left, as far as its counts tell."""
 
-    def __init__(self, journal: Journal, accepted: tuple[int, ...] | None, *, at_us: int) -> None:
+    def __init__(self, journal: Journal, accepted: tuple[int, ...] | None, marks: DeliveryMarks, *, at_us: int) -> None:
         """``accepted`` holds the counts by slot after a kill, None after anything else."""
+        self._marks = marks
         self._journal = journal
         self._accepted = accepted
         self._at_us = at_us
 
-    def go_on(self, stored: Stored, settings: SinkSettings, subscriptions: Iterable[str]) -> Standing:
-        """Say how a sink goes on, and write that. Blocks; raises ``StoreFenced``."""
+    def go_on(self, stored: Stored, settings: SinkSettings, subscriptions: Mapping[str, int]) -> Standing:
+        """Say how a sink goes on, and write that. Blocks; raises ``StoreFenced``.
+
+        ``subscriptions`` holds when each was created, by name.
+        """
         standing = Standing(
             dict(stored.tails),
             dict(stored.heads),
@@ -90,6 +95,9 @@ class Restarting:
         names = list(subscriptions)
         for partition in range(settings.partitions):
             self._mend(stored, settings, names, partition, standing)
+        if not self._marks.none_found:
+            for partition in range(settings.partitions):
+                self._mark_delivered(stored, subscriptions, partition, standing)
         if standing.writes:
             self._journal.commit([], standing.writes)
         return standing
@@ -137,6 +145,20 @@ class Restarting:
             about = "at most" if last.at_most else "exactly"
             place = (stored.record.name, partition, last.reason.name, about, found.lost, found.gaps[0].first, last.end)
             _log.warning("records are gone sink=%s partition=%d reason=%s %s=%d first=%d end=%d", *place)
+
+    def _mark_delivered(
+        self, stored: Stored, subscriptions: Mapping[str, int], partition: int, standing: Standing
+    ) -> None:
+        """Records that may have been delivered before are delivered as such; with unknown marks, all unsettled ones."""
+        sink, end = stored.record.id, standing.tails.get(partition, Tail()).next_offset
+        for name, made_at_us in subscriptions.items():
+            cursor = standing.cursors.get((name, partition), Cursor())
+            if cursor.sent >= end or (cursor.watermark >= end and not self._marks.known):
+                continue
+            sent = self._marks.delivered(lane_name(sink, name, made_at_us, partition), end)
+            if sent > cursor.sent:
+                standing.cursors[name, partition] = moved = replace(cursor, sent=sent)
+                standing.writes.append(PutCursor(sink, name, partition, moved))
 
     def _accepted_of(self, settings: SinkSettings, tail: Tail, reserve: Reserve) -> int | None:
         """Behind the last record that was accepted; None when that is not known."""

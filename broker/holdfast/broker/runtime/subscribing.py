@@ -72,6 +72,10 @@ class Subscribing:
         self._waiting: dict[str, asyncio.Future[None]] = {}
         """Creations that are not durable yet."""
 
+    def made_at_us(self, name: str) -> int:
+        """When one of them was created, by the wall clock."""
+        return self._records[name].created_at_us
+
     @property
     def names(self) -> list[str]:
         """Of all that are stored, or about to be."""
@@ -117,7 +121,7 @@ class Subscribing:
     def _begin(self, record: SubscriptionRecord, places: Sequence[Place]) -> list[Write]:
         buffer = self._buffer
         lanes = [Lane(opened(where.start, buffer.logs[where.partition].gaps), buffer.settings) for where in places]
-        subscription = Subscription(record.name, buffer, lanes, self._services)
+        subscription = Subscription(record.name, buffer, lanes, self._services, made_at_us=record.created_at_us)
         if buffer.record.paused is not None:
             subscription.pause(buffer.record.paused)
         self._records[record.name] = record
@@ -148,6 +152,12 @@ class Subscribing:
         ]
         dropped = DropSubscription(buffer.record.id, name, len(buffer.logs))
         deleted = self._services.committer.write([dropped, *own_gaps])
+
+        def durable(over: asyncio.Future[None]) -> None:
+            if over.exception() is None:  # until then a crash brings the subscription back
+                subscription.forget_marks()
+
+        deleted.add_done_callback(durable)
         for log in buffer.logs:  # their batches come behind this one
             buffer.trim_soon(log.number)
         self._services.instruments.forgotten(buffer.name, name)

@@ -24,6 +24,7 @@ from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, PutTotals, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.dead_letters import DeadLetters
+from holdfast.broker.runtime.delivery_marks import LaneName, lane_name
 from holdfast.broker.runtime.events import Delivered, Event, Revoked
 from holdfast.broker.runtime.expiry import expire_upcoming
 from holdfast.broker.runtime.leasing import LeasedSets
@@ -41,14 +42,20 @@ Results = tuple[tuple[int, Range, Outcome], ...]
 class Subscription:
     """The running state of one subscription."""
 
-    def __init__(self, name: str, buffer: Buffer, lanes: Sequence[Lane], services: Services) -> None:
+    def __init__(
+        self, name: str, buffer: Buffer, lanes: Sequence[Lane], services: Services, *, made_at_us: int
+    ) -> None:
         self.name = name
+        self.made_at_us = made_at_us
+        """When it was created, by the wall clock."""
         self.lanes = list(lanes)
         self._buffer = buffer
         self._services = services
         self._partition = {id(lane): number for number, lane in enumerate(self.lanes)}
         self._modes: dict[int, tuple[bool, int]] = {}
         self._saves: dict[int, asyncio.Future[None]] = {}
+        self._lane_names: dict[int, LaneName] = {}
+        """Of the partitions that have delivered something new in this run."""
         self.owners = Ownership(self, buffer, services)
         self.pullers = Pullers(self)
         self.deleted = False
@@ -114,6 +121,23 @@ class Subscription:
         """Count what was just put in flight, ``redelivered`` of its records not for the first time."""
         now_us = self._services.clock.wall_us()
         self._services.instruments.delivered(self._buffer.name, self.name, event, redelivered, now_us)
+
+    def mark_delivered(self, partition: int) -> None:
+        """Note how far a partition delivers, before it goes out: a kill does not forget it."""
+        name = self._lane_names.get(partition)
+        if name is None:
+            name = lane_name(self._buffer.record.id, self.name, self.made_at_us, partition)
+            self._lane_names[partition] = name
+        self._services.marks.note(name, self.lanes[partition].cursor.sent)
+
+    def forget_marks(self) -> None:
+        """It is deleted, durably."""
+        self._services.marks.forget(self._lane_names.values())
+        self._lane_names = {}
+
+    def delivered_cursors(self) -> list[PutCursor]:
+        """The cursors of the partitions that have delivered something new in this run, to be written at its end."""
+        return [self.cursor_write(partition) for partition in self._lane_names]
 
     async def mend(self, partition: int) -> None:
         """See ``Buffer.mend``."""

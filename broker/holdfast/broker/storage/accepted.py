@@ -1,5 +1,7 @@
 """How far partitions have accepted records that only memory holds, in a file that a kill of the process leaves exact.
 
+A second file of the same form holds how far records were delivered; see ``runtime.delivery_marks``.
+
 The file is mapped: a count is one aligned store of eight bytes before the receipt, and no call of the system.
 The pages of the map belong to the system and survive the process; a power loss may leave any of them behind. So the
 file is headed by the boot of the machine and the start of the broker that wrote it: a start believes it only when this
@@ -23,7 +25,8 @@ from typing import Final
 from holdfast.broker.storage.permissions import FILE_MODE
 
 _log: Final = logging.getLogger(__name__)
-_MAGIC: Final = b"HFACCEPT"
+ACCEPTED: Final = b"HFACCEPT"
+DELIVERED: Final = b"HFDELIVR"
 _HEADER: Final = struct.Struct(">8s16sQ")
 _CRC: Final = struct.Struct(">I")
 _SLOTS_AT: Final = 64
@@ -45,8 +48,11 @@ def boot_id(path: Path = BOOT_ID) -> bytes | None:
 class AcceptedFile:
     """The file, mapped until ``close``. Where it cannot be had, no count is known after a crash, and that is all."""
 
-    def __init__(self, path: Path, *, counting: int, start_count: int, boot: bytes | None) -> None:
+    def __init__(
+        self, path: Path, *, counting: int, start_count: int, boot: bytes | None, magic: bytes = ACCEPTED
+    ) -> None:
         """Read what start ``counting`` left; ``begin`` makes the file the own one of ``start_count``."""
+        self._magic = magic
         self._counting = counting
         self._start_count = start_count
         self._boot = boot
@@ -56,7 +62,9 @@ class AcceptedFile:
         self.found: tuple[int, ...] | None = None
         """The counts by slot when the last process of this boot was killed, else None."""
         if boot is None:
-            _log.warning("the system names no boot: after a kill it is not known what memory held")
+            _log.warning(
+                "the system names no boot: after a kill it is not known what memory held and what was delivered"
+            )
             return
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
@@ -69,7 +77,7 @@ class AcceptedFile:
             return None
         fixed = content[: _HEADER.size]
         magic, boot, start_count = _HEADER.unpack(fixed)
-        whole = magic == _MAGIC and _CRC.unpack_from(content, _HEADER.size)[0] == zlib.crc32(fixed)
+        whole = magic == self._magic and _CRC.unpack_from(content, _HEADER.size)[0] == zlib.crc32(fixed)
         if not whole or boot != self._boot or start_count != self._counting:
             return None
         slots = (len(content) - _SLOTS_AT) // _SLOT_BYTES
@@ -85,7 +93,7 @@ class AcceptedFile:
             assert self._slots is not None, "what is allocated is mapped"
             for slot in range(len(self._slots)):
                 self._slots[slot] = 0
-            fixed = _HEADER.pack(_MAGIC, self._boot, self._start_count)
+            fixed = _HEADER.pack(self._magic, self._boot, self._start_count)
             os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
         except OSError as error:
             self._give_up(error)
@@ -98,7 +106,7 @@ class AcceptedFile:
             try:
                 self._allocate(-(-(slot + 1) // STEP_SLOTS) * STEP_SLOTS)
             except OSError as error:
-                _log.warning("no room for more accepted counts: a kill is not told from a power loss cause=%s", error)
+                _log.warning("no room for more counts: a kill is not told from a power loss cause=%s", error)
                 return False
         return True
 
@@ -132,7 +140,7 @@ class AcceptedFile:
             self._map = None
 
     def _give_up(self, error: OSError) -> None:
-        _log.warning("accepted counts cannot be kept: a kill is not told from a power loss cause=%s", error)
+        _log.warning("counts cannot be kept: a kill is not told from a power loss cause=%s", error)
         self.close()
 
 

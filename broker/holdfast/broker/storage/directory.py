@@ -6,6 +6,8 @@
     bulk/         files of pages, see ``bulk_file``
     ballast       room that a start on a full device gives up first; see ``ballast``
     synced        how far the log was synced; see ``synced``
+    accepted      how far memory accepted records; see ``accepted``
+    delivered     how far records were delivered; the same form
 
 The locks are the operating system's and end with the process, however that ends: a file left behind by
 a dead owner says nothing. What the file says is for people and for the error, never for a decision. There are two, on

@@ -52,6 +52,7 @@ from holdfast.broker.core.writes import (
     PutSlot,
     PutStage,
     PutStaged,
+    PutStopped,
     PutSubscription,
     PutTail,
     PutTotals,
@@ -406,6 +407,8 @@ def _operations(write: Write) -> list[Operation]:
             return [Delete(meta, keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first))]
         case PutAge(age_us, wall_us):
             return put(keys.AGE, codec.encode_due(age_us, wall_us))
+        case PutStopped(start_count):
+            return put(keys.STOPPED, codec.encode_number(start_count))
         case PutQuarantine(sink, partition, entry):
             return put(keys.quarantine(sink, partition, entry.number), codec.encode_quarantined(entry))
         case DropQuarantine(sink, partition, number):

@@ -41,6 +41,7 @@ KINDS: Final = (
     Kind("next sink", keys.NEXT_SINK, codec.decode_number),
     Kind("age clock", keys.AGE, codec.decode_due),
     Kind("counting start", keys.COUNTING, codec.decode_number),
+    Kind("stopped start", keys.STOPPED, codec.decode_number),
     Kind("sink", keys.SINK, codec.decode_sink),
     Kind("tail", keys.TAIL, codec.decode_tail),
     Kind("head", keys.HEAD, codec.decode_head),

@@ -161,6 +161,14 @@ class Mending:
             self._write(keys.COUNTING, codec.encode_number(last))
         return last if found is None else found
 
+    def stopped(self) -> int:
+        """The last start that stopped in order, 0 where it is not known."""
+        found, damaged = self._state.one(keys.STOPPED, codec.decode_number)
+        if damaged:
+            self.tell("stopped start", None, None, "taken for a start that was killed")
+            self._write(keys.STOPPED, codec.encode_number(0))
+        return found or 0
+
     def highest(self, in_files: int) -> tuple[int, int]:
         """The highest page number that has a name, and the records stored by then."""
         found, damaged = self._state.one(keys.HIGHEST, codec.decode_highest)

@@ -40,6 +40,9 @@ class Recovered:
     counting: int
     """The start whose counts of what memory accepted are those of the last process that accepted anything."""
 
+    stopped: bool
+    """That process stopped in order: the cursors say how far deliveries went."""
+
     next_sink: int
     age_us: tuple[int, int]
     """The broker's own clock and the wall clock when it was last stored; zeros in a new store."""
@@ -110,6 +113,7 @@ def _recover(store: Store) -> Recovered:
     next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
     age_us = mending.age(sinks.values())
     counting = mending.counting(start_count - 1)
+    stopped = mending.stopped() == counting
     quarantined = tuple(_quarantined(state, mending))
     mending.finish(writes, highest=max(highest, in_files) if missing else None)
     for mended in mending.told:
@@ -118,6 +122,7 @@ def _recover(store: Store) -> Recovered:
         journal=journal,
         start_count=start_count,
         counting=counting,
+        stopped=stopped,
         next_sink=next_sink,
         age_us=age_us,
         sinks=tuple(sinks[number] for number in sorted(sinks)),

@@ -102,7 +102,7 @@ class State:
 
     def _expected(self) -> Iterator[bytes]:
         """Keys that ought to be there: some can be read although nothing around them can."""
-        yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING)
+        yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING, keys.STOPPED)
         for number, sink in self.copies().items():
             yield keys.sink(number)
             for partition in range(sink.settings.corrected()[0].partitions):

@@ -18,7 +18,7 @@ def within(key: bytes, span: keys.Span) -> bool:
 
 
 def test_no_two_kinds_share_their_first_byte() -> None:
-    assert len(KINDS) == len(set(KINDS)) == 26
+    assert len(KINDS) == len(set(KINDS)) == 27
     assert {len(kind) for kind in KINDS} == {1}
 
 

@@ -28,6 +28,7 @@ from holdfast.broker.core.writes import (
     PutSchema,
     PutSink,
     PutSlot,
+    PutStopped,
     PutTail,
     PutWriter,
     SchemaRecord,
@@ -78,6 +79,7 @@ def filled() -> MemoryStore:
         PutDue(Due(1, 0, True, 1, 2, 3)),
         PutAge(104, 1_004),
         PutCounting(1),
+        PutStopped(1),
         PutTail(2, 0, Tail(0)),
     ]
     journal.commit(PAGES, [*writes, *(PutEntry(1, 0, one.entry) for one in PAGES)])
@@ -91,6 +93,7 @@ KEYS = {
     "next sink": keys.NEXT_SINK,
     "age": keys.AGE,
     "counting start": keys.COUNTING,
+    "stopped start": keys.STOPPED,
     "sink": keys.sink(1),
     "tail": keys.partition(keys.TAIL, 1, 0),
     "head": keys.partition(keys.HEAD, 1, 0),

@@ -1,0 +1,69 @@
+"""Deliveries without an answer, an end of the broker, and the `resend` flag of the deliveries that come again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.client import Client, Record
+from tests.fault.publishers import SETTINGS
+from tests.fault.stopping import StoppingLauncher
+from tests.integration.cases.wire import DeliverCall, offsets
+
+SINK = "orders"
+
+
+def deliver(listen: str, records: int) -> list[tuple[int, bool]]:
+    """(offset, `resend`) of the next records, which nobody answers."""
+    with DeliverCall(listen, SINK, records=records) as call:
+        return [(offset, one.resend) for one in call.delivered(records) for offset in offsets(one)]
+
+
+def fill(listen: str, records: int) -> None:
+    with Client(listen, settings=SETTINGS) as client:
+        client.sinks.create(SINK, exist_ok=True, buffer_page_size=1)
+        for number in range(records):
+            client.publish(SINK, [Record(b"%d" % number)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_what_was_delivered_before_the_end_is_a_resend_and_the_rest_is_not(
+    end: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        fill(listen, 6)
+        first = deliver(listen, 2)
+        assert broker.kill() if end == "kill" else broker.terminate() == 0
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        second = deliver(listen, 4)
+        broker.kill()
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        third = deliver(listen, 6)
+
+    assert first == [(0, False), (1, False)]
+    assert second == [(0, True), (1, True), (2, False), (3, False)]
+    assert third == [(0, True), (1, True), (2, True), (3, True), (4, False), (5, False)]
+
+
+@pytest.mark.slow
+def test_where_the_marks_are_gone_all_that_is_stored_counts_as_delivered(
+    launcher: StoppingLauncher, listen: str, tmp_path: Path
+) -> None:
+    """As after a power loss: the machine has another boot, and the file is not believed."""
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        fill(listen, 3)
+        deliver(listen, 1)
+        broker.kill()
+    (tmp_path / "store" / "delivered").unlink()
+    with launcher.start(tmp_path / "store", listen) as broker:
+        broker.ready()
+        fill(listen, 1)
+        found = deliver(listen, 4)
+
+    assert found == [(0, True), (1, True), (2, True), (3, False)]
