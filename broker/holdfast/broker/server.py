@@ -143,7 +143,7 @@ class Serving:
                 Found(
                     recovered.start_count,
                     recovered.next_sink,
-                    recovered.age_us,
+                    recovered.age,
                     recovered.sinks,
                     recovered.due,
                     recovered.quarantined,
@@ -392,7 +392,7 @@ def serve(
                     settings,
                     security,
                     store,
-                    SystemClock(),
+                    SystemClock(boot_id() or b""),
                     data_dir=str(settings.data_dir.resolve()),
                     connections_max=connections_max,
                 )
@@ -441,7 +441,7 @@ class BrokerServer:
     ) -> None:
         self._settings = settings
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = clock or SystemClock(boot_id() or b"")
         self._data_dir = data_dir
         self._ready: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, name="holdfast-broker", daemon=True)

@@ -38,9 +38,7 @@ def begin(
     found = recover(store)
     broker = Broker(
         found.journal,
-        Found(
-            found.start_count, found.next_sink, found.age_us, found.sinks, found.due, (), found.mended, found.stopped
-        ),
+        Found(found.start_count, found.next_sink, found.age, found.sinks, found.due, (), found.mended, found.stopped),
         clock,
         bounds=bounds,
         sink_defaults=sink_defaults,

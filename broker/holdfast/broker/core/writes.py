@@ -363,10 +363,17 @@ class Reclaimed:
 
 @dataclass(frozen=True, slots=True)
 class PutAge:
-    """The broker's own clock and the wall clock, in microseconds."""
+    """The broker's own clock, and the machine's clocks at that moment, in microseconds. Zeros in a new store."""
 
-    age_us: int
-    wall_us: int
+    age_us: int = 0
+    wall_us: int = 0
+    """Since 1970-01-01 UTC, as the machine believes."""
+
+    boot: bytes = b""
+    """Names this running of the machine; empty where that is not known."""
+
+    boot_us: int = 0
+    """Since the machine started, the time that it slept included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class Found:
 
     start_count: int
     next_sink: int
-    age_us: tuple[int, int]
+    age: PutAge
     sinks: Sequence[StoredSink]
     due: Sequence[Due]
     quarantined: Sequence[PutQuarantine] = ()
@@ -192,7 +192,7 @@ class Broker:
         self._next_sink = found.next_sink
         meter = instruments or Instruments()
         youngest = max((tail.age_us for sink in found.sinks for tail in sink.tails.values()), default=0)
-        age = AgeClock(clock, *found.age_us, max_step_us=self.bounds.clock_step_us, at_least_us=youngest)
+        age = AgeClock(clock, found.age, max_step_us=self.bounds.clock_step_us, at_least_us=youngest)
         if age.rejected_step_us:
             _log.warning("clock jumped while the broker was down seconds=%d", age.rejected_step_us // 1_000_000)
         self.committer = Committer(
@@ -370,7 +370,7 @@ class Broker:
             await asyncio.to_thread(self._on_memory)
 
     async def _store_age(self) -> None:
-        self.committer.write([PutAge(self.services.age.now_us(), self.clock.wall_us())])
+        self.committer.write([self.services.age.reading()])
 
     async def _store_deliveries(self) -> None:
         """Nothing is delivered any more: write the cursors, and that they say how far deliveries went."""

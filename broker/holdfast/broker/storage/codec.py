@@ -23,7 +23,7 @@ from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark, Marks
 from holdfast.broker.core.settings import SETTING_NAMES, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import PutAge, SchemaRecord, SinkRecord, SubscriptionRecord
 
 _SEAL: Final = struct.Struct(">IB")
 _VERSION: Final = 1
@@ -42,6 +42,7 @@ _GAP_MORE: Final = struct.Struct(">qBH")
 _ENTRY: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
 _DUE: Final = struct.Struct(">QQ")
+_AGE: Final = struct.Struct(">QQQB")
 _TOTALS: Final = struct.Struct(">QQQQQ")
 _COUNT: Final = struct.Struct(">H")
 _MARK: Final = struct.Struct(">Qq")
@@ -311,6 +312,22 @@ def decode_held(value: bytes) -> tuple[Held, ...]:
 
 def encode_due(last: int, size: int) -> bytes:
     return _seal(_DUE.pack(last, size))
+
+
+def encode_age(age: PutAge) -> bytes:
+    return _seal(_AGE.pack(age.age_us, age.wall_us, age.boot_us, len(age.boot)) + age.boot)
+
+
+def decode_age(value: bytes) -> PutAge:
+    """Return the clocks as they were stored; stores of before have neither boot nor boot clock."""
+    content = _open(value)
+    if len(content) == _DUE.size:
+        return PutAge(*_unpack(_DUE, content))
+    age_us, wall_us, boot_us, named = _unpack(_AGE, content)
+    boot = content[_AGE.size :]
+    if len(boot) != named:
+        raise Undecodable(f"the name of a boot has {len(boot)} bytes instead of {named}")
+    return PutAge(age_us, wall_us, boot, boot_us)
 
 
 def decode_due(value: bytes) -> tuple[int, int]:

@@ -405,8 +405,8 @@ def _operations(write: Write) -> list[Operation]:
             return _reclaim(due)
         case Reclaimed(due):
             return [Delete(meta, keys.due(due.sink, due.partition, bulk=due.bulk, first=due.first))]
-        case PutAge(age_us, wall_us):
-            return put(keys.AGE, codec.encode_due(age_us, wall_us))
+        case PutAge():
+            return put(keys.AGE, codec.encode_age(write))
         case PutStopped(start_count):
             return put(keys.STOPPED, codec.encode_number(start_count))
         case PutQuarantine(sink, partition, entry):

@@ -39,7 +39,7 @@ KINDS: Final = (
     Kind("start count", keys.START, codec.decode_number),
     Kind("highest page number", keys.HIGHEST, codec.decode_highest),
     Kind("next sink", keys.NEXT_SINK, codec.decode_number),
-    Kind("age clock", keys.AGE, codec.decode_due),
+    Kind("age clock", keys.AGE, codec.decode_age),
     Kind("counting start", keys.COUNTING, codec.decode_number),
     Kind("stopped start", keys.STOPPED, codec.decode_number),
     Kind("sink", keys.SINK, codec.decode_sink),

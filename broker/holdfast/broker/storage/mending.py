@@ -58,6 +58,7 @@ from holdfast.broker.core.writes import (
     DropGap,
     DropWriter,
     Due,
+    PutAge,
     PutCursor,
     PutEntry,
     PutGap,
@@ -188,16 +189,17 @@ class Mending:
             self._write(keys.NEXT_SINK, codec.encode_number(max(above, found or 0)))
         return max(1, above, found or 0)
 
-    def age(self, sinks: Iterable[StoredSink]) -> tuple[int, int]:
-        """The broker's own clock and the wall clock when they were last known."""
-        found, damaged = self._state.one(keys.AGE, codec.decode_due)
+    def age(self, sinks: Iterable[StoredSink]) -> PutAge:
+        """The broker's own clock, and the machine's, when they were last known."""
+        found, damaged = self._state.one(keys.AGE, codec.decode_age)
         if not damaged:
-            return found or (0, 0)
+            return found or PutAge()
         tails = [tail for sink in sinks for tail in sink.tails.values()]
         youngest = max(tails, key=lambda tail: tail.age_us, default=Tail())
         self.tell("age clock", None, None, "goes on at the age of the youngest page")
-        self._write(keys.AGE, codec.encode_due(youngest.age_us, youngest.accepted_at_us))
-        return youngest.age_us, youngest.accepted_at_us
+        age = PutAge(youngest.age_us, youngest.accepted_at_us)
+        self._write(keys.AGE, codec.encode_age(age))
+        return age
 
     # -- sinks
 

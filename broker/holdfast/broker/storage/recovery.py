@@ -19,7 +19,16 @@ from typing import Final
 from holdfast.broker.core.errors import ReadFailed, StoreFenced
 from holdfast.broker.core.log import Tail
 from holdfast.broker.core.mending import IndexDamaged, Mended
-from holdfast.broker.core.writes import NUMBER_BITS, DropEntriesFrom, DropPlacing, Due, PutDue, PutQuarantine, Write
+from holdfast.broker.core.writes import (
+    NUMBER_BITS,
+    DropEntriesFrom,
+    DropPlacing,
+    Due,
+    PutAge,
+    PutDue,
+    PutQuarantine,
+    Write,
+)
 from holdfast.broker.storage import codec, keys
 from holdfast.broker.storage.contract import Family, Put, Store
 from holdfast.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
@@ -44,8 +53,8 @@ class Recovered:
     """That process stopped in order: the cursors say how far deliveries went."""
 
     next_sink: int
-    age_us: tuple[int, int]
-    """The broker's own clock and the wall clock when it was last stored; zeros in a new store."""
+    age: PutAge
+    """The broker's own clock, and the machine's, when it was last stored."""
 
     sinks: tuple[StoredSink, ...]
     due: tuple[Due, ...]
@@ -111,7 +120,7 @@ def _recover(store: Store) -> Recovered:
         due = [orphans, *(one for one in due if keys_of(one) != keys_of(orphans))]
     writes += _cut_off(state, sinks)
     next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
-    age_us = mending.age(sinks.values())
+    age = mending.age(sinks.values())
     counting = mending.counting(start_count - 1)
     stopped = mending.stopped() == counting
     quarantined = tuple(_quarantined(state, mending))
@@ -124,7 +133,7 @@ def _recover(store: Store) -> Recovered:
         counting=counting,
         stopped=stopped,
         next_sink=next_sink,
-        age_us=age_us,
+        age=age,
         sinks=tuple(sinks[number] for number in sorted(sinks)),
         due=tuple(due),
         quarantined=quarantined,

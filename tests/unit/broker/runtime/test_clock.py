@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.core.writes import PutAge
 from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, FakeClock, SystemClock
 
 HOUR_US = 3_600_000_000
@@ -9,7 +10,7 @@ HOUR_US = 3_600_000_000
 
 def test_age_follows_the_monotonic_clock_while_the_broker_runs() -> None:
     clock = FakeClock()
-    age = AgeClock(clock, 500, clock.wall)
+    age = AgeClock(clock, PutAge(500, clock.wall))
 
     clock.advance(2.0)
     clock.wall += HOUR_US
@@ -21,7 +22,7 @@ def test_age_follows_the_monotonic_clock_while_the_broker_runs() -> None:
 def test_age_goes_on_by_the_time_that_the_broker_was_down(step_us: int) -> None:
     clock = FakeClock()
 
-    age = AgeClock(clock, 500, clock.wall - step_us)
+    age = AgeClock(clock, PutAge(500, clock.wall - step_us))
 
     assert (age.now_us(), age.rejected_step_us) == (500 + step_us, 0)
 
@@ -30,13 +31,13 @@ def test_age_goes_on_by_the_time_that_the_broker_was_down(step_us: int) -> None:
 def test_a_step_that_cannot_be_believed_ages_nothing_and_is_told(step_us: int) -> None:
     clock = FakeClock()
 
-    age = AgeClock(clock, 500, clock.wall - step_us)
+    age = AgeClock(clock, PutAge(500, clock.wall - step_us))
 
     assert (age.now_us(), age.rejected_step_us) == (500, step_us)
 
 
 def test_a_new_store_begins_at_zero() -> None:
-    age = AgeClock(FakeClock(), 0, 0)
+    age = AgeClock(FakeClock(), PutAge())
 
     assert (age.now_us(), age.rejected_step_us) == (0, 0)
 
@@ -45,5 +46,7 @@ def test_the_machines_clock_moves_on_and_its_chance_is_a_fraction() -> None:
     clock = SystemClock()
 
     assert clock.monotonic() <= clock.monotonic()
+    assert 0 < clock.boot_us() <= clock.boot_us()
+    assert (clock.boot, SystemClock(b"this").boot) == (b"", b"this")
     assert clock.wall_us() > 1_700_000_000_000_000
     assert 0 <= clock.random() < 1

@@ -236,11 +236,36 @@ async def test_x14_a_clock_that_jumps_from_1970_to_today_makes_nothing_older() -
         assert gaps(buffer) == [(0, 2, DropReason.EXPIRED)]
 
 
+@pytest.mark.parametrize("ahead_us", [3_600_000_000, -3_600_000_000])
+async def test_a_clock_that_stands_wrong_at_a_restart_makes_nothing_older_or_younger(ahead_us: int) -> None:
+    """The broker is down for half a minute, and comes back while the wall clock is an hour off; then it is set."""
+    store, clock = MemoryStore(), FakeClock()
+    async with running(store, clock) as broker:
+        await fill(await aging(broker), 2)
+        clock.advance(10.0)
+    clock.advance(30.0)
+    clock.wall += ahead_us
+    async with running(store.reopen(), clock) as broker:
+        await broker.expirer.sweep(broker.sink("orders"))
+        assert gaps(broker.sink("orders")) == []
+        clock.wall -= ahead_us
+        clock.advance(10.0)
+    async with running(store.reopen().reopen(), clock) as broker:
+        await broker.expirer.sweep(broker.sink("orders"))
+        assert gaps(broker.sink("orders")) == []
+        clock.advance(11.0)
+
+        await broker.expirer.sweep(broker.sink("orders"))
+
+        assert gaps(broker.sink("orders")) == [(0, 2, DropReason.EXPIRED)]
+
+
 async def test_the_time_that_the_broker_was_down_counts() -> None:
     store, clock = MemoryStore(), FakeClock()
     async with running(store, clock) as broker:
         await fill(await aging(broker), 2)
-    clock.now, clock.wall = 5.0, clock.wall + 2 * MINUTE_US  # the monotonic clock of another boot
+    clock.reboot()
+    clock.wall += 2 * MINUTE_US
     async with running(store.reopen(), clock) as broker:
         await broker.expirer.sweep(broker.sink("orders"))
 

@@ -150,7 +150,7 @@ async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_agai
     found = recover(store)
     broker = Broker(
         found.journal,
-        Found(found.start_count, found.next_sink, found.age_us, found.sinks, found.due),
+        Found(found.start_count, found.next_sink, found.age, found.sinks, found.due),
         FakeClock(),
         bounds=Bounds(waiting_bytes=SHARE * 100),
         records=PageCodec(),

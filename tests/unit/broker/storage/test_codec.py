@@ -22,7 +22,7 @@ from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Mark
 from holdfast.broker.core.settings import DEFAULTS, SinkSettings
 from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
+from holdfast.broker.core.writes import PutAge, SchemaRecord, SinkRecord, SubscriptionRecord
 from holdfast.broker.storage import codec
 
 U32 = st.integers(0, 2**32 - 1)
@@ -104,6 +104,7 @@ SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
     (codec.encode_gap(MERGED), lambda value: codec.decode_gap(1, value)),
     (codec.encode_gap(REJECTION), lambda value: codec.decode_gap(1, value, "audit")),
     (codec.encode_due(1, 2), codec.decode_due),
+    (codec.encode_age(PutAge(1, 2, b"a boot", 3)), codec.decode_age),
     (
         codec.encode_subscription(SubscriptionRecord("a", 7, Position(At.OFFSETS, offsets=((0, 1),)))),
         codec.decode_subscription,
@@ -129,6 +130,7 @@ IDS = [
     "merged gap",
     "rejection",
     "due",
+    "age",
     "subscription",
     "totals",
     "schema",
@@ -177,6 +179,10 @@ def test_slots_gaps_and_what_is_due_come_back(epoch: int, slot: Slot, gap: Gap, 
     assert codec.decode_slot(codec.encode_slot(epoch, slot)) == (epoch, slot)
     assert codec.decode_gap(gap.first, codec.encode_gap(gap)) == gap
     assert codec.decode_due(codec.encode_due(last, size)) == (last, size)
+
+
+def test_an_age_of_a_store_of_before_knows_no_boot() -> None:
+    assert codec.decode_age(codec.encode_due(11, 22)) == PutAge(11, 22)
 
 
 @given(reserve=RESERVES, held=HELD)

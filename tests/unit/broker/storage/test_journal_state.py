@@ -191,6 +191,6 @@ def test_entries_and_gaps_are_taken_away_one_by_one(journal: Journal) -> None:
 
 
 def test_the_time_is_kept(journal: Journal, store: MemoryStore) -> None:
-    journal.commit([], [PutAge(11, 22)])
+    journal.commit([], [PutAge(11, 22, b"boot", 33)])
 
-    assert recover(store.reopen()).age_us == (11, 22)
+    assert recover(store.reopen()).age == PutAge(11, 22, b"boot", 33)

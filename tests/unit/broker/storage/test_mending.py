@@ -140,7 +140,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
     assert replace(orders.heads[0], dropped=()) == replace(HEAD, dropped=())
     assert balanced(found)
     assert kind == "store id" or found.journal.store_id == store_id
-    assert (found.start_count, found.next_sink, found.age_us) == (2, 3, (104, 1_004))
+    assert (found.start_count, found.next_sink, found.age) == (2, 3, PutAge(104, 1_004))
     gone = [] if (kind, how) == ("gap", "unreadable") else [(10, 20)]
     assert [(gap.first, gap.end) for gap in orders.gaps.get(0, [])] == gone
     assert len(found.journal.entries(1, 0, 0, 100, 100)) == 3

@@ -12,6 +12,7 @@ from holdfast.broker.core.settings import DEFAULTS
 from holdfast.broker.core.writes import (
     Due,
     PageWrite,
+    PutAge,
     PutCounting,
     PutCursor,
     PutDue,
@@ -45,7 +46,7 @@ def test_a_new_store_is_empty_and_gets_an_id() -> None:
     found = recover(store)
 
     assert len(found.journal.store_id) == 16
-    assert (found.start_count, found.next_sink, found.age_us, found.sinks, found.due) == (1, 1, (0, 0), (), ())
+    assert (found.start_count, found.next_sink, found.age, found.sinks, found.due) == (1, 1, PutAge(), (), ())
 
 
 def test_the_id_stays_and_starts_are_counted_whatever_ended_them() -> None:
