@@ -121,6 +121,7 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "totals": ("stopped", Value(Family.META, keys.totals(HIT, "default", 0))),
     "producer": ("stopped", Value(Family.META, keys.producer(HIT, "query"))),
     "epoch": ("stopped", Value(Family.META, keys.epoch(HIT, "query", 3))),
+    "stages of an epoch": ("stopped", Value(Family.META, keys.epoch_stages(HIT, "query", 3, 0))),
     "quarantined page": ("stopped", Value(Family.META, keys.quarantine(HIT, 0, 7))),
     "store numbers": (
         "stopped",

@@ -241,15 +241,15 @@ class History:
         epoch, run = self.epoch[query], self.run_number[query]
         for sink, tokens, record in zip(WRITES[query], chosen, outcome.epochs, strict=True):
             placed = [(p, token) for p in range(SINKS[sink]) for token in tokens if p in token.pages]
-            assert len(placed) == len(record.parts)
-            ends: dict[int, int] = {}
-            for (partition, token), part in zip(placed, record.parts, strict=True):
-                pages = token.pages[partition]
+            named: dict[int, list[list[bytes]]] = {}
+            for partition, token in placed:
+                named.setdefault(partition, []).extend(token.pages[partition])
+            assert [part.partition for part in record.parts] == list(named)
+            for part in record.parts:
+                pages = named[part.partition]
                 values = [value for found in pages for value in found]
-                assert (part.partition, part.pages, part.records) == (partition, len(pages), len(values))
-                assert part.base == ends.get(partition, part.base), "other records stand in between"
-                self.model[sink][partition].append(part.base, values)
-                ends[partition] = part.end
+                assert (part.pages, part.records) == (len(pages), len(values))
+                self.model[sink][part.partition].append(part.base, values)
             self.staged[sink].throw_away(
                 lambda each: each.producer == query and (each.epoch <= epoch or each.run < run)
             )

@@ -110,10 +110,18 @@ class OpenTelemetryInstruments(Instruments):
 
     # -- events
 
-    def ingested(self, sink: str, partition: int, entries: Sequence[Entry], age_now_us: int) -> None:
+    def ingested(
+        self,
+        sink: str,
+        partition: int,
+        entries: Sequence[Entry],
+        age_now_us: int,
+        *,
+        beside: tuple[int, int] = (0, 0),
+    ) -> None:
         at = self._places.of(sink, str(partition))
-        self._records.add(sum(entry.count for entry in entries), at)
-        self._bytes.add(sum(entry.size for entry in entries), at)
+        self._records.add(sum(entry.count for entry in entries) + beside[0], at)
+        self._bytes.add(sum(entry.size for entry in entries) + beside[1], at)
         for entry in entries:
             self._ingest.record(max(0, age_now_us - entry.age_us) / 1e6, self._sinks.of(sink))
 

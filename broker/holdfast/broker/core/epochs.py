@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 from holdfast.broker.core.errors import InvalidEpoch
@@ -23,7 +25,6 @@ COMMITS_MAX: Final = 64
 """Epochs of one commit."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 SUMMARY_BYTES: Final = 16
-_SUMMED: Final = struct.Struct(">IQQ")
 _DIGEST: Final = re.compile(r"[A-Za-z0-9._-]{1,16}:[A-Za-z0-9]{1,64}")
 
 
@@ -161,10 +162,21 @@ class StagedSummary:
     @staticmethod
     def of(parts: Iterable[TokenPart]) -> StagedSummary:
         """Return the summary of parts, of which each partition is there once."""
-        held = sorted((part.partition, part.pages, part.records) for part in parts if part.pages)
-        packed = b"".join(_SUMMED.pack(*part) for part in held)
-        records = sum(part[2] for part in held)
-        return StagedSummary(sum(part[1] for part in held), records, hashlib.sha256(packed).digest()[:SUMMARY_BYTES])
+        return StagedSummary.counted((part.partition, part.pages, part.records) for part in parts)
+
+    @staticmethod
+    def counted(parts: Iterable[tuple[int, int, int]]) -> StagedSummary:
+        """Return the summary of parts as partition, pages and records."""
+        held = sorted([part for part in parts if part[1]])
+        pages, records = sum([part[1] for part in held]), sum([part[2] for part in held])
+        packed = _summed(len(held)).pack(*chain.from_iterable(held))
+        return StagedSummary(pages, records, hashlib.sha256(packed).digest()[:SUMMARY_BYTES])
+
+
+@cache
+def _summed(parts: int) -> struct.Struct:
+    """Return the layout of so many parts: there are as many layouts as a sink may have partitions."""
+    return struct.Struct(">" + "IQQ" * parts)
 
 
 Staged = tuple[TokenPart, ...] | StagedSummary
@@ -216,7 +228,7 @@ def check_apart(commits: Sequence[Wanted]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EpochPart:
-    """Where the pages of one token stand in one partition."""
+    """Where the pages of an epoch stand in one partition, those of all its tokens."""
 
     partition: int
     base: int
@@ -227,9 +239,6 @@ class EpochPart:
     size: int
     """Bytes of their bodies."""
 
-    stage: int
-    """Number of the stage that the pages were written for: it stands in their headers."""
-
     first: int
     """Lowest page number."""
 
@@ -239,6 +248,16 @@ class EpochPart:
     @property
     def end(self) -> int:
         return self.base + self.records
+
+
+class StagePart(NamedTuple):
+    """What one token has in one partition of an epoch. Stored beside the epoch, for repairs of the index."""
+
+    stage: int
+    """Number of the stage that the pages were written for: it stands in their headers."""
+
+    records: int
+    pages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +274,7 @@ class EpochRecord:
     """Of the tokens."""
 
     parts: tuple[EpochPart, ...]
-    """By partition and offset."""
+    """By partition."""
 
     content_digest: str = ""
     """Of the records; empty where the commit told none."""

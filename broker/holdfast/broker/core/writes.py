@@ -6,12 +6,13 @@ batch become durable together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StageRecord
+from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.position import Position
@@ -211,6 +212,20 @@ class PutEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class PutPlaced:
+    """Entries of staged pages that became records, one behind the other."""
+
+    sink: int
+    partition: int
+    before: Tail
+    """End of the partition before the first of them."""
+
+    accepted_at_us: int
+    age_us: int
+    pages: Sequence[StagedPage]
+
+
+@dataclass(frozen=True, slots=True)
 class DropEntriesFrom:
     """All entries of a partition from an offset on: a commit that a crash cut off has left them."""
 
@@ -224,6 +239,8 @@ class PutPlacing:
     """A commit writes entries of a sink behind the ends of its partitions, which it moves with its last batch."""
 
     sink: int
+    epochs: tuple[tuple[str, int], ...]
+    """Producers and numbers of the epochs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +296,15 @@ class PutStaged:
 
 
 @dataclass(frozen=True, slots=True)
-class DropStage:
-    """A stage with the names of its pages. What becomes of the pages is written with it."""
+class DropStages:
+    """Stages with the names of their pages. What becomes of the pages is written with it."""
 
     sink: int
-    stage: int
+    first: int
+    """Lowest number of a stage."""
+
+    last: int
+    """Highest number: every stage between the two goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +323,30 @@ class DropProducer:
 
 @dataclass(frozen=True, slots=True)
 class PutEpoch:
-    """An epoch; written with the entries of its pages."""
+    """An epoch; written when the entries of its pages are, or with them."""
 
     sink: int
     epoch: EpochRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PutEpochStages:
+    """The order of the tokens of an epoch in one partition; written with the epoch or before it."""
+
+    sink: int
+    producer: str
+    epoch: int
+    partition: int
+    stages: Sequence[StagePart]
+
+
+@dataclass(frozen=True, slots=True)
+class DropEpochStages:
+    """An epoch was never committed: a crash has cut its commit off."""
+
+    sink: int
+    producer: str
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +356,8 @@ class DropEpoch:
     sink: int
     producer: str
     epoch: int
+    partitions: tuple[int, ...]
+    """Those that it had pages in."""
 
 
 NUMBER_BITS: Final = 40
@@ -420,6 +463,7 @@ Write = (
     | DropWriter
     | PutSlot
     | PutEntry
+    | PutPlaced
     | DropEntry
     | DropEntriesFrom
     | PutPlacing
@@ -435,10 +479,12 @@ Write = (
     | PutStopped
     | PutStage
     | PutStaged
-    | DropStage
+    | DropStages
     | PutProducer
     | DropProducer
     | PutEpoch
+    | PutEpochStages
+    | DropEpochStages
     | DropEpoch
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from holdfast.broker.core.epochs import (
     SUMMARY_BYTES,
@@ -65,16 +64,8 @@ def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
         tokens=record.tokens,
         digest=record.content_digest,
     )
-    for partition, found in groupby(record.parts, key=lambda part: part.partition):
-        parts = list(found)
-        message.parts.append(
-            epoch_service_pb2.EpochPart(
-                partition=partition,
-                first_offset=parts[0].base,
-                records=sum(part.records for part in parts),
-                pages=sum(part.pages for part in parts),
-            )
-        )
+    for part in record.parts:
+        message.parts.add(partition=part.partition, first_offset=part.base, records=part.records, pages=part.pages)
     return message
 
 

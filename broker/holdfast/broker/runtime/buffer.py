@@ -407,9 +407,12 @@ class Buffer:
     def _lineup(self, log: PartitionLog) -> Lineup:
         return Lineup(self.record.id, log, self.committed, beside=lambda: self.tier.beside(log))
 
-    def committed(self, partition: int, entries: list[Entry]) -> None:
-        """Pages have become records of a partition: whoever waits for them is woken."""
-        self._services.instruments.ingested(self.name, partition, entries, self.age_now_us())
+    def committed(self, partition: int, entries: list[Entry], *, beside: tuple[int, int] = (0, 0)) -> None:
+        """Pages have become records of a partition: whoever waits for them is woken.
+
+        ``beside``: records and bytes of a large commit that no entry in memory stands for.
+        """
+        self._services.instruments.ingested(self.name, partition, entries, self.age_now_us(), beside=beside)
         for subscription in self.subscriptions.values():
             subscription.wake(partition, new_page=True)
         self.changed.fire()

@@ -80,6 +80,8 @@ class Committer:
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
         self._pages: list[PageWrite] = []
         """Pages that are written with ``_writes``."""
+        self._sync_wanted = False
+        """One of ``_writes`` is to be durable when it is confirmed."""
         self._unsynced: dict[int, PartitionLog] = {}
         """Partitions, by identity, with confirmed pages that no sync has covered."""
         self._sync_due = 0.0
@@ -117,7 +119,7 @@ class Committer:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._unsynced and self.fenced is None:
-            await self._commit(Group([], [], [], 0), [], [])
+            await self._commit(Group([], [], [], 0), [], [], sync=True)
         self._thread.shutdown()
 
     async def drained(self) -> None:
@@ -167,10 +169,11 @@ class Committer:
         self._appended.set()
         self._wake()
 
-    def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = ()) -> Durable:
+    def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = (), *, sync: bool = True) -> Durable:
         """Queue writes, and pages that they name, for the next batch; the future is done when they are durable.
 
-        The pages have their numbers already, so they cannot be bulk: the numbers of a file rise.
+        The pages have their numbers already, so they cannot be bulk: the numbers of a file rise. Without ``sync`` the
+        future is done when they are written: they are durable with any later batch that is.
         """
         done = Durable()
         if self.fenced is not None:
@@ -179,6 +182,7 @@ class Committer:
             return done
         self._writes.append((writes, done))
         self._pages += pages
+        self._sync_wanted |= sync
         self._wake()
         return done
 
@@ -202,6 +206,7 @@ class Committer:
             group = cut(list(self._lineups.values()), self.next_number)
             controls, self._writes = self._writes, []
             pages, self._pages = self._pages, []
+            sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
             served = {id(share.lineup) for share in group.shares}
             waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
             self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # those left out go first
@@ -209,7 +214,7 @@ class Committer:
                 self._work.clear()
             last_size = group.size
             self._under_way = (group, controls)
-            await self._commit(group, controls, pages)
+            await self._commit(group, controls, pages, sync=sync)
             if not self._work.is_set():
                 self._idle.set()
             if self.fenced is not None:
@@ -235,7 +240,7 @@ class Committer:
     async def _gather(self) -> None:
         """Let writes without pages gather, when some were committed just now; a page that comes ends it."""
         left = self._committed_at + GATHER_S - self._clock.monotonic()
-        if left <= 0 or self.waiting_bytes:
+        if left <= 0 or self.waiting_bytes or not self._sync_wanted:
             return
         self._appended.clear()
         with suppress(TimeoutError):
@@ -243,11 +248,16 @@ class Committer:
                 await self._appended.wait()
 
     async def _commit(
-        self, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]], pages: list[PageWrite]
+        self,
+        group: Group,
+        controls: list[tuple[Sequence[Write], asyncio.Future[None]]],
+        pages: list[PageWrite],
+        *,
+        sync: bool,
     ) -> None:
         batches = [batch for batch, _ in controls]
         began = self._clock.monotonic()
-        sync = bool(controls) or group.fsync or not group.shares or (bool(self._unsynced) and began >= self._sync_due)
+        sync = sync or group.fsync or (bool(self._unsynced) and began >= self._sync_due)
         try:
             commit = partial(_written, self._journal, [*pages, *group.pages], batches, group.writes, sync=sync)
             written = await asyncio.get_running_loop().run_in_executor(self._thread, commit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final
 
 from holdfast.broker.core.epochs import EpochRecord
@@ -65,7 +64,9 @@ class EpochSweep:
             front.looked = (front.epochs[-1].epoch if front.epochs else last) + 1
         gone: list[Write] = []
         while front.epochs and front.epochs[0].epoch != last and _is_gone(front.epochs[0], buffer.logs):
-            gone.append(DropEpoch(buffer.record.id, producer, front.epochs.pop(0).epoch))
+            epoch = front.epochs.pop(0)
+            partitions = tuple(part.partition for part in epoch.parts)
+            gone.append(DropEpoch(buffer.record.id, producer, epoch.epoch, partitions))
         if gone:
             self._services.committer.write(gone)
         last = buffer.staging.producers.known[producer].epoch  # it may have committed another one meanwhile
@@ -77,5 +78,4 @@ class EpochSweep:
 
 
 def _is_gone(epoch: EpochRecord, logs: Sequence[PartitionLog]) -> bool:
-    parts = groupby(epoch.parts, key=lambda part: part.partition)
-    return all(max(part.end for part in of_one) <= logs[number].head.earliest for number, of_one in parts)
+    return all(part.end <= logs[part.partition].head.earliest for part in epoch.parts)

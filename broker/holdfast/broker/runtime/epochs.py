@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from holdfast.broker.core.epochs import Content, EpochPart, EpochRecord, ProducerRecord, Wanted
+from holdfast.broker.core.epochs import (
+    Content,
+    EpochPart,
+    EpochRecord,
+    ProducerRecord,
+    StagedPage,
+    StagePart,
+    Wanted,
+)
 from holdfast.broker.core.errors import EpochConflict, EpochNotFound, SinkNotFound
 from holdfast.broker.core.log import RECENT_MAX, PartitionLog, Tail
 from holdfast.broker.core.pages import Entry, Part
@@ -22,8 +31,9 @@ from holdfast.broker.core.writes import (
     NUMBER_BITS,
     DropPlacing,
     Due,
-    PutEntry,
     PutEpoch,
+    PutEpochStages,
+    PutPlaced,
     PutPlacing,
     PutProducer,
     PutTail,
@@ -36,8 +46,13 @@ from holdfast.broker.runtime.stage import Stage
 
 _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]
+OFFSET_MAX: Final = (1 << 64) - 1
 AHEAD_FROM: Final = 20_000
 """Pages above which a commit writes its entries ahead, in batches; below, its one batch takes a tenth of a second."""
+SYNC_EVERY: Final = 8
+"""Batches ahead of the last one after which there is a sync: it has little to do then, and others share it."""
+STAGES_TOGETHER: Final = 128
+"""Stages whose pages of one partition are placed without a turn for others."""
 AHEAD_BATCH: Final = 4_000
 """Entries of a batch: others wait for it."""
 
@@ -61,19 +76,9 @@ class _Placed:
     producer: ProducerRecord
     record: EpochRecord
     entries: dict[int, list[Entry]] = field(default_factory=dict)
+    """The newest of each partition: no more than memory needs."""
     tails: dict[int, Tail] = field(default_factory=dict)
-    sizes: dict[int, int] = field(default_factory=dict)
-    """Bytes, by partition."""
     due: list[Due] = field(default_factory=list)
-    left_out: dict[int, int] = field(default_factory=dict)
-    """Entries that were written and are not kept in memory, by partition."""
-
-    def leave_out(self, partition: int) -> None:
-        """Keep no more of a partition's entries than memory needs of the newest."""
-        entries = self.entries[partition]
-        if len(entries) > 2 * RECENT_MAX:
-            self.left_out[partition] = self.left_out.get(partition, 0) + len(entries) - RECENT_MAX
-            del entries[:-RECENT_MAX]
 
 
 class _Ahead:
@@ -85,29 +90,128 @@ class _Ahead:
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
-        self.waiting: list[Write] = []
+        self._waiting: list[Write] = []
+        self._size = 0
+        self._batches = 0
         self._under_way: asyncio.Future[None] | None = None
 
-    async def begin(self, sinks: Sequence[int]) -> None:
+    async def begin(self, placed: Sequence[_Placed]) -> None:
         """Note, durably and before any entry, what a start has to look for."""
-        await self._committer.write([PutPlacing(sink) for sink in sinks])
+        epochs: dict[int, list[tuple[str, int]]] = {}
+        for each in placed:
+            epochs.setdefault(each.buffer.record.id, []).append((each.record.producer, each.record.epoch))
+        await self._committer.write([PutPlacing(sink, tuple(found)) for sink, found in sorted(epochs.items())])
 
-    async def written(self) -> None:
-        """Give what waits to the store when it is a batch, one at a time."""
-        if len(self.waiting) >= AHEAD_BATCH:
+    async def put(self, write: Write, size: int) -> None:
+        """Give a write of so many entries, or of as much, to the store with the next batch."""
+        self._waiting.append(write)
+        self._size += size
+        if self._size >= AHEAD_BATCH:
             await self._flush()
 
     async def _flush(self) -> None:
-        batch, self.waiting = self.waiting, []
+        batch, self._waiting, self._size = self._waiting, [], 0
         if self._under_way is not None:
             await self._under_way
-        self._under_way = self._committer.write(batch) if batch else None
+        if batch:
+            self._batches += 1
+            self._under_way = self._committer.write(batch, sync=self._batches % SYNC_EVERY == 0)
+        else:
+            self._under_way = None
 
     async def end(self, sinks: Sequence[int]) -> list[Write]:
-        """Return when all is durable, with what belongs into the last batch."""
+        """Return when all is written, with what belongs into the last batch: it makes the others durable too."""
         await self._flush()
         await self._flush()
         return [DropPlacing(sink) for sink in sinks]
+
+
+class _Together:
+    """Entries of a small commit, which go into its one batch."""
+
+    def __init__(self, writes: list[Write]) -> None:
+        self._writes = writes
+
+    async def put(self, write: Write, size: int) -> None:
+        """Take a write into the batch."""
+        self._writes.append(write)
+
+
+class _Placing:
+    """Pages of one epoch that get their offsets in one partition, in the order of their tokens."""
+
+    def __init__(self, sink: int, log: PartitionLog, tail: Tail, accepted_at_us: int, age_us: int) -> None:
+        self.tail = tail
+        """End of the partition behind them."""
+        self.stages: list[StagePart] = []
+        self._before = tail
+        self._sink = sink
+        self._log = log
+        self._accepted_at_us = accepted_at_us
+        self._age_us = age_us
+        self._pages: list[StagedPage] = []
+        """Those that no write has yet."""
+        self._newest: list[StagedPage] = []
+        """The last of the others: at least as many as memory keeps."""
+        self._first, self._last = OFFSET_MAX, 0
+
+    def take(self, stages: Iterable[Stage]) -> Iterator[tuple[Write, int]]:
+        """Take over what attempts have staged in the partition; yields writes, and the number of their entries."""
+        partition, waiting, parts = self._log.number, self._pages, self.stages
+        for stage in stages:
+            pages = stage.pages.pop(partition)
+            parts.append(StagePart(stage.record.number, stage.counts[partition], len(pages)))
+            waiting += pages
+        while len(self._pages) >= AHEAD_BATCH:
+            yield self._placed(self._pages[:AHEAD_BATCH])
+            del self._pages[:AHEAD_BATCH]
+
+    def rest(self) -> Iterator[tuple[Write, int]]:
+        """Yield the last write."""
+        if self._pages:
+            yield self._placed(self._pages)
+            self._pages = []
+
+    def _placed(self, pages: list[StagedPage]) -> tuple[Write, int]:
+        before = self.tail
+        records, size = sum([page.count for page in pages]), sum([page.size for page in pages])
+        numbers = [page.number for page in pages]
+        self._first, self._last = min(self._first, *numbers), max(self._last, *numbers)
+        base = self._log.reserve(records, size)
+        assert base == before.next_offset, "nothing of the partition is on its way"
+        times = (self._accepted_at_us, self._age_us)
+        self.tail = Tail(base + records, before.appended_bytes + size, before.appended_pages + len(pages), *times)
+        self._newest = [*self._newest[-RECENT_MAX:], *pages[-2 * RECENT_MAX :]]
+        return PutPlaced(self._sink, self._log.number, before, *times, pages), len(pages)
+
+    def part(self) -> EpochPart:
+        """Return where all of them are."""
+        before, tail = self._before, self.tail
+        return EpochPart(
+            self._log.number,
+            before.next_offset,
+            tail.next_offset - before.next_offset,
+            tail.appended_pages - before.appended_pages,
+            tail.appended_bytes - before.appended_bytes,
+            self._first,
+            self._last,
+        )
+
+    def newest(self) -> list[Entry]:
+        """Return the last entries, as many as memory keeps."""
+        pages = self._newest if len(self._newest) <= 2 * RECENT_MAX else self._newest[-RECENT_MAX:]
+        end = self.tail.next_offset - sum(page.count for page in pages)
+        bytes_before = self.tail.appended_bytes - sum(page.size for page in pages)
+        pages_before = self.tail.appended_pages - len(pages)
+        found: list[Entry] = []
+        for page in pages:
+            parts = (Part(end, self._accepted_at_us, page.traceparent),)
+            facts = (page.number, page.bulk, page.size, page.encoding, self._accepted_at_us, self._age_us)
+            found.append(Entry(end, page.count, *facts, bytes_before, pages_before, parts))
+            end += page.count
+            bytes_before += page.size
+            pages_before += 1
+        return found
 
 
 class Epochs:
@@ -209,23 +313,22 @@ class Epochs:
 
     async def _prepare(self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices) -> None:
         """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
-        records: dict[tuple[int, int], int] = {}
+        records: dict[int, dict[int, int]] = {}
         totals: dict[int, tuple[int, int]] = {}
         for (buffer, _), staged in zip(targets, found, strict=True):
+            of_sink = records.setdefault(buffer.record.id, {})
             before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
             total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
             totals[buffer.record.id] = total
             await buffer.make_room_for_staged(*total)
             for stage in staged:
-                for partition, count in list(stage.counts.items()):
-                    key = (buffer.record.id, partition)
-                    records[key] = records.get(key, 0) + count
+                for partition, count in stage.counts.items():
+                    of_sink[partition] = of_sink.get(partition, 0) + count
                 await slices.turn()
-            for (sink, partition), count in list(records.items()):
-                if sink == buffer.record.id:
-                    await buffer.tier.offsets.reserve(partition, count)
+            for partition, count in of_sink.items():
+                await buffer.tier.offsets.reserve(partition, count)
         committer = self._services.committer
-        for log in [buffer.logs[p] for buffer, _ in targets for sink, p in records if sink == buffer.record.id]:
+        for log in [buffer.logs[partition] for buffer, _ in targets for partition in records[buffer.record.id]]:
             while log.next_offset != log.tail.next_offset:
                 if committer.fenced is not None:
                     raise committer.fenced
@@ -233,9 +336,7 @@ class Epochs:
         if committer.fenced is not None:
             raise committer.fenced
 
-    async def _write(
-        self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices
-    ) -> list[_Placed]:
+    async def _write(self, targets: Sequence[Target], found: Sequence[list[Stage]], slices: Slices) -> list[_Placed]:
         """Give all pages their offsets, write that in one batch, and confirm it at one instant when it is durable.
 
         From the first step on nobody can throw the stages away. The ends of the partitions are moved with the last one,
@@ -245,7 +346,7 @@ class Epochs:
         writes: list[Write] = []
         tails: dict[tuple[int, int], Tail] = {}
         sinks = sorted({buffer.record.id for buffer, _ in targets})
-        pages = sum(len(run) for stages in found for stage in stages for run in stage.pages.values())
+        pages = sum(stage.page_count for stages in found for stage in stages)
         ahead = _Ahead(self._services.committer) if pages > AHEAD_FROM else None
         for buffer, _ in targets:
             buffer.staging.committing += 1
@@ -255,9 +356,10 @@ class Epochs:
                 for (buffer, wanted), stages in zip(targets, found, strict=True)
             ]
             if ahead is not None:
-                await ahead.begin(sinks)
+                await ahead.begin(placed)
             for each, stages in zip(placed, found, strict=True):
-                await self._place(each, stages, at_us, writes, tails, slices, ahead)
+                await self._place(each, stages, at_us, tails, slices, ahead or _Together(writes))
+                writes.append(PutEpoch(each.buffer.record.id, each.record))
             if ahead is not None:
                 writes += await ahead.end(sinks)
             self._end(placed, writes, tails)
@@ -295,75 +397,41 @@ class Epochs:
     async def _place(
         self,
         placed: _Placed,
-        stages: Sequence[Stage],
+        stages: list[Stage],
         at_us: int,
-        writes: list[Write],
         tails: dict[tuple[int, int], Tail],
         slices: Slices,
-        ahead: _Ahead | None,
+        store: _Ahead | _Together,
     ) -> None:
-        """Give the pages of an epoch their offsets, behind those of the epochs before it."""
+        """Give the pages of an epoch their offsets, behind those of the epochs before it. Uses the stages up."""
         buffer, sink = placed.buffer, placed.buffer.record.id
-        of_partition: dict[int, list[Stage]] = {}
+        of_partition: dict[int, list[Stage]] = defaultdict(list)
         for stage in stages:
             for partition in stage.pages:
-                of_partition.setdefault(partition, []).append(stage)
+                of_partition[partition].append(stage)
             await slices.turn()
         parts: list[EpochPart] = []
         for partition in sorted(of_partition):
             log = buffer.logs[partition]
             tail, accepted_at_us = tails.get((sink, partition), log.decided), log.accept_time(at_us)
-            for stage in of_partition[partition]:
-                put = writes if ahead is None else ahead.waiting
-                part, tail = self._place_part(placed, log, tail, stage, accepted_at_us, put)
-                parts.append(part)
-                if ahead is not None:
-                    placed.leave_out(partition)
-                    await ahead.written()
+            placing = _Placing(sink, log, tail, accepted_at_us, self._services.age.now_us())
+            here = of_partition.pop(partition)
+            for at in range(0, len(here), STAGES_TOGETHER):
+                for write, size in placing.take(here[at : at + STAGES_TOGETHER]):
+                    await store.put(write, size)
                 await slices.turn()
-            tails[sink, partition] = placed.tails[partition] = tail
-            placed.sizes[partition] = sum(part.size for part in parts[-len(of_partition[partition]) :])
+            for write, size in placing.rest():
+                await store.put(write, size)
+            record = placed.record
+            ordered = PutEpochStages(sink, record.producer, record.epoch, partition, placing.stages)
+            await store.put(ordered, len(placing.stages))
+            parts.append(placing.part())
+            placed.entries[partition] = placing.newest()
+            tails[sink, partition] = placed.tails[partition] = placing.tail
         placed.record = replace(placed.record, parts=tuple(parts))
-        writes.append(PutEpoch(sink, placed.record))
-
-    def _place_part(
-        self,
-        placed: _Placed,
-        log: PartitionLog,
-        tail: Tail,
-        stage: Stage,
-        accepted_at_us: int,
-        writes: list[Write],
-    ) -> tuple[EpochPart, Tail]:
-        """Place what one attempt has staged in a partition behind ``tail``; returns where it is, and the next tail."""
-        sink, pages, age_us = placed.buffer.record.id, stage.pages[log.number], self._services.age.now_us()
-        size = sum(page.size for page in pages)
-        base = log.reserve(sum(page.count for page in pages), size)
-        assert base == tail.next_offset, "nothing of the partition is on its way"
-        entries = placed.entries.setdefault(log.number, [])
-        end, bytes_before, pages_before = base, tail.appended_bytes, tail.appended_pages
-        for page in pages:
-            entry = Entry(
-                end,
-                page.count,
-                page.number,
-                page.bulk,
-                page.size,
-                page.encoding,
-                accepted_at_us,
-                age_us,
-                bytes_before,
-                pages_before,
-                (Part(end, accepted_at_us, page.traceparent),),
-            )
-            entries.append(entry)
-            writes.append(PutEntry(sink, log.number, entry))
-            end += page.count
-            bytes_before += page.size
-            pages_before += 1
-        number, count = stage.record.number, end - base
-        part = EpochPart(log.number, base, count, len(pages), size, number, pages[0].number, pages[-1].number)
-        return part, Tail(end, bytes_before, pages_before, accepted_at_us, age_us)
+        while stages:  # a million pages that are let go of at once would hold everybody up
+            stages.pop()
+            await slices.turn()
 
     def _end(self, placed: Sequence[_Placed], writes: list[Write], tails: Mapping[tuple[int, int], Tail]) -> None:
         """Move the ends of the partitions, in the step that queues the batch."""
@@ -380,20 +448,20 @@ class Epochs:
         """The batch is durable: the records are there. Nothing else runs before all of them are."""
         buffer, claim = placed.buffer, placed.wanted.claim
         buffer.staging.producers.keep(placed.producer, self._services.age.now_us())
-        for partition, entries in placed.entries.items():
-            log = buffer.logs[partition]
-            log.confirm(
-                placed.tails[partition], entries, placed.sizes[partition], left_out=placed.left_out.get(partition, 0)
-            )
-            log.synced = max(log.synced, entries[-1].end)
+        for part in placed.record.parts:
+            log, entries = buffer.logs[part.partition], placed.entries[part.partition]
+            log.confirm(placed.tails[part.partition], entries, part.size, left_out=part.pages - len(entries))
+            log.synced = max(log.synced, part.end)
         self._services.reclaimer.add(placed.due)
         buffer.staging.discard(buffer.staging.leftover(claim))  # what began to be staged while the batch was on its way
         buffer.staging.spent.discard(claim.producer)
 
     async def _tell(self, placed: _Placed, slices: Slices) -> None:
         """Wake who waits for records of the partitions."""
-        for partition, entries in list(placed.entries.items()):
-            placed.buffer.committed(partition, entries)
+        for part in placed.record.parts:
+            entries = placed.entries[part.partition]
+            records, size = sum(entry.count for entry in entries), sum(entry.size for entry in entries)
+            placed.buffer.committed(part.partition, entries, beside=(part.records - records, part.size - size))
             await slices.turn()
 
     # -- asking

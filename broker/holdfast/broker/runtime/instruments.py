@@ -19,8 +19,19 @@ class Instruments:
     wants_lag: bool = False
     """Whether ``measured`` is to be called: with many sinks it is work, so only while somebody looks."""
 
-    def ingested(self, sink: str, partition: int, entries: Sequence[Entry], age_now_us: int) -> None:
-        """Pages have become durable; ``age_now_us`` is the time now on the clock of their age stamps."""
+    def ingested(
+        self,
+        sink: str,
+        partition: int,
+        entries: Sequence[Entry],
+        age_now_us: int,
+        *,
+        beside: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Pages have become durable; ``age_now_us`` is the time now on the clock of their age stamps.
+
+        ``beside``: records and bytes of pages that became durable with them, and that no entry here stands for.
+        """
 
     def synced(self, synced: Synced) -> None:
         """A batch was committed."""

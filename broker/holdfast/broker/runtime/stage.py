@@ -39,6 +39,9 @@ class Stage:
     counts: dict[int, int] = field(default_factory=dict)
     """Records, by partition."""
 
+    page_count: int = 0
+    """Pages, in all partitions."""
+
     records: int = 0
     size: int = 0
     """Bytes of bodies."""
@@ -68,6 +71,7 @@ class Stage:
         """Count a page in."""
         self.admitted[partition] = self.admitted.get(partition, 0) + 1
         self.counts[partition] = self.counts.get(partition, 0) + records
+        self.page_count += 1
         self.records += records
         self.size += size
 
@@ -89,7 +93,8 @@ class Stage:
         return ""
 
     def _lacks_of(self, wanted: StagedSummary) -> str:
-        staged = StagedSummary.of(TokenPart(p, pages, self.counts.get(p, 0)) for p, pages in self.admitted.items())
+        counts = self.counts
+        staged = StagedSummary.counted([(p, pages, counts.get(p, 0)) for p, pages in self.admitted.items()])
         if staged != wanted:
             named = f"named are {wanted.pages} with {wanted.records}, digest {wanted.digest.hex()}"
             return f"{staged.pages} pages with {staged.records} records are staged, {staged.digest.hex()}; {named}"

@@ -8,7 +8,9 @@ others with the commit of their epoch, or when nobody has touched them for the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.core.dead_letters import is_dead_letter_sink
@@ -25,7 +27,7 @@ from holdfast.broker.core.limits import admit_staged
 from holdfast.broker.core.pages import Incoming
 from holdfast.broker.core.producers import Producers
 from holdfast.broker.core.settings import BufferMode
-from holdfast.broker.core.writes import DropProducer, DropStage, Due, PutDue, Write
+from holdfast.broker.core.writes import DropProducer, DropStages, Due, PutDue, Write
 from holdfast.broker.runtime.durable import Durable
 from holdfast.broker.runtime.runs import due_runs
 from holdfast.broker.runtime.slices import Slices
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 STAGES_MAX: Final = 100_000
 """Tokens of a sink that may have pages staged; a commit names no more."""
+RUNS_FROM: Final = 16
+"""Stages that go together from which on it is looked for runs of them."""
 START_BITS: Final = 40
 """A stage is numbered as pages are: above them stands the start that it was made in."""
 
@@ -221,7 +225,7 @@ class Staging:
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:
         """These are being committed: their pages are records from now on. Returns what to write with that."""
-        writes: list[Write] = []
+        gone: list[int] = []
         for stage in stages:
             record = stage.record
             del self._stages[record.producer, record.epoch, record.token]
@@ -229,8 +233,22 @@ class Staging:
             self.size -= stage.size
             stage.end()
             if stage.written:
-                writes.append(DropStage(self._buffer.record.id, record.number))
-        return writes
+                gone.append(record.number)
+        sink = self._buffer.record.id
+        return [DropStages(sink, first, last) for first, last in self._runs(gone)]
+
+    def _runs(self, gone: list[int]) -> Iterator[tuple[int, int]]:
+        """Numbers of stages as runs between which no other stage stands.
+
+        The names of a run are deleted as one range: thousands of deleted ranges would hold the store up, also later.
+        """
+        if len(gone) < RUNS_FROM:
+            yield from ((number, number) for number in gone)
+            return
+        kept = sorted(stage.record.number for stage in self._stages.values())
+        for _, run in groupby(sorted(gone), key=lambda number: bisect_left(kept, number)):
+            numbers = list(run)
+            yield numbers[0], numbers[-1]
 
     def leftover(self, claim: Claim) -> list[Stage]:
         """What a producer has staged up to an epoch that is committed, and whatever older runs have staged."""

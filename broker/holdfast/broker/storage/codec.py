@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.position import At, Position
@@ -50,7 +52,10 @@ _RESERVE: Final = struct.Struct(">Qq")
 _SCHEMA: Final = struct.Struct(">qII")
 _HELD: Final = struct.Struct(">QQQI")
 _STAGED: Final = struct.Struct(">QBBIII")
-_EPOCH_PART: Final = struct.Struct(">IQQIQQQQ")
+_EPOCH_PART: Final = struct.Struct(">IQQIQQQ")
+_STAGE_PART: Final = struct.Struct(">QQI")
+_PLACED: Final = struct.Struct(f"{_ENTRY.format}{_PART.format[1:]}")
+"""An entry of one part, whose trace follows."""
 
 
 class Undecodable(ValueError):
@@ -381,6 +386,40 @@ def decode_entry(base: int, value: bytes) -> Entry:
     )
 
 
+def encode_placed(
+    before: Tail, accepted_at_us: int, age_us: int, pages: Iterable[StagedPage]
+) -> Iterator[tuple[int, bytes]]:
+    """Base offsets of staged pages that are placed behind an end, and their entries as ``encode_entry`` makes them.
+
+    A commit has a million of them: this takes a tenth of the time.
+    """
+    base, bytes_before, pages_before = before.next_offset, before.appended_bytes, before.appended_pages
+    pack, seal, crc32 = _PLACED.pack, _SEAL.pack, zlib.crc32
+    for page in pages:
+        trace = page.traceparent.encode()
+        content = pack(
+            page.number,
+            page.bulk,
+            page.encoding,
+            page.count,
+            page.size,
+            accepted_at_us,
+            age_us,
+            bytes_before,
+            pages_before,
+            1,
+            0,
+            accepted_at_us,
+            len(trace),
+        )
+        if trace:
+            content += trace
+        yield base, seal(crc32(content), _VERSION) + content
+        base += page.count
+        bytes_before += page.size
+        pages_before += 1
+
+
 def encode_quarantined(entry: Entry) -> bytes:
     """The entry of a page that is kept aside, with its base offset, which no key has then."""
     return _seal(_U64.pack(entry.base) + encode_entry(entry))
@@ -426,12 +465,10 @@ def decode_producer(value: bytes) -> ProducerRecord:
 
 
 def encode_epoch(epoch: EpochRecord) -> bytes:
-    """One line of JSON for people, then the parts, of which there may be many."""
+    """One line of JSON for people, then the parts, one per partition."""
     facts = asdict(replace(epoch, parts=()))  # not the parts: it would copy each
     parts = (
-        _EPOCH_PART.pack(
-            part.partition, part.base, part.records, part.pages, part.size, part.stage, part.first, part.last
-        )
+        _EPOCH_PART.pack(part.partition, part.base, part.records, part.pages, part.size, part.first, part.last)
         for part in epoch.parts
     )
     del facts["parts"]
@@ -445,3 +482,28 @@ def decode_epoch(value: bytes) -> EpochRecord:
         return EpochRecord(**json.loads(facts), parts=parts)
     except (ValueError, TypeError, struct.error) as error:
         raise Undecodable(f"not an epoch: {error}") from error
+
+
+def encode_epoch_stages(stages: Sequence[StagePart]) -> bytes:
+    layout = struct.Struct(">" + _STAGE_PART.format[1:] * len(stages))
+    return _seal(layout.pack(*chain.from_iterable(stages)))
+
+
+def decode_epoch_stages(value: bytes) -> tuple[StagePart, ...]:
+    """In the order of their pages."""
+    try:
+        return tuple(StagePart(*found) for found in _STAGE_PART.iter_unpack(_open(value)))
+    except struct.error as error:
+        raise Undecodable(f"not the stages of an epoch: {error}") from error
+
+
+def encode_placing(epochs: Sequence[tuple[str, int]]) -> bytes:
+    return _seal(json.dumps(epochs).encode())
+
+
+def decode_placing(value: bytes) -> tuple[tuple[str, int], ...]:
+    """Producers and numbers of the epochs that are being committed."""
+    try:
+        return tuple((str(producer), int(epoch)) for producer, epoch in json.loads(_open(value)))
+    except (ValueError, TypeError) as error:
+        raise Undecodable(f"not a placing commit: {error}") from error

@@ -55,6 +55,19 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
+class PutAll:
+    """Set many keys, as a ``Put`` for each does in their order: a batch may have thousands of one sort."""
+
+    family: Family
+    items: Sequence[tuple[bytes, bytes]]
+
+    def __post_init__(self) -> None:
+        """Refuse bulk, as ``Put`` does."""
+        if self.family is Family.BULK:
+            raise ValueError("the bulk family is filled by ingest, not by PutAll")
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Remove ``key``; nothing happens when it is not there."""
 
@@ -79,7 +92,7 @@ class DeleteRange:
         check_range(self.first, self.end)
 
 
-Operation: TypeAlias = Put | Delete | DeleteRange
+Operation: TypeAlias = Put | PutAll | Delete | DeleteRange
 Value: TypeAlias = bytes | tuple[bytes | memoryview, ...]
 """A value to be ingested: whole, or in pieces that stand one behind the other."""
 

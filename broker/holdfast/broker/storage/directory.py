@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _log: Final = logging.getLogger(__name__)
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The layout this version writes and reads. Changed only with a way to read the one before."""
 
 _NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}

@@ -1,14 +1,18 @@
 """Pages that were staged, put back into the index by what the records of epochs say of them.
 
-The header of such a page knows its stage, not its offset. The record of its epoch knows where the pages of a stage
-begin in a partition, how many they are, and between which page numbers they stand; their order is that of the numbers.
+The header of such a page knows its stage, not its offset. The record of its epoch knows where its pages begin in a
+partition and between which numbers they stand. Beside it the stages are stored in their order, with the pages and
+records of each; the order of the pages of a stage is that of their numbers.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
-from holdfast.broker.core.epochs import EpochPart, EpochRecord
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, StagePart
 from holdfast.broker.core.pages import Entry, Part
 from holdfast.broker.core.ranges import Range, common
 from holdfast.broker.storage import codec, keys
@@ -16,6 +20,8 @@ from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.header import HEADER_BYTES, Damaged, body_of, decode_header
 from holdfast.broker.storage.journal import Journal
 from holdfast.broker.storage.pages_between import pages_between
+
+_log: Final = logging.getLogger(__name__)
 
 
 class EpochPages:
@@ -26,6 +32,8 @@ class EpochPages:
         self._sink = sink
         self._partition = partition
         self._parts: list[tuple[EpochRecord, EpochPart]] | None = None
+        self._found: tuple[EpochPart, list[Entry]] | None = None
+        """Entries of the epoch that was looked at last: holes of one epoch come one after the other."""
 
     def holds(self, offset: int) -> bool:
         """The record at an offset was staged."""
@@ -34,14 +42,14 @@ class EpochPages:
     def entries_in(self, holes: Sequence[Range], sample: Entry | None) -> Iterator[Entry]:
         """Entries for pages of epochs that stand in holes of the index; they get the age of ``sample``.
 
-        An epoch of which a page is missing is left alone: nobody knows which of its pages is where.
+        A stage of which a page is missing is left alone: nobody knows which of its pages is where.
         """
         age_us = sample.age_us if sample is not None else 0
         for epoch, part in self._read():
             if any(common(holes, Range(part.base, part.end))):
-                for entry in self._entries(epoch, part, age_us):
+                for entry in self._entries(epoch, part):
                     if any(hole.first <= entry.base and entry.end <= hole.end for hole in holes):
-                        yield entry
+                        yield replace(entry, age_us=age_us)
 
     def _read(self) -> list[tuple[EpochRecord, EpochPart]]:
         if self._parts is None:
@@ -55,16 +63,37 @@ class EpochPages:
             self._parts = parts
         return self._parts
 
-    def _entries(self, epoch: EpochRecord, part: EpochPart, age_us: int) -> list[Entry]:
-        found: list[Entry] = []
-        base, at_us = part.base, epoch.committed_at_us
-        for number, bulk, count, size, encoding in sorted(self._pages(part)):
-            found.append(Entry(base, count, number, bulk, size, encoding, at_us, age_us, 0, 0, (Part(base, at_us),)))
-            base += count
-        return found if len(found) == part.pages and base == part.end else []
+    def _entries(self, epoch: EpochRecord, part: EpochPart) -> list[Entry]:
+        if self._found is None or self._found[0] is not part:
+            self._found = (part, list(self._placed(epoch, part)))
+        return self._found[1]
 
-    def _pages(self, part: EpochPart) -> Iterator[tuple[int, bool, int, int, int]]:
-        """Number, whether bulk, records, bytes and encoding of what a stage has in the partition: never the bodies."""
+    def _placed(self, epoch: EpochRecord, part: EpochPart) -> Iterator[Entry]:
+        pages: dict[int, list[tuple[int, bool, int, int, int]]] = {}
+        for stage, page in self._pages(part):
+            pages.setdefault(stage, []).append(page)
+        base, at_us = part.base, epoch.committed_at_us
+        for stage, records, count in self._stages(epoch):
+            found = sorted(pages.get(stage, ()))
+            end = base + records
+            if len(found) == count and sum(page[2] for page in found) == records:
+                for number, bulk, held, size, encoding in found:
+                    yield Entry(base, held, number, bulk, size, encoding, at_us, 0, 0, 0, (Part(base, at_us),))
+                    base += held
+            base = end
+
+    def _stages(self, epoch: EpochRecord) -> tuple[StagePart, ...]:
+        key = keys.epoch_stages(self._sink, epoch.producer, epoch.epoch, self._partition)
+        [value] = self._journal.get(Family.META, [key])
+        try:
+            return codec.decode_epoch_stages(value) if value is not None else ()
+        except codec.Undecodable as damage:
+            facts = (self._sink, self._partition, epoch.producer, epoch.epoch, damage)
+            _log.error("stages of an epoch were damaged sink=%d partition=%d producer=%s epoch=%d cause=%s", *facts)
+            return ()
+
+    def _pages(self, part: EpochPart) -> Iterator[tuple[int, tuple[int, bool, int, int, int]]]:
+        """Stage, and number, whether bulk, records, bytes and encoding of staged pages: never the bodies."""
         for number, bulk, value in pages_between(
             self._journal, self._sink, self._partition, part.first - 1, part.last + 1
         ):
@@ -73,5 +102,5 @@ class EpochPages:
                 body_of(value, header)
             except Damaged:
                 continue
-            if (header.stage, header.number) == (part.stage, number):
-                yield number, bulk, header.count, len(value) - HEADER_BYTES, header.encoding
+            if header.stage and header.number == number:
+                yield header.stage, (number, bulk, header.count, len(value) - HEADER_BYTES, header.encoding)

@@ -22,13 +22,14 @@ from holdfast.broker.core.writes import (
     DropEntriesFrom,
     DropEntry,
     DropEpoch,
+    DropEpochStages,
     DropGap,
     DropPlacing,
     DropProducer,
     DropQuarantine,
     DropReserve,
     DropSink,
-    DropStage,
+    DropStages,
     DropSubscription,
     DropWriter,
     Due,
@@ -39,10 +40,12 @@ from holdfast.broker.core.writes import (
     PutDue,
     PutEntry,
     PutEpoch,
+    PutEpochStages,
     PutGap,
     PutHead,
     PutHeld,
     PutMarks,
+    PutPlaced,
     PutPlacing,
     PutProducer,
     PutQuarantine,
@@ -62,7 +65,7 @@ from holdfast.broker.core.writes import (
     Write,
 )
 from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store, Value
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreUnreadable
 from holdfast.broker.storage.header import Damaged, Header, body_of
 
@@ -104,11 +107,7 @@ class Journal:
                 key = keys.small(entry.number, page.sink, page.partition)
                 operations.append(Put(Family.SMALL, key, b"".join((header, page.body.data))))
         for write in writes:
-            if type(write) is PutEntry:  # a commit of an epoch may have a million of these
-                place = keys.place(write.sink, write.partition, write.entry.base)
-                operations.append(Put(Family.INDEX, place, codec.encode_entry(write.entry)))
-            else:
-                operations.extend(_operations(write))
+            operations.extend(_operations(write))
         if highest:
             self._highest = max(self._highest, highest)
             self.records += sum(page.entry.count for page in pages)
@@ -347,10 +346,13 @@ def _operations(write: Write) -> list[Operation]:
     match write:
         case PutEntry(sink, partition, entry):
             return [Put(Family.INDEX, keys.place(sink, partition, entry.base), codec.encode_entry(entry))]
+        case PutPlaced(sink, partition, before, accepted_at_us, age_us, pages):
+            entries = codec.encode_placed(before, accepted_at_us, age_us, pages)
+            return [PutAll(Family.INDEX, [(keys.place(sink, partition, base), value) for base, value in entries])]
         case DropEntriesFrom(sink, partition, first):
             return [DeleteRange(Family.INDEX, *keys.places(sink, partition, first, (1 << 64) - 1))]
-        case PutPlacing(sink):
-            return put(keys.placing(sink), codec.encode_number(sink))
+        case PutPlacing(sink, epochs):
+            return put(keys.placing(sink), codec.encode_placing(epochs))
         case DropPlacing(sink):
             return [Delete(meta, keys.placing(sink))]
         case DropEntry(sink, partition, base):
@@ -417,19 +419,25 @@ def _operations(write: Write) -> list[Operation]:
             return put(keys.stage(sink, stage.number), codec.encode_stage(stage))
         case PutStaged(sink, stage_number, partition, sequence, page):
             return put(keys.staged(sink, stage_number, partition, sequence), codec.encode_staged(page))
-        case DropStage(sink, stage_number):
-            return [
-                DeleteRange(meta, *keys.staged_pages(sink, stage_number)),
-                Delete(meta, keys.stage(sink, stage_number)),
-            ]
+        case DropStages(sink, first, last):
+            spans = keys.stages(sink, first, last)
+            if first == last:  # what is deleted by range slows reads that cross it
+                return [Delete(meta, spans[0][0]), DeleteRange(meta, *spans[1])]
+            return [DeleteRange(meta, *span) for span in spans]
         case PutProducer(sink, producer):
             return put(keys.producer(sink, producer.producer), codec.encode_producer(producer))
         case DropProducer(sink, name):
-            return [DeleteRange(meta, *keys.epochs(sink, name)), Delete(meta, keys.producer(sink, name))]
+            gone_with_it = (keys.epochs(sink, name), keys.all_epoch_stages(sink, name))
+            return [*(DeleteRange(meta, *span) for span in gone_with_it), Delete(meta, keys.producer(sink, name))]
         case PutEpoch(sink, epoch):
             return put(keys.epoch(sink, epoch.producer, epoch.epoch), codec.encode_epoch(epoch))
-        case DropEpoch(sink, name, number):
-            return [Delete(meta, keys.epoch(sink, name, number))]
+        case PutEpochStages(sink, name, number, partition, stages):
+            return put(keys.epoch_stages(sink, name, number, partition), codec.encode_epoch_stages(stages))
+        case DropEpochStages(sink, name, number):
+            return [DeleteRange(meta, *keys.all_epoch_stages(sink, name, number))]
+        case DropEpoch(sink, name, number, partitions):
+            gone = [keys.epoch_stages(sink, name, number, partition) for partition in partitions]
+            return [Delete(meta, key) for key in (keys.epoch(sink, name, number), *gone)]
         case PutSink(record, fresh):
             counted = put(keys.NEXT_SINK, codec.encode_number(record.id + 1)) if fresh else []
             value = codec.encode_sink(record)

@@ -30,6 +30,7 @@
 | staged page | meta 23 | sink u32, stage number u64, partition u32, sequence u64 | as its stage |
 | producer | meta 24 | sink u32, producer | until nothing of it is left and it has idled out |
 | epoch | meta 25 | sink u32, length of producer u8, producer, epoch u64 | while one of its pages lives |
+| stages of an epoch | meta 28 | sink u32, length of producer u8, producer, epoch u64, partition u32 | as their epoch |
 | schema | meta 26 | sink u32, version u32 | the sink's life |
 | placing | meta 27 | sink u32 | while a large commit writes entries behind the ends of the sink's partitions |
 """
@@ -78,7 +79,8 @@ PRODUCER: Final = b"\x24"
 EPOCH: Final = b"\x25"
 SCHEMA: Final = b"\x26"
 PLACING: Final = b"\x27"
-OF_EPOCHS: Final = (STAGE, STAGED, PRODUCER, EPOCH)
+EPOCH_STAGES: Final = b"\x28"
+OF_EPOCHS: Final = (STAGE, STAGED, PRODUCER, EPOCH, EPOCH_STAGES)
 OF_SINKS: Final = (
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
     *OF_EPOCHS,
@@ -260,9 +262,10 @@ def staged_of(key: bytes) -> tuple[int, int, int]:
     return number, at, sequence
 
 
-def staged_pages(sink_id: int, number: int) -> Span:
-    """All pages of a stage."""
-    return STAGED + _STAGE.pack(sink_id, number), STAGED + _STAGE.pack(sink_id, number + 1)
+def stages(sink_id: int, first: int, last: int) -> tuple[Span, Span]:
+    """Stages with numbers from ``first`` to ``last``, and all their pages."""
+    low, high = _STAGE.pack(sink_id, first), _STAGE.pack(sink_id, last + 1)
+    return (STAGE + low, STAGE + high), (STAGED + low, STAGED + high)
 
 
 def producer(sink_id: int, name: str) -> bytes:
@@ -271,10 +274,26 @@ def producer(sink_id: int, name: str) -> bytes:
 
 def epochs(sink_id: int, name: str, first: int = 0) -> Span:
     """Epochs of a producer from ``first`` on."""
-    encoded = name.encode()
-    prefix = EPOCH + _U32.pack(sink_id) + bytes([len(encoded)]) + encoded
+    prefix = EPOCH + _of_producer(sink_id, name)
     return prefix + _U64.pack(first), prefix + b"\xff" * (_U64.size + 1)
 
 
 def epoch(sink_id: int, name: str, number: int) -> bytes:
     return epochs(sink_id, name, number)[0]
+
+
+def epoch_stages(sink_id: int, name: str, number: int, at: int) -> bytes:
+    return EPOCH_STAGES + _of_producer(sink_id, name) + _U64.pack(number) + _U32.pack(at)
+
+
+def all_epoch_stages(sink_id: int, name: str, number: int | None = None) -> Span:
+    """Stages of all partitions of an epoch, or of all epochs of a producer."""
+    prefix = EPOCH_STAGES + _of_producer(sink_id, name)
+    if number is not None:
+        return prefix + _U64.pack(number), prefix + _U64.pack(number) + b"\xff" * (_U32.size + 1)
+    return prefix, prefix + b"\xff" * (_U64.size + _U32.size + 1)
+
+
+def _of_producer(sink_id: int, name: str) -> bytes:
+    encoded = name.encode()
+    return _U32.pack(sink_id) + bytes([len(encoded)]) + encoded

@@ -60,7 +60,8 @@ KINDS: Final = (
     Kind("staged page", keys.STAGED, codec.decode_staged),
     Kind("producer", keys.PRODUCER, codec.decode_producer),
     Kind("epoch", keys.EPOCH, codec.decode_epoch, at_start=False),
-    Kind("placing commit", keys.PLACING, codec.decode_number),
+    Kind("stages of an epoch", keys.EPOCH_STAGES, codec.decode_epoch_stages, at_start=False),
+    Kind("placing commit", keys.PLACING, codec.decode_placing),
     Kind("schema", keys.SCHEMA, lambda value: codec.decode_schema(0, value)),
 )
 

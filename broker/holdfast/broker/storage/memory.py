@@ -19,6 +19,7 @@ from holdfast.broker.storage.contract import (
     Marks,
     Operation,
     Put,
+    PutAll,
     Value,
     check_ingest,
     check_range,
@@ -118,6 +119,9 @@ class _Image:
                 table.put(key, value)
             case Delete(family, key):
                 self._remove(family, [key] if key in table.values else [])
+            case PutAll(_, items):
+                for key, value in items:
+                    table.put(key, value)
             case DeleteRange(family, first, end):
                 self._remove(family, table.span(first, end))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from holdfast.broker.core.epochs import ProducerRecord
-from holdfast.broker.core.writes import DropProducer, DropStage, Due, PutDue, PutProducer, Write
+from holdfast.broker.core.writes import DropProducer, DropStages, Due, PutDue, PutProducer, Write
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.journal import Journal
 from holdfast.broker.storage.state import StoredSink
@@ -64,7 +64,7 @@ def _thrown_away(sink: StoredSink, stage: int) -> Iterator[Write]:
     sink.stages.pop(stage, None)
     for (partition, _), page in sink.staged.pop(stage, {}).items():
         yield PutDue(Due(sink.record.id, partition, page.bulk, page.number, page.number, page.size))
-    yield DropStage(sink.record.id, stage)
+    yield DropStages(sink.record.id, stage, stage)
 
 
 def _of_last_epoch(journal: Journal, sink: int, name: str) -> ProducerRecord | None:

@@ -22,6 +22,7 @@ from holdfast.broker.core.mending import IndexDamaged, Mended
 from holdfast.broker.core.writes import (
     NUMBER_BITS,
     DropEntriesFrom,
+    DropEpochStages,
     DropPlacing,
     Due,
     PutAge,
@@ -143,13 +144,15 @@ def _recover(store: Store) -> Recovered:
 
 def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
     """Remove what a commit has written behind the ends of a sink's partitions, and a crash has cut off."""
-    for key, _ in state.all(keys.PLACING):
+    for key, value in state.all(keys.PLACING):
         sink = sinks.get(keys.sink_of(key))
         if sink is None:
             continue
         _log.info("a commit was cut off, its pages are staged still sink=%s", sink.record.name)
         for partition in range(sink.partitions):
             yield DropEntriesFrom(sink.record.id, partition, sink.tails.get(partition, Tail()).next_offset)
+        for producer, epoch in decoded(value, codec.decode_placing) or ():
+            yield DropEpochStages(sink.record.id, producer, epoch)
         yield DropPlacing(sink.record.id)
 
 

@@ -42,6 +42,7 @@ from holdfast.broker.storage.contract import (
     Marks,
     Operation,
     Put,
+    PutAll,
     Value,
     check_ingest,
     check_range,
@@ -184,6 +185,10 @@ class RocksStore:
                     batch.put(operation.key, operation.value, handles[operation.family])
                     continue
                 match operation:
+                    case PutAll(family, items):
+                        put, handle = batch.put, handles[family]
+                        for key, value in items:
+                            put(key, value, handle)
                     case Delete(Family.BULK, key):
                         bulk.append((key, key + b"\0"))
                     case DeleteRange(Family.BULK, first, end):

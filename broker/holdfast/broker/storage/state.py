@@ -26,7 +26,8 @@ from holdfast.broker.storage.errors import StoreCorrupt
 
 _T = TypeVar("_T")
 _SLICE: Final = 1_000
-OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in {keys.SINK, keys.SLOT, keys.EPOCH, keys.PLACING})
+NOT_READ: Final = frozenset({keys.SINK, keys.SLOT, keys.EPOCH, keys.EPOCH_STAGES, keys.PLACING})
+OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in NOT_READ)
 """What belongs to a sink."""
 KINDS: Final = tuple(kind.prefix for kind in kinds.KINDS if kind.at_start)
 """Those that a start reads. Slots are read when their writer comes, epochs when somebody asks for them."""

@@ -136,9 +136,8 @@ def test_a_call_commits_something_and_not_too_much(number: int) -> None:
 
 def test_an_epoch_tells_of_each_partition_once() -> None:
     parts = (
-        EpochPart(0, 10, 3, 2, 30, 77, 1, 2),
-        EpochPart(0, 13, 1, 1, 10, 78, 3, 3),
-        EpochPart(2, 5, 4, 1, 40, 77, 4, 4),
+        EpochPart(0, 10, 4, 3, 40, 1, 3),
+        EpochPart(2, 5, 4, 1, 40, 4, 4),
     )
     record = EpochRecord("query", "name", 7, "run-1", 1_500_000, 2, "digest", parts, "kind:aa")
 

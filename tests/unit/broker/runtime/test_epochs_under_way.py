@@ -104,7 +104,7 @@ async def test_a_commit_of_many_pages_gives_others_their_turn_and_what_they_do_m
         outcome = await committing
 
         assert (turns > 2, aborted) == (True, 0)
-        assert [part.base for part in outcome.epochs[0].parts] == [0, 1] * 8
+        assert [part.base for part in outcome.epochs[0].parts] == [0] * 8
         assert [await stored(broker, partition=partition) for partition in (0, 7)] == [[b"0"] * 2, [b"7"] * 2]
     assert wrong_names(store.reopen()) == []
 
@@ -133,6 +133,8 @@ async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_ma
     again = memory.reopen()
     async with running(again) as other:
         before = [len(await stored(other, partition=partition)) for partition in range(3)]
+        ordered = again.scan(Family.META, *keys.of_kind(keys.EPOCH_STAGES), 10)
+        assert len(ordered) == (0 if before == [2, 0, 0] else 3), "nothing of a commit that was cut off is left"
         assert before in ([2, 0, 0], [5, 3, 3]), "all of it or nothing"
         assert isinstance(outcome, StoreFenced) or before == [5, 3, 3]
         await fill(other.sink("orders"), 1)  # nothing that was cut off stands behind the end
@@ -160,7 +162,7 @@ async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_i
         [log] = buffer.logs
 
         assert len(log.recent) < 600
-        assert [part.base for part in record.parts] == [3, 403]
+        assert [part.base for part in record.parts] == [3]
         found = [value for start in (0, 400) for value in await stored_from(broker, start, start + 400)]
         assert found[3:800] == [b"%d" % (n % 400) for n in range(797)]
         taker = Taker(buffer.subscription(""))

@@ -36,8 +36,17 @@ class Notes(Instruments):
         self.lags: list[tuple[str, str, list[LaneState]]] = []
         self.lag_came = asyncio.Event()
 
-    def ingested(self, sink: str, partition: int, entries: Sequence[Entry], age_now_us: int) -> None:
-        self.told.append(("ingested", sink, partition, sum(e.count for e in entries), age_now_us - entries[0].age_us))
+    def ingested(
+        self,
+        sink: str,
+        partition: int,
+        entries: Sequence[Entry],
+        age_now_us: int,
+        *,
+        beside: tuple[int, int] = (0, 0),
+    ) -> None:
+        records = sum(entry.count for entry in entries) + beside[0]
+        self.told.append(("ingested", sink, partition, records, age_now_us - entries[0].age_us))
 
     def synced(self, synced: Synced) -> None:
         self.syncs.append(synced)

@@ -23,8 +23,12 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
+from holdfast.broker.core.writes import Due, PutDue
 from holdfast.broker.runtime.broker import Bounds
+from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
+from holdfast.broker.runtime.runs import due_runs
+from holdfast.broker.runtime.stage import Stage
 from holdfast.broker.runtime.staging import START_BITS
 from holdfast.broker.runtime.stored import Stored
 from holdfast.broker.storage.contract import Family
@@ -273,6 +277,34 @@ async def test_what_nobody_touches_goes_when_its_time_is_over_and_its_room_comes
         buffer.staging.sweep()
         assert buffer.staging.producers.known == {}
     assert wrong_names(store.reopen()) == []
+
+
+@pytest.mark.parametrize("others", [(), (0,), (7, 8), (39,)], ids=str)
+async def test_names_of_many_stages_are_deleted_as_a_few_ranges_between_which_others_stay(
+    others: tuple[int, ...],
+) -> None:
+    store, tokens = MemoryStore(), [f"t{number}" for number in range(40)]
+    other = claim(producer="other", name="")
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        for number, token in enumerate(tokens):
+            (await stage(buffer, claim(), token, [b"%d" % number])).end()
+            if number in others:
+                (await stage(buffer, other, token, [b"other"])).end()
+        found = [each for each in buffer.staging.stages if each.record.producer == "query"]
+        left = [each.record for each in buffer.staging.stages if each.record.producer == "other"]
+
+        writes = buffer.staging.release(found)
+        await broker.services.committer.write([*writes, *(PutDue(due) for due in dues(buffer, found))])
+
+    assert len(writes) == 1 + len({number for number in others if number != 39})
+    async with running(store.reopen()) as again:
+        assert [each.record for each in again.sink("orders").staging.stages] == left
+    assert wrong_names(store.reopen()) == []
+
+
+def dues(buffer: Buffer, stages: list[Stage]) -> list[Due]:
+    return [due for each in stages for at, pages in each.pages.items() for due in due_runs(buffer.record.id, at, pages)]
 
 
 async def test_a_stream_that_is_open_keeps_what_it_has_staged() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
 from holdfast.broker.core.position import At, Position
@@ -317,7 +317,7 @@ STAGES = st.builds(StageRecord, U64, TEXTS, TEXTS, U63, TEXTS, TEXTS, U64)
 STAGED = st.builds(StagedPage, U64, st.booleans(), st.integers(0, 255), U32, U32, U32, TEXTS)
 LAST = (TEXTS, I64, TEXTS, st.none() | U63, TEXTS, TEXTS, TEXTS)
 PRODUCERS = st.builds(ProducerRecord, TEXTS, TEXTS, TEXTS, U64, st.none() | U63, *LAST)
-PARTS = st.builds(EpochPart, U32, U64, U64, U32, U64, U64, U64, U64)
+PARTS = st.builds(EpochPart, U32, U64, U64, U32, U64, U64, U64)
 PLACES = st.lists(PARTS, max_size=5).map(tuple)
 EPOCHS = st.builds(EpochRecord, TEXTS, TEXTS, U63, TEXTS, I64, U32, TEXTS, PLACES, TEXTS)
 
@@ -332,6 +332,38 @@ def test_epochs_and_what_is_staged_for_them_come_back_as_they_went(
     assert codec.decode_epoch(codec.encode_epoch(epoch)) == epoch
 
 
+STAGE_PARTS = st.lists(st.builds(StagePart, U64, U64, U32), max_size=9).map(tuple)
+PLACING = st.lists(st.tuples(TEXTS, U63), max_size=5).map(tuple)
+
+
+@given(stages=STAGE_PARTS, placing=PLACING)
+def test_stages_of_epochs_and_commits_that_place_them_come_back_as_they_went(
+    stages: tuple[StagePart, ...], placing: tuple[tuple[str, int], ...]
+) -> None:
+    assert codec.decode_epoch_stages(codec.encode_epoch_stages(stages)) == stages
+    assert codec.decode_placing(codec.encode_placing(placing)) == placing
+
+
+@given(
+    pages=st.lists(st.builds(StagedPage, U32, st.booleans(), st.integers(0, 255), U32, U32, U32, TEXTS), max_size=9),
+    before=st.builds(Tail, U32, U32, U32, I64, I64),
+    times=st.tuples(I64, I64),
+)
+def test_entries_of_placed_pages_are_those_that_each_page_gets_alone(
+    pages: list[StagedPage], before: Tail, times: tuple[int, int]
+) -> None:
+    found = [codec.decode_entry(base, value) for base, value in codec.encode_placed(before, *times, pages)]
+
+    end, size = before.next_offset, before.appended_bytes
+    for number, (page, entry) in enumerate(zip(pages, found, strict=True)):
+        facts = (page.count, page.number, page.bulk, page.size, page.encoding, *times, size)
+        parts = (Part(end, times[0], page.traceparent),)
+        assert entry == Entry(end, *facts, before.appended_pages + number, parts)
+        assert codec.decode_entry(end, codec.encode_entry(entry)) == entry
+        end += page.count
+        size += page.size
+
+
 def test_epochs_and_producers_that_were_stored_without_their_content_are_read() -> None:
     producer = {"producer": "q", "write_name": "w", "run": "r", "ticket": 1, "epoch": 4, "committed_by": "r"}
     epoch = {"producer": "q", "write_name": "w", "epoch": 4, "run": "r", "committed_at_us": 7, "tokens": 1}
@@ -344,6 +376,7 @@ def test_epochs_and_producers_that_were_stored_without_their_content_are_read() 
 
 @given(noise=st.binary(max_size=40))
 def test_noise_is_no_epoch(noise: bytes) -> None:
-    for decode in (codec.decode_stage, codec.decode_staged, codec.decode_producer, codec.decode_epoch):
+    decodes = (codec.decode_stage, codec.decode_staged, codec.decode_producer, codec.decode_epoch)
+    for decode in (*decodes, codec.decode_epoch_stages, codec.decode_placing):
         with pytest.raises(codec.Undecodable):
             decode(noise)

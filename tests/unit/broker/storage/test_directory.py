@@ -54,7 +54,9 @@ def test_a_file_of_a_dead_owner_does_not_matter(tmp_path: Path, content: str) ->
     StoreDirectory(tmp_path).release()
 
 
-@pytest.mark.parametrize(("content", "found"), [("3\n", 3), ("0", 0), ("", None), ("one", None), ("\xb2", None)])
+@pytest.mark.parametrize(
+    ("content", "found"), [(f"{FORMAT + 1}\n", FORMAT + 1), ("0", 0), ("", None), ("one", None), ("\xb2", None)]
+)
 def test_another_format_is_refused_and_nothing_is_touched(tmp_path: Path, content: str, found: int | None) -> None:
     StoreDirectory(tmp_path).release()
     (tmp_path / "FORMAT").write_text(content)

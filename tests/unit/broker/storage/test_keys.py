@@ -18,7 +18,7 @@ def within(key: bytes, span: keys.Span) -> bool:
 
 
 def test_no_two_kinds_share_their_first_byte() -> None:
-    assert len(KINDS) == len(set(KINDS)) == 27
+    assert len(KINDS) == len(set(KINDS)) == 28
     assert {len(kind) for kind in KINDS} == {1}
 
 
@@ -130,13 +130,29 @@ def test_keys_of_stages_say_what_they_are_about(sink: int, stage: int, partition
     assert within(key, keys.of_sink(sink, keys.STAGED))
 
 
-@given(sink=U32, stage=st.integers(0, 2**63), other=st.integers(0, 2**63), partition=U32, sequence=U64)
-def test_the_span_of_a_stage_holds_its_pages_and_no_others(
-    sink: int, stage: int, other: int, partition: int, sequence: int
+@given(
+    sink=U32, stage=st.integers(0, 2**63), numbers=st.tuples(*[st.integers(0, 2**63)] * 2), partition=U32, sequence=U64
+)
+def test_the_spans_of_stages_hold_those_between_two_numbers_with_their_pages_and_no_others(
+    sink: int, stage: int, numbers: tuple[int, int], partition: int, sequence: int
 ) -> None:
-    inside = within(keys.staged(sink, stage, partition, sequence), keys.staged_pages(sink, other))
+    first, last = sorted(numbers)
+    stages, pages = keys.stages(sink, first, last)
 
-    assert inside == (stage == other)
+    inside = first <= stage <= last
+    assert within(keys.stage(sink, stage), stages) == inside
+    assert within(keys.staged(sink, stage, partition, sequence), pages) == inside
+
+
+@given(sink=U32, name=NAMES, other=NAMES, number=U64, another=U64, partition=U32)
+def test_the_span_of_the_stages_of_epochs_holds_those_of_a_producer_or_of_one_epoch(
+    sink: int, name: str, other: str, number: int, another: int, partition: int
+) -> None:
+    key = keys.epoch_stages(sink, name, number, partition)
+
+    assert within(key, keys.all_epoch_stages(sink, other)) == (name == other)
+    assert within(key, keys.all_epoch_stages(sink, other, another)) == ((name, number) == (other, another))
+    assert within(key, keys.of_sink(sink, keys.EPOCH_STAGES))
 
 
 @given(sink=U32, name=NAMES, other=NAMES, number=U64, first=U64)

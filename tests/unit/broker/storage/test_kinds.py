@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import DropReason, Entry, Gap
 from holdfast.broker.core.position import EARLIEST
@@ -26,10 +26,12 @@ from holdfast.broker.core.writes import (
     PutDue,
     PutEntry,
     PutEpoch,
+    PutEpochStages,
     PutGap,
     PutHead,
     PutHeld,
     PutMarks,
+    PutPlaced,
     PutPlacing,
     PutProducer,
     PutQuarantine,
@@ -60,7 +62,7 @@ from holdfast.broker.storage.repairing import verify
 from holdfast.broker.storage.rocks import RocksStore
 
 ENTRY: Final = Entry(0, 1, 1, False, 8, 1, 1, 1, 0, 0, ())
-EPOCH: Final = EpochRecord("p", "w", 3, "run", 1, 1, "digest", (EpochPart(0, 0, 1, 1, 8, 1, 1, 1),))
+EPOCH: Final = EpochRecord("p", "w", 3, "run", 1, 1, "digest", (EpochPart(0, 0, 1, 1, 8, 1, 1),))
 SAMPLES: Final[tuple[Write, ...]] = (
     PutSink(SinkRecord(1, "orders", "abc", replace(DEFAULTS, fsync=False), 7), fresh=True),
     PutTail(1, 0, Tail(0)),
@@ -74,10 +76,11 @@ SAMPLES: Final[tuple[Write, ...]] = (
     PutTotals(1, "default", 0, Totals()),
     PutSchema(1, SchemaRecord(1, 7, b"schema", "{}")),
     PutMarks(1, 0, (Mark(1, 2),)),
-    PutPlacing(1),
+    PutPlacing(1, (("p", 3),)),
     PutWriter(1, "w", 77),
     PutSlot(1, "w", 77, 0, Slot(3, 9, 40, 10)),
     PutEntry(1, 0, ENTRY),
+    PutPlaced(1, 0, Tail(1), 1, 1, (StagedPage(1, False, 1, 1, 8, 9),)),
     PutGap(1, 0, Gap(0, 1, DropReason.OVERFLOW, 1, 8, 1)),
     PutDue(Due(1, 0, True, 1, 2, 3)),
     PutQuarantine(1, 0, ENTRY),
@@ -86,6 +89,7 @@ SAMPLES: Final[tuple[Write, ...]] = (
     PutStaged(1, 1, 0, 0, StagedPage(1, False, 1, 1, 8, 9)),
     PutProducer(1, ProducerRecord("p", "w")),
     PutEpoch(1, EPOCH),
+    PutEpochStages(1, "p", 3, 0, [StagePart(1, 1, 1)]),
 )
 """One of everything that sets a value."""
 
@@ -129,7 +133,7 @@ def test_everything_that_sets_a_value_is_tried_here() -> None:
 
 
 def test_a_start_reads_every_kind_but_those_that_are_read_when_somebody_asks() -> None:
-    assert set(state.KINDS) == {kind.prefix for kind in KINDS} - {keys.SLOT, keys.EPOCH}
+    assert set(state.KINDS) == {kind.prefix for kind in KINDS} - {keys.SLOT, keys.EPOCH, keys.EPOCH_STAGES}
 
 
 def test_a_store_with_a_value_of_every_kind_is_whole() -> None:

@@ -27,7 +27,7 @@ from holdfast.broker.storage.recovery import Recovered, recover
 RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)
 NOISE = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
 STAGES = [StageRecord((1 << 40) + n, "query", "orders", 5, f"t{n}", "run-2", 2) for n in (1, 2)]
-PARTS = (EpochPart(0, 0, 3, 1, 30, 1, 1, 1), EpochPart(0, 3, 4, 1, 40, 2, 2, 2))
+PARTS = (EpochPart(0, 0, 3, 1, 30, 1, 1), EpochPart(1, 3, 4, 1, 40, 2, 2))
 EPOCHS = [
     EpochRecord("query", "orders", n, "run-1", 1_000 + n, 1, digest([f"t{n}"]), PARTS, f"kind:{n}") for n in (3, 4)
 ]
