@@ -20,7 +20,7 @@ from typing import Final, Literal
 from holdfast.broker import server
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, Store, Value
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
 from holdfast.broker.storage.rocks import RocksStore
 from tests.fault import launcher
 
@@ -111,6 +111,8 @@ def _is_of(operation: Operation, kind: Kind) -> bool:
     match operation:
         case Put(family, key):
             return kind == "any" or (kind == "page" and family is Family.INDEX and key >= FIRST_ENTRY)
+        case PutAll(family):
+            return kind == "any" or (kind == "page" and family is Family.INDEX)
         case Delete(family):
             return kind == "any" or (kind == "reclaim" and family is Family.SMALL)
         case DeleteRange(family):

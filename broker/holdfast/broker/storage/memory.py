@@ -179,6 +179,9 @@ class MemoryStore:
             if operations:
                 self._do(_Batch(tuple(operations)))
                 self._damaged -= {(each.family, each.key) for each in operations if isinstance(each, Put)}
+                for each in operations:
+                    if isinstance(each, PutAll):
+                        self._damaged -= {(each.family, key) for key, _ in each.items}
 
     def sync(self) -> None:
         """Make what was written durable; see ``Store.sync``."""

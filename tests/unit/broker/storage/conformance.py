@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import pytest
 
-from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Put
+from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Put, PutAll
 from holdfast.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed
 
 if TYPE_CHECKING:
@@ -86,6 +86,20 @@ class StoreConformance:
         )
 
         assert entries(store, Family.META) == [(b"again", b"2"), (b"kept", b"new")]
+
+    def test_many_keys_that_are_set_together_are_those_that_are_set_one_by_one(self, store: Store) -> None:
+        store.write(
+            [
+                Put(Family.INDEX, b"before", b"1"),
+                PutAll(Family.INDEX, [(b"before", b"2"), (b"again", b"1"), (b"again", b"2"), (b"behind", b"1")]),
+                Delete(Family.INDEX, b"behind"),
+                PutAll(Family.META, []),
+            ]
+        )
+
+        assert entries(store, Family.INDEX) == [(b"again", b"2"), (b"before", b"2")]
+        with pytest.raises(ValueError, match="ingest"):
+            PutAll(Family.BULK, [(b"a", b"b")])
 
     def test_a_batch_spans_families_and_families_do_not_mix(self, store: Store) -> None:
         families = [Family.SMALL, Family.INDEX, Family.META]
