@@ -35,6 +35,7 @@ from holdfast.broker.rpc.health import BoundedHealth
 from holdfast.broker.rpc.interceptor import StatusInterceptor
 from holdfast.broker.rpc.listening import Listening
 from holdfast.broker.rpc.page_codec import PageCodec
+from holdfast.broker.rpc.registration import GenericRegistration
 from holdfast.broker.rpc.resend_service import ResendServicer
 from holdfast.broker.rpc.schema_service import SchemaServicer
 from holdfast.broker.rpc.sink_service import SinkServicer
@@ -226,7 +227,8 @@ class Serving:
 
     async def start(self) -> None:
         """Bind and begin to serve. Raises OSError when the address cannot be had."""
-        server, broker = self._server, self.broker
+        broker = self.broker
+        server = GenericRegistration(self._server)
         sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
         buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(broker), server)
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
@@ -248,9 +250,9 @@ class Serving:
             health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
             reflection.SERVICE_NAME,
         ]
-        reflection.enable_server_reflection(names, server)
+        reflection.enable_server_reflection(names, self._server)
         try:
-            self.port = self._listening.bind(server, self.settings.listen)
+            self.port = self._listening.bind(self._server, self.settings.listen)
         except RuntimeError as error:
             await asyncio.to_thread(self.instruments.close)
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
@@ -261,7 +263,7 @@ class Serving:
         self.instruments.watch_connections(self.connections)
         sockets = Sockets(self.port)
         self._watching.append(broker.supervisor.keep("connections", lambda: self.connections.run(sockets)))
-        await server.start()
+        await self._server.start()
         warn_of_open_access(self.settings, self._security)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watching.append(broker.supervisor.keep("health", self._until_fenced))

@@ -37,7 +37,7 @@ class Asking:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> SinkServiceStub:
-        return SinkServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(SinkServiceStub, sink)
 
     def purge(
         self,

@@ -112,11 +112,9 @@ class Client:
 
     def info(self, endpoint: str | None = None) -> BrokerInfo:
         """Return what a broker says about itself; the first one's without ``endpoint``."""
-        channel = self._channels.of_endpoint(endpoint or self.endpoints[0])
+        stub = self._channels.stub_at(AdminServiceStub, endpoint or self.endpoints[0])
         request = admin_service_pb2.GetBrokerInfoRequest()
-        response, _ = self._unary.call(
-            "GetBrokerInfo", lambda t: AdminServiceStub(channel).GetBrokerInfo(request, timeout=t)
-        )
+        response, _ = self._unary.call("GetBrokerInfo", lambda t: stub.GetBrokerInfo(request, timeout=t))
         return convert.broker_info(response)
 
     def publisher(
@@ -173,7 +171,7 @@ class Client:
         with Telemetry(sink).sending(partition, len(records)) as span:
             response, _ = self._unary.call(
                 "PublishBatch",
-                lambda t: BufferServiceStub(self._channels.of_sink(sink)).PublishBatch(
+                lambda t: self._channels.stub(BufferServiceStub, sink).PublishBatch(
                     request, timeout=t, metadata=span.metadata
                 ),
                 twice_is_fine=retry_maybe_sent,

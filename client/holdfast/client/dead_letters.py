@@ -41,7 +41,7 @@ class DeadLetters:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> DeadLetterServiceStub:
-        return DeadLetterServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(DeadLetterServiceStub, sink)
 
     def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
         """Yield the dead letters that are still to be dealt with, by partition and offset."""

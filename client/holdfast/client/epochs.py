@@ -37,7 +37,7 @@ class Epochs:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> EpochServiceStub:
-        return EpochServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(EpochServiceStub, sink)
 
     def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
         """Return a number higher than all that the broker of ``sink`` gave before, also before its last restart.

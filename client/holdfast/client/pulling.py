@@ -25,7 +25,7 @@ class Pulling:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> BufferServiceStub:
-        return BufferServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(BufferServiceStub, sink)
 
     def pull(
         self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float, incarnation: str

@@ -215,7 +215,7 @@ class PageReplay(Reading[StoredPage | Gap]):
 
     def _connect(self) -> Any:
         try:
-            self._call = BufferServiceStub(self._channels.of_sink(self._sink)).Replay(self._request())
+            self._call = self._channels.stub(BufferServiceStub, self._sink).Replay(self._request())
         except ValueError as failure:  # grpc: the channel was closed
             raise BrokerUnavailable(str(failure)) from failure
         return self._call

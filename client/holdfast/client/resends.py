@@ -30,7 +30,7 @@ class Resends:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> ResendServiceStub:
-        return ResendServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(ResendServiceStub, sink)
 
     def lease(
         self,

@@ -49,7 +49,7 @@ class Schemas:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> SchemaServiceStub:
-        return SchemaServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(SchemaServiceStub, sink)
 
     def get(self, sink: str, version: int = 0, *, incarnation: str = "") -> Schema:
         """Return a version, the latest without one; raises ``SchemaNotFound``, ``SinkNotFound``, ``SinkReplaced``."""

@@ -35,7 +35,7 @@ class Sinks:
         self._asking = Asking(channels)
 
     def _stub(self, name: str) -> SinkServiceStub:
-        return SinkServiceStub(self._channels.of_sink(name))
+        return self._channels.stub(SinkServiceStub, name)
 
     def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
         """Make a sink and return it; what is not set takes the broker's default.
@@ -66,7 +66,7 @@ class Sinks:
 
     def _list_of(self, endpoint: str, token: str) -> pb.ListSinksResponse:
         request = pb.ListSinksRequest(page_size=1000, page_token=token)
-        stub = SinkServiceStub(self._channels.of_endpoint(endpoint))
+        stub = self._channels.stub_at(SinkServiceStub, endpoint)
         answer: pb.ListSinksResponse = self._unary.call("ListSinks", lambda t: stub.ListSinks(request, timeout=t))[0]
         return answer
 

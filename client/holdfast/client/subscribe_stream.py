@@ -119,8 +119,7 @@ class SubscribeStream:
     def _one_stream(self, session: Session) -> HoldfastError:
         """Run one stream to its end; return what ended it."""
         try:
-            channel = self._channels.of_sink(self._sink)
-            call = BufferServiceStub(channel).Deliver(self._requests(session))
+            call = self._channels.stub(BufferServiceStub, self._sink).Deliver(self._requests(session))
         except ValueError as failure:  # grpc: the channel was closed
             return BrokerUnavailable(str(failure))
         except HoldfastError as error:

@@ -22,7 +22,7 @@ class Subscriptions:
         self._unary = Unary(channels)
 
     def _stub(self, sink: str) -> SinkServiceStub:
-        return SinkServiceStub(self._channels.of_sink(sink))
+        return self._channels.stub(SinkServiceStub, sink)
 
     def create(
         self,

@@ -39,7 +39,8 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._readers: dict[str, Read] = {}
+        self._wrapped: dict[str, tuple[Any, Any]] = {}
+        """By method: the handler as it was found, and wrapped. Both are the same for each call."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Wrap a handler: all requests are bounded, and the answers of our own services may be bytes."""
@@ -47,9 +48,14 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         if handler is None:
             return handler
         method = handler_call_details.method
-        read = self._readers.get(method)
-        if read is None:
-            read = self._readers[method] = reader_of(method, handler.request_deserializer)
+        found, wrapped = self._wrapped.get(method, (None, None))
+        if found is not handler:
+            wrapped = self._wrap(method, handler)
+            self._wrapped[method] = handler, wrapped
+        return wrapped
+
+    def _wrap(self, method: str, handler: Any) -> Any:
+        read: Read = reader_of(method, handler.request_deserializer)
         write = serialized if method.startswith(OURS) else handler.response_serializer
         for kind in KINDS:
             behaviour = getattr(handler, kind)

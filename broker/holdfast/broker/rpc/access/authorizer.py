@@ -24,6 +24,8 @@ class Authorizer(grpc.aio.ServerInterceptor):
     def __init__(self, *, controlled: bool) -> None:
         """``controlled`` is false where every caller may do everything: only audited calls are looked at."""
         self._controlled = controlled
+        self._wrapped: dict[str, tuple[Any, Any]] = {}
+        """By method: the handler as it was found, and authorizing. Both are the same for each call."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Put an authorizing handler in the place of the handler."""
@@ -32,9 +34,13 @@ class Authorizer(grpc.aio.ServerInterceptor):
         rule = RULES.get(method)
         if handler is None or not method.startswith(OURS) or not (self._controlled or rule is None or rule.audited):
             return handler
-        kind, behaviour = _authorizing(handler)
-        make = getattr(grpc, f"{kind}_rpc_method_handler")
-        return make(behaviour, handler.request_deserializer, handler.response_serializer)
+        found, wrapped = self._wrapped.get(method, (None, None))
+        if found is not handler:
+            kind, behaviour = _authorizing(handler)
+            make = getattr(grpc, f"{kind}_rpc_method_handler")
+            wrapped = make(behaviour, handler.request_deserializer, handler.response_serializer)
+            self._wrapped[method] = handler, wrapped
+        return wrapped
 
 
 class CallContext:
