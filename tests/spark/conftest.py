@@ -18,6 +18,8 @@ from tests.spark.streaming import Input
 HERE = Path(__file__).parent
 TOKEN_VARIABLE = "HOLDFAST_TESTS_TOKEN"
 TOKEN = "the-token-of-the-tests-with-spark"
+TIMEOUT_S = 300
+"""Of one test: a job of Spark takes long on a loaded machine, and one that is cut off spoils the session for the rest."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
