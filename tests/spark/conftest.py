@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 TOKEN_VARIABLE = "HOLDFAST_TESTS_TOKEN"
 TOKEN = "the-token-of-the-tests-with-spark"
 TIMEOUT_S = 300
-"""Of one test: a job of Spark takes long on a loaded machine, and one that is cut off spoils the session for the rest."""
+"""Of one test: Spark is slow on a loaded machine, and a job that is cut off spoils the session for the other tests."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
