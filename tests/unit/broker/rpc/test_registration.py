@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -25,7 +26,8 @@ def test_a_service_is_served_without_a_wait_for_each_of_its_methods() -> None:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 found = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
                 with pytest.raises(grpc.aio.AioRpcError) as unknown:
-                    await channel.unary_unary("/grpc.health.v1.Health/Nothing")(b"")
+                    nothing: Any = channel.unary_unary("/grpc.health.v1.Health/Nothing")
+                    await nothing(b"")
                 return found.status, unknown.value.code()
         finally:
             await server.stop(None)
