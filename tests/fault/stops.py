@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from holdfast.broker import server
+from holdfast.broker.runtime import group
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
@@ -47,6 +48,12 @@ class Stop:
     hold: bool = False
     """Wait instead of dying, until the test lets go. See ``place``."""
 
+    dies_at: int = 0
+    """Once let go, die behind the write that is so many further on; 0 is not to die."""
+
+    small_groups: bool = False
+    """A group is full with one page: what else waits is left out of it, but for what has to be in it."""
+
 
 def place(data_dir: Path, name: str) -> Path:
     """Beside a data directory: ``stop`` is the plan; ``held`` and ``go`` are pipes, opened there and then."""
@@ -70,6 +77,8 @@ class StoppingStore(RocksStore):
         self._beside = directory
         self._counts: Counter[str] = Counter()
         self._behind_kind = False
+        self._let_go = False
+        self._further = 0
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         with self._step("ingest", counts=bool(items)):
@@ -79,6 +88,10 @@ class StoppingStore(RocksStore):
         self._behind_kind = any(_is_of(operation, self._stop.kind) for operation in operations)
         with self._step("write", counts=self._behind_kind):
             super().write(operations)
+        if self._let_go and operations:
+            self._further += 1
+            if self._further == self._stop.dies_at:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def sync(self) -> None:
         with self._step("sync", counts=self._behind_kind):
@@ -105,6 +118,7 @@ class StoppingStore(RocksStore):
         with place(self._beside, "held").open("wb"):
             pass  # opens when the test looks
         place(self._beside, "go").read_bytes()
+        self._let_go = True
 
 
 def _is_of(operation: Operation, kind: Kind) -> bool:
@@ -126,6 +140,8 @@ def open_store(settings: BrokerSettings) -> Store:
         return RocksStore(settings.data_dir)
     stop = Stop(**json.loads(planned.read_text()))
     planned.unlink()
+    if stop.small_groups:
+        group.GROUP_BYTES = group.QUANTUM_BYTES = 1  # type: ignore[misc]
     return StoppingStore(settings.data_dir, stop)
 
 
