@@ -96,7 +96,7 @@ class History:
         if free:
             offset = free[0] if self.chance.random() < 0.5 else self.chance.choice(free)
             self.dropped.add(offset)
-            lane.drop(Range(offset, offset + 1), self.now, RECORDS)
+            lane.drop([Range(offset, offset + 1)], self.now, RECORDS)
 
     def die(self) -> None:
         self.lane.release(failed=self.chance.random() < 0.5)

@@ -96,13 +96,13 @@ class History:
     def reject(self, at: int, count: int) -> None:
         for part, outcome in self.lane.judged(self.answer(), self.part(at, count)):
             if outcome is Outcome.OK:
-                self.lane.set_out(part, self.now, END, answered=True)
+                self.lane.set_out([part], self.now, END, answered=True)
                 self.set_out.append(part)
 
     def exhaust(self, at: int, count: int) -> None:
         for offset in self.lane.exhausted():
             part = Range(offset, offset + 1)
-            self.lane.set_out(part, self.now, END, answered=False)
+            self.lane.set_out([part], self.now, END, answered=False)
             self.set_out.append(part)
 
     def queue(self, at: int, count: int) -> None:
@@ -125,7 +125,7 @@ class History:
     def drop(self, at: int, count: int) -> None:
         base = at // PAGE * PAGE
         if count == 1 and base not in self.lane.pages_in_flight():
-            self.lane.drop(Range(base, base + PAGE), self.now, END)
+            self.lane.drop([Range(base, base + PAGE)], self.now, END)
 
     def leave(self, at: int, count: int) -> None:
         self.lane.release(failed=not self.lane.idle)
@@ -202,7 +202,7 @@ def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_parked_once() -> No
     history.again(0, PAGE)
     [flight] = history.lane._flights
     for part, _ in history.lane.judged(history.answer(), Range(2, 3)):
-        history.lane.set_out(part, history.now, END, answered=True)
+        history.lane.set_out([part], history.now, END, answered=True)
         history.set_out.append(part)
 
     history.lane.purge()

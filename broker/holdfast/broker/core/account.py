@@ -58,8 +58,5 @@ class Totals:
 
 def opened(start: int, gaps: Iterable[Gap]) -> Cursor:
     """A new account at ``start``: what is missing from there on counts as dropped, and is yet to be told."""
-    cursor = Cursor(start=start, watermark=start, told=start)
-    for gap in gaps:
-        if gap.end > start:
-            cursor, _ = cursor.settle(Range(max(gap.first, start), gap.end), Settlement.DROPPED)
-    return cursor
+    missing = [Range(max(gap.first, start), gap.end) for gap in gaps if gap.end > start]
+    return Cursor(start=start, watermark=start, told=start).settle_all(missing, Settlement.DROPPED)[0]

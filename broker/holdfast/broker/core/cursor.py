@@ -96,9 +96,8 @@ class Cursor:
                 cursor, fresh = cursor.settle(part, how)
                 records += fresh
             return cursor, records
-        fresh = sum(each.size for part in parts for each in self.unsettled(part))
         above = [Range(max(part.first, self.watermark), part.end) for part in parts if part.end > self.watermark]
-        beyond = sets.union(self.beyond, above)
+        beyond, fresh = sets.add_all(self.beyond, above)
         watermark = self.watermark
         if beyond and beyond[0].first <= watermark:
             watermark, beyond = beyond[0].end, beyond[1:]

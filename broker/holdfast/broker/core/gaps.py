@@ -6,39 +6,57 @@ records stand between gaps the bound on their number yields.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import reduce
+from itertools import compress
+from operator import attrgetter, eq
 from typing import Final
 
 from holdfast.broker.core.pages import Gap
 
 REJECTIONS_MAX: Final = 1_000
 """Own gaps kept apart per subscription and partition."""
+JOINS_MAX: Final = 1_024
+"""Gaps that one call makes fewer at most: a bound that was passed by many is reached again step by step."""
 DETAIL_MAX: Final = 200
 """Characters of what a target said that a gap keeps."""
+_FIRST, _END = attrgetter("first"), attrgetter("end")
 
 
 def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], list[Gap], list[Gap]]:
-    """Bring sorted gaps down to ``most``, the oldest offsets first; nothing is left below ``settled_to``.
+    """Bring sorted gaps down towards ``most``, the oldest offsets first; nothing is left below ``settled_to``.
 
-    Returns all gaps as they are then, those that vanish, and those that take their place.
+    One call makes them ``JOINS_MAX`` fewer at most. Returns all gaps as they are then, those that vanish, and those that take their place.
     """
     excess = len(gaps) - most
     if excess <= 0:
         return gaps, [], []
-    gone: list[Gap] = []
-    made: dict[int, Gap] = {}
+    below = bisect_right(gaps, settled_to, key=_END)
+    touching = compress(range(1, len(gaps)), map(eq, map(_END, gaps), map(_FIRST, gaps[1:])))
+    joins = sorted({*range(1, below), *touching})[: min(excess, JOINS_MAX)]
     kept: list[Gap] = []
-    for gap in gaps:
-        last = kept[-1] if kept else None
-        if excess > 0 and last is not None and (last.end == gap.first or gap.end <= settled_to):
-            gone += [last, gap]
-            kept[-1] = made[last.first] = last.joined(gap)
-            excess -= 1
+    gone: list[Gap] = []
+    made: list[Gap] = []
+    copied = 0
+    for first, end in _runs(joins):
+        together = gaps[first - 1 : end]
+        gone += together
+        made.append(reduce(Gap.joined, together))
+        kept += [*gaps[copied : first - 1], made[-1]]
+        copied = end
+    return [*kept, *gaps[copied:]], gone, made
+
+
+def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Sorted numbers as half open runs."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number:
+            runs[-1] = (runs[-1][0], number + 1)
         else:
-            kept.append(gap)
-    new = {id(gap) for gap in made.values()}
-    return kept, [gap for gap in gone if id(gap) not in new], list(made.values())
+            runs.append((number, number + 1))
+    return runs
 
 
 class Rejections:
@@ -64,6 +82,10 @@ class Rejections:
     def all(self) -> list[Gap]:
         """All of them, by offset."""
         return sorted((gap for gaps in self._gaps.values() for gap in gaps), key=lambda gap: (gap.first, gap.end))
+
+    def from_(self, offset: int) -> list[list[Gap]]:
+        """Of each subscription that has any, those that begin at an offset or above it, in order."""
+        return [gaps[bisect_left(gaps, offset, key=lambda gap: gap.first) :] for gaps in self._gaps.values() if gaps]
 
     def forget(self, subscription: str) -> tuple[Gap, ...]:
         """Leave out, and return, those of a subscription that is deleted."""

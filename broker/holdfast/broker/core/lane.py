@@ -10,18 +10,27 @@ Times are seconds on a monotonic clock and are passed in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from holdfast.broker.core import ranges as sets
 from holdfast.broker.core.answers import Answer, Outcome, Results, Revocation
 from holdfast.broker.core.cursor import Cursor, Settlement
+from holdfast.broker.core.flights import Flight
 from holdfast.broker.core.leasing import Leasing
 from holdfast.broker.core.outbound import HOLES_MAX, MOVING_MAX
 from holdfast.broker.core.ranges import Range, RangeSet
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
 from holdfast.broker.core.told import Told
 
-__all__ = ["HOLES_MAX", "MOVING_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
+__all__ = ["HOLES_MAX", "MOVING_MAX", "Answer", "Judged", "Lane", "Outcome", "Results", "Revocation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Outcomes of an answer that is not applied yet, and the state of the lane that they hold for."""
+
+    state: tuple[object, ...]
+    results: Results
 
 
 class Lane(Leasing):
@@ -32,9 +41,17 @@ class Lane(Leasing):
     def settle(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
         """Settle what ``asked`` covers of the deliveries that are in flight."""
         results = self._judged(answer, asked)
-        for part, outcome in results:
-            if outcome is Outcome.OK:
-                self._apply(part, how, now, next_offset)
+        self._apply(_taken(results), how, now, next_offset)
+        return results
+
+    def settle_all(
+        self, answer: Answer, asked: Sequence[Range], how: Settlement, now: float, next_offset: int
+    ) -> Results:
+        """As ``settle`` of each of ``asked`` in turn; where they are apart and in order, the cursor is made once."""
+        if not sets.are_apart(asked):
+            return [found for each in asked for found in self.settle(answer, each, how, now, next_offset)]
+        results = [found for each in asked for found in self._judged(answer, each)]
+        self._apply(_taken(results), how, now, next_offset)
         return results
 
     def settle_until(self, answer: Answer, asked: Range, now: float, next_offset: int) -> Results:
@@ -48,8 +65,8 @@ class Lane(Leasing):
             whole, told = Range(self.cursor.watermark, end), Range(min(asked.first, end - 1), end)
             fresh = tuple(self.view.unsettled(told))
             self._told.settled_by_number(end)
-            for part in list(self.view.unsettled(whole)) if self.moving else [whole]:
-                self._apply(part, Settlement.ACKED, now, next_offset)
+            parts = list(self.view.unsettled(whole)) if self.moving else [whole]
+            self._apply(parts, Settlement.ACKED, now, next_offset)
             self.position = max(self.position, end)
             before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, told)]
             results += sorted([(part, Outcome.OK) for part in fresh] + before)
@@ -65,8 +82,8 @@ class Lane(Leasing):
         Only while nobody owns the lane. Who asks for it has read by other means, and met what is missing there.
         """
         before = self.cursor.acked
-        for part in list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark)))):
-            self._apply(part, Settlement.ACKED, now, next_offset, answered=False)  # it says nothing of a target
+        parts = list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark))))
+        self._apply(parts, Settlement.ACKED, now, next_offset, answered=False)  # it says nothing of a target
         self.position = max(self.position, end)
         self._told.settled_by_number(end)
         self._note_told()
@@ -78,9 +95,7 @@ class Lane(Leasing):
         It says nothing of the consumer's target. What somebody else has is left to him.
         """
         results = self.judged_for(holder, asked)
-        for part, outcome in results:
-            if outcome is Outcome.OK:
-                self._apply(part, Settlement.ACKED, now, next_offset, answered=False)
+        self._apply(_taken(results), Settlement.ACKED, now, next_offset, answered=False)
         return results
 
     def take_settled_ages(self) -> list[int]:
@@ -96,16 +111,18 @@ class Lane(Leasing):
         delay_s: float | None,
         random: float,
         reason: str,
+        judged: Judged | None = None,
     ) -> tuple[Results, Revocation | None]:
         """Give records back: in STRICT order the lowest of them failed, and all from there on comes again.
 
-        In RELAXED order each range failed, its lowest record for the account, and nothing else comes again.
+        In RELAXED order each range failed, its lowest record for the account, and nothing else comes again. ``judged``
+        is what was said of the same answer and ranges before; it counts while nothing has changed since.
         """
-        results = [found for wanted in asked for found in self._judged(answer, wanted)]
-        failed: RangeSet = ()
-        for part, outcome in results:
-            if outcome is Outcome.OK:
-                failed = sets.add(failed, part)
+        if judged is not None and judged.state == self.answer_state:
+            results = judged.results
+        else:
+            results = [found for wanted in asked for found in self._judged(answer, wanted)]
+        failed = sets.union(_taken(results))
         if not failed:
             return results, None
         return results, self._failed(failed, now, delay_s=delay_s, random=random, reason=reason)
@@ -156,19 +173,25 @@ class Lane(Leasing):
 
     # -- what happens to records meanwhile
 
-    def drop(self, dropped: Range, now: float, next_offset: int) -> int:
-        """Records were dropped: those unsettled count as dropped. Returns how many.
+    def drop(self, dropped: Sequence[Range], now: float, next_offset: int) -> int:
+        """Records were dropped: those unsettled count as dropped. Returns how many. The ranges are apart, in order.
 
         What another sink has queued already is not lost with its page.
         """
         before = self.cursor.dropped
-        leased = [each for part in self.view.unsettled(dropped) for each, lease in self.leases.within(part) if lease]
-        lost = sorted([*self.side.parked.remove(dropped), *leased])
-        if lost and lost[0].first < self.position:
-            self.position = lost[0].first  # back to where the gap is told; what lies behind it is not sent again
+        lost: list[Range] = []
+        if self.leases:
+            unsettled = [part for each in dropped for part in self.view.unsettled(each)]
+            lost += [each for part in unsettled for each, lease in self.leases.within(part) if lease]
+        if self.side.parked:
+            lost += [part for each in dropped for part in self.side.parked.remove(each)]
+        first = min((part.first for part in lost), default=self.position)
+        if first < self.position:
+            self.position = first  # back to where the gap is told; what lies behind it is not sent again
             self._told.back_to(self.position)
-        for part in self.moving.loose(dropped) if self.moving else [dropped]:
-            self._apply(part, Settlement.DROPPED, now, next_offset, answered=False)
+        loose = [part for each in dropped for part in self.moving.loose(each)] if self.moving else dropped
+        self._apply(loose, Settlement.DROPPED, now, next_offset, answered=False)
+        for part in loose if self.moving else ():
             self.moving.give_back(part)
         return self.cursor.dropped - before
 
@@ -219,6 +242,11 @@ class Lane(Leasing):
 
     # -- records that go to another sink
 
+    @property
+    def answer_state(self) -> tuple[object, ...]:
+        """Everything that decides over an answer; equal states judge equally what was in flight at the first."""
+        return self.owner, self.owner_epoch, self.revision, self.view
+
     def judged(self, answer: Answer, asked: Range) -> Results:
         """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
         return self._judged(answer, asked)
@@ -231,11 +259,14 @@ class Lane(Leasing):
 
     def skip(self, part: Range, now: float, next_offset: int) -> None:
         """Unsettled records are passed over."""
-        self._apply(part, Settlement.SKIPPED, now, next_offset, answered=False)
+        self._apply([part], Settlement.SKIPPED, now, next_offset, answered=False)
 
-    def set_out(self, part: Range, now: float, next_offset: int, *, answered: bool) -> None:
-        """Unsettled records begin their way to another sink. ``answered``: the target has judged them."""
-        self._apply(part, None, now, next_offset, answered=answered)
+    def set_out(self, parts: Sequence[Range], now: float, next_offset: int, *, answered: bool) -> None:
+        """Unsettled records begin their way to another sink. ``answered``: the target has judged them.
+
+        The parts are apart, in order.
+        """
+        self._apply(parts, None, now, next_offset, answered=answered)
 
     def moved(self, parts: Sequence[Range], how: Settlement) -> int:
         """The batch that carries sealed records is durable: they are settled. Returns how many."""
@@ -330,40 +361,63 @@ class Lane(Leasing):
         return sorted([(one, Outcome.STALE) for one in away] + [(one, Outcome.UNKNOWN) for one in unknown])
 
     def _apply(
-        self, settled: Range, how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
+        self, settled: Sequence[Range], how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
     ) -> None:
-        """Records are settled, or (``how`` is None) begin their way to another sink."""
+        """Records are settled, or (``how`` is None) begin their way to another sink. The parts are apart, in order."""
+        if not settled:
+            return
         before, relaxed = self.view, self.relaxed
         head = None if relaxed else self._flights.lowest_unsettled(before)
-        if how is None:
-            self.moving.bases |= self._flights.bases_in(settled)
-        flights = self._flights.settle(settled, before, answered=answered and how is not None)
-        self.side.parked.remove(settled)
-        if self.leases:
-            self.leases.settle(settled, before, answered=how is Settlement.ACKED)
-        if how is None:
-            self.moving.hold(settled)
-            fresh = settled.size
-        else:
-            before_settled = self.cursor
-            self.cursor, fresh = self.cursor.settle(settled, how)
-            self.moving.settled(before_settled, self.cursor, settled)
+        flights: list[Flight] = []
+        for part in settled:
+            if how is None:
+                self.moving.bases |= self._flights.bases_in(part)
+            if self._flights:
+                flights += self._flights.settle(part, before, answered=answered and how is not None)
+            if self.side.parked:
+                self.side.parked.remove(part)
+            if self.leases:
+                self.leases.settle(part, before, answered=how is Settlement.ACKED)
+        fresh = self._count(settled, how)
         if not relaxed and self._flights and self._flights.lowest_unsettled(self.view) != head:
             self._deadline_base = now
-        for flight in flights if relaxed else ():
-            if flight.unsettled and settled.first <= next(before.unsettled(Range(flight.first, flight.end))).first:
-                self._flights.restart(flight, now)
+        if relaxed:
+            self._restart(flights, before, now)
         if answered:
             if fresh and relaxed:
                 self.side.settled(flights, now)
-            elif fresh and settled.end > self._failed_from:
+            elif fresh and settled[-1].end > self._failed_from:
                 self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
             self._told.answered(flights)
             self._note_told()
         if relaxed:
             self.side.rest()
 
+    def _count(self, settled: Sequence[Range], how: Settlement | None) -> int:
+        """Move the account, or hold records back for another sink; returns how many records that concerns anew."""
+        if how is None:
+            self.moving.hold(settled)
+            return sum(part.size for part in settled)
+        before = self.cursor
+        self.cursor, fresh = before.settle_all(settled, how)
+        self.moving.settled(before, self.cursor, settled)
+        return fresh
+
+    def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
+        """In RELAXED order: begin the deadlines anew of flights whose lowest record was settled."""
+        view = self.view
+        for flight in flights:
+            if flight.unsettled:
+                within = Range(flight.first, flight.end)
+                if next(before.unsettled(within)).first != next(view.unsettled(within)).first:
+                    self._flights.restart(flight, now)
+
     def _note_told(self) -> None:
         told = min(self.cursor.watermark, self.position, self._told.heard)
         if told > self.cursor.told:
             self.cursor = replace(self.cursor, told=told)
+
+
+def _taken(results: Results) -> list[Range]:
+    """The parts that an answer is taken for."""
+    return [part for part, outcome in results if outcome is Outcome.OK]

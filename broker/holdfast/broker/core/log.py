@@ -7,10 +7,11 @@ owner each: appends move the ``Tail``, removals move the ``Head``; so their batc
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
 from itertools import islice
 from typing import Final
 
@@ -336,6 +337,17 @@ class PartitionLog:
     def gaps(self) -> tuple[Gap, ...]:
         """All gaps that are known, by offset."""
         return tuple(self._gaps)
+
+    def gaps_from(self, offset: int) -> list[Gap]:
+        """Those that end above an offset, in order."""
+        return self._gaps[bisect_right(self._gaps, offset, key=lambda gap: gap.end) :]
+
+    def all_gaps_from(self, offset: int, most: int) -> list[Gap]:
+        """The first ``most`` gaps that begin at an offset or above it, those of subscriptions too."""
+        own = self._gaps[bisect_left(self._gaps, offset, key=lambda gap: gap.first) :]
+        return list(
+            islice(merge(own, *self.rejections.from_(offset), key=lambda gap: (gap.first, gap.subscription)), most)
+        )
 
     def gap_at(self, offset: int) -> Gap | None:
         """The gap that ``offset`` lies in."""

@@ -79,19 +79,19 @@ class Moving:
             cursor, _ = cursor.settle_all(found, how)
         return cursor.settle_all(self._ahead, Settlement.SKIPPED)[0]
 
-    def settled(self, before: Cursor, after: Cursor, part: Range) -> None:
-        """The cursor has settled a part; what it was before is what ``over`` has seen last, or made anew."""
+    def settled(self, before: Cursor, after: Cursor, parts: Sequence[Range]) -> None:
+        """The cursor has settled parts; what it was before is what ``over`` has seen last, or made anew."""
         if self._seen is not None and self._seen[0] is before:
-            self._seen = (after, self._seen[1].settle(part, Settlement.ACKED)[0])
+            self._seen = (after, self._seen[1].settle_all(parts, Settlement.ACKED)[0])
 
     # -- the way of a record
 
-    def hold(self, part: Range) -> None:
+    def hold(self, parts: Sequence[Range]) -> None:
         """Unsettled records begin their way."""
-        self._waiting = sets.add(self._waiting, part)
+        self._waiting = sets.add_all(self._waiting, parts)[0]
         if self._seen is not None:  # not made anew: records may be held one by one, thousands of them
             cursor, seen = self._seen
-            self._seen = (cursor, seen.settle(part, Settlement.DEAD_LETTERED)[0])
+            self._seen = (cursor, seen.settle_all(parts, Settlement.DEAD_LETTERED)[0])
 
     def waiting_in(self, part: Range) -> list[Range]:
         """What of ``part`` is still waiting."""

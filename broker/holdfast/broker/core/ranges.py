@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -38,6 +38,25 @@ def add(ranges: RangeSet, new: Range) -> RangeSet:
         return (*ranges[:low], new, *ranges[high:])
     merged = Range(min(new.first, ranges[low].first), max(new.end, ranges[high - 1].end))
     return (*ranges[:low], merged, *ranges[high:])
+
+
+def add_all(ranges: RangeSet, new: Sequence[Range]) -> tuple[RangeSet, int]:
+    """Return the set with all of ``new`` in it, and how many offsets that added: one copy, whatever their number."""
+    new = union(new)
+    if not new:
+        return ranges, 0
+    low = bisect_left(ranges, new[0].first, key=_END)
+    high = bisect_right(ranges, new[-1].end, key=_FIRST)
+    touched = ranges[low:high]
+    merged = union(touched, new)
+    return (*ranges[:low], *merged, *ranges[high:]), count(merged) - count(touched)
+
+
+def are_apart(ranges: Sequence[Range]) -> bool:
+    """Whether ranges are in order, not empty and do not overlap."""
+    return all(each.first < each.end for each in ranges) and all(
+        one.end <= next_.first for one, next_ in pairwise(ranges)
+    )
 
 
 def missing(ranges: RangeSet, within: Range) -> Iterator[Range]:

@@ -13,6 +13,7 @@ from holdfast.broker.rpc.page_tokens import page_token, place_of
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.explaining import Explained
 from holdfast.broker.runtime.purging import Purged, Until
+from holdfast.broker.runtime.slices import Slices
 from holdfast.v1 import sink_service_pb2 as pb
 
 PAGE_SIZE: Final = 100
@@ -52,7 +53,7 @@ def purge_response(purged: Sequence[Purged]) -> pb.PurgeSinkResponse:
     )
 
 
-def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListGapsResponse:
+async def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListGapsResponse:
     """A page of gaps. The token is the place of the last one: what came below it meanwhile is not told."""
     first, end = 0, len(buffer.logs)
     if request.HasField("partition"):
@@ -62,16 +63,22 @@ def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListGapsRes
     size = min(request.page_size or PAGE_SIZE, PAGE_SIZE_MAX)
     chosen: list[tuple[int, Gap]] = []
     for log in buffer.logs[max(first, after[0]) : end]:
-        gaps = sorted([*log.gaps, *log.rejections.all()], key=lambda gap: (gap.first, gap.subscription))
+        begin = after[1] if log.number == after[0] else 0
+        # Gaps of several subscriptions may begin at one offset: so many more than are wanted lie before the place.
+        gaps = log.all_gaps_from(begin, size + 1 + len(buffer.subscriptions) + 1)
         chosen += [(log.number, gap) for gap in gaps if (log.number, gap.first, gap.subscription) > after]
         if len(chosen) > size:
             break
     more = len(chosen) > size
     chosen = chosen[:size]
-    return pb.ListGapsResponse(
-        gaps=[convert.gap(partition, gap) for partition, gap in chosen],
-        next_page_token=page_token(buffer.record, ":".join(map(str, _place_of(*chosen[-1]))) if more else ""),
+    response = pb.ListGapsResponse(
+        next_page_token=page_token(buffer.record, ":".join(map(str, _place_of(*chosen[-1]))) if more else "")
     )
+    slices = Slices()
+    for partition, gap in chosen:
+        response.gaps.append(convert.gap(partition, gap))
+        await slices.turn()
+    return response
 
 
 def _place_of(partition: int, gap: Gap) -> tuple[int, int, str]:

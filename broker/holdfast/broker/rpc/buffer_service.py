@@ -18,7 +18,7 @@ from holdfast.broker.core.pages import Body, Encoding, Entry, Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.rpc import batches, convert, records
-from holdfast.broker.rpc.answering import Results, acked, extended, nacked
+from holdfast.broker.rpc.answering import Results, acked, extended, in_message, nacked
 from holdfast.broker.rpc.deliver_stream import DeliverStream
 from holdfast.broker.rpc.peeking import peeked
 from holdfast.broker.rpc.publish_stream import PublishStream
@@ -142,19 +142,19 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.acks))
         found = await _all([await acked(subscription, ack) for ack in request.acks])
-        return pb.AckResponse(results=convert.results(found))
+        return pb.AckResponse(results=await in_message(found))
 
     async def Nack(self, request: pb.NackRequest, context: Any) -> pb.NackResponse:
         self._broker.check_serving()
         subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.nacks))
         found = await _all([await nacked(subscription, nack) for nack in request.nacks])
-        return pb.NackResponse(results=convert.results(found))
+        return pb.NackResponse(results=await in_message(found))
 
     async def ExtendDeadline(self, request: pb.ExtendDeadlineRequest, context: Any) -> pb.ExtendDeadlineResponse:
         subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
         _check_answers(len(request.extends))
-        moved = [extend.partition for extend in request.extends if extended(subscription, extend)]
+        moved = [extend.partition for extend in request.extends if await extended(subscription, extend)]
         return pb.ExtendDeadlineResponse(partitions=moved)
 
     async def Replay(self, request: pb.ReplayRequest, context: Any) -> None:

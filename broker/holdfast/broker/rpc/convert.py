@@ -116,8 +116,7 @@ def ordering(*, relaxed: bool) -> sink_pb2.Ordering:
 
 def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
     """Ranges from the wire, checked."""
-    if not 1 <= len(wanted) <= RANGES_MAX:
-        raise InvalidRange(f"1 to {RANGES_MAX} ranges are allowed, not {len(wanted)}", field="ranges")
+    check_count(len(wanted))
     for item in wanted:
         if item.last_offset < item.first_offset:
             raise InvalidRange(
@@ -126,6 +125,12 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
         if item.last_offset > NUMBER_MAX:
             check_number(item.last_offset, "ranges.last_offset")
     return [Range(item.first_offset, item.last_offset + 1) for item in wanted]
+
+
+def check_count(ranges: int) -> None:
+    """Raise ``InvalidRange`` when an answer names none, or too many."""
+    if not 1 <= ranges <= RANGES_MAX:
+        raise InvalidRange(f"1 to {RANGES_MAX} ranges are allowed, not {ranges}", field="ranges")
 
 
 def results(found: Iterable[tuple[int, Range, Outcome]]) -> list[pb.SettleResult]:

@@ -11,7 +11,7 @@ import grpc.aio
 from holdfast.broker.core.errors import InvalidCredit, InvalidOpen, ReaderTooSlow
 from holdfast.broker.core.settings import Ordering, is_id
 from holdfast.broker.rpc import convert, frames
-from holdfast.broker.rpc.answering import Results, acked, extended, nacked
+from holdfast.broker.rpc.answering import Results, acked, extended, in_message, nacked
 from holdfast.broker.rpc.opening import first
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.consumer import Consumer, Credit, Unsent
@@ -124,7 +124,7 @@ class DeliverStream:
                 owed = self._owing(request.nack)
                 await self._answers.put((owed, await nacked(subscription, request.nack)))
             elif kind == "extend":
-                extended(subscription, request.extend)
+                await extended(subscription, request.extend)
             elif kind == "close":
                 self._said_goodbye = request is not grpc.aio.EOF
                 consumer.credit = Credit(0, 0)  # nothing more is sent
@@ -179,7 +179,7 @@ class DeliverStream:
             session, now = consumer.session, self._broker.clock.monotonic
             if session is not None:
                 session.writes(now())
-            await self._context.write(_message(event))
+            await self._context.write(await _message(event))
             if session is not None:
                 session.wrote(now(), ping=isinstance(event, Pinged))
             self._outbox.task_done()
@@ -203,7 +203,7 @@ def _credit(credit: pb.Credit) -> Credit:
     return Credit(credit.records, credit.bytes)
 
 
-def _message(event: Event) -> pb.DeliverResponse | bytes:
+async def _message(event: Event) -> pb.DeliverResponse | bytes:
     match event:
         case Delivered():
             return frames.delivery(_delivery(event), event.pages)
@@ -212,7 +212,7 @@ def _message(event: Event) -> pb.DeliverResponse | bytes:
         case GapMet(partition, found):
             return pb.DeliverResponse(gap=convert.gap(partition, found))
         case Answered(results):
-            return pb.DeliverResponse(results=pb.Results(results=convert.results(results)))
+            return pb.DeliverResponse(results=pb.Results(results=await in_message(results)))
         case Assigned(partitions):
             assigned = [
                 pb.AssignedPartition(partition=partition, owner_epoch=epoch, revision=revision)

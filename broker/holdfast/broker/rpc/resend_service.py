@@ -9,6 +9,7 @@ from holdfast.broker.core.errors import InvalidRange
 from holdfast.broker.core.leased_sets import Part, Wanted, checked_holder, lease_us
 from holdfast.broker.core.settings import SECOND_US
 from holdfast.broker.rpc import convert
+from holdfast.broker.rpc.answering import in_message
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.subscription import Subscription
 from holdfast.v1 import buffer_service_pb2, record_pb2
@@ -43,7 +44,7 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
     async def SettleResends(self, request: pb.SettleResendsRequest, context: Any) -> pb.SettleResendsResponse:
         subscription = self._subscription(request)
         found = await subscription.leasing.settle(checked_holder(request.holder), _parts(request.partitions))
-        return pb.SettleResendsResponse(results=convert.results(found))
+        return pb.SettleResendsResponse(results=await in_message(found))
 
     async def ReleaseResends(self, request: pb.ReleaseResendsRequest, context: Any) -> pb.ReleaseResendsResponse:
         subscription = self._subscription(request)

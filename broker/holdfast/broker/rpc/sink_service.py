@@ -84,7 +84,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
 
     async def ListGaps(self, request: pb.ListGapsRequest, context: Any) -> pb.ListGapsResponse:
         buffer = self._broker.sink(request.sink)
-        response = asking.gaps_response(buffer, request)
+        response = await asking.gaps_response(buffer, request)
         await buffer.confirmed()
         return response
 

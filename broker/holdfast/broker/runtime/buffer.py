@@ -21,7 +21,7 @@ from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.limits import Wait, admit, excess
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import DropReason, Entry, Incoming
-from holdfast.broker.core.ranges import Range
+from holdfast.broker.core.ranges import Range, union
 from holdfast.broker.core.reserve import Reserve
 from holdfast.broker.core.retention import Marks, settled_front
 from holdfast.broker.core.settings import Overflow, SinkSettings
@@ -449,9 +449,9 @@ class Buffer:
         writes: list[Write] = [PutGap(self.record.id, partition, gap) for gap in gaps]
         writes += [DropGap(self.record.id, partition, gap.first) for gap in gone]
         writes += [PutGap(self.record.id, partition, gap) for gap in made]
+        dropped = union([Range(entry.base, entry.end) for entry in entries])
         for subscription in self.subscriptions.values():
-            for entry in entries:
-                subscription.drop(partition, Range(entry.base, entry.end), now)
+            subscription.drop(partition, dropped, now)
             writes.append(subscription.cursor_write(partition))
         self._drops[partition] = self._remove(partition, entries, writes, keep=reason is DropReason.CORRUPT)
         ranges = [Range(entry.base, entry.end) for entry in entries]

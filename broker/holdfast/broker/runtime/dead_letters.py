@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Collection, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.core import answers as core
 from holdfast.broker.core.answers import joined
 from holdfast.broker.core.breaker import Breaker
 from holdfast.broker.core.dead_letters import Reason, is_dead_letter_sink
@@ -33,7 +34,7 @@ from holdfast.broker.core.errors import (
 )
 from holdfast.broker.core.lane import Answer, Lane, Outcome
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry, Incoming
-from holdfast.broker.core.ranges import Range, common, union
+from holdfast.broker.core.ranges import Range, are_apart, common, union
 from holdfast.broker.runtime.burial import Burial, Page, PageMaker, Request, Withdrawn, append_when_room, at_partition
 from holdfast.broker.runtime.group import Append
 
@@ -99,18 +100,12 @@ class DeadLetters:
         lane = self._subscription.lane(partition)
         results: list[tuple[int, Range, Outcome]] = []
         taken: list[Range] = []
-        for asked in ranges:
-            for part, outcome in joined(lane.judged(answer, asked)):
-                if outcome is not Outcome.OK:
-                    results.append((partition, part, outcome))
-                    continue
-                held = Range(part.first, part.first + self._judge(part.size))
-                if held.size:
-                    self._set_out(partition, held, answered=True)
-                    taken.append(held)
-                    results.append((partition, held, Outcome.OK))
-                if held.end < part.end:
-                    results.append((partition, Range(held.end, part.end), Outcome.STALE))
+        for some in [ranges] if are_apart(ranges) else [[asked] for asked in ranges]:
+            found = self._rejected([each for asked in some for each in joined(lane.judged(answer, asked))])
+            held = [part for part, outcome in found if outcome is Outcome.OK]
+            self._set_out(partition, held, answered=True)
+            taken += held
+            results += [(partition, part, outcome) for part, outcome in found]
         self._open_breaker()
         requests = [self._hold(partition, taken, Reason.REJECTED, reason)] if taken else []
         if requests:
@@ -118,6 +113,20 @@ class DeadLetters:
         answering = asyncio.ensure_future(self._answer(partition, tuple(results), requests))
         answering.add_done_callback(_noticed)
         return answering
+
+    def _rejected(self, judged: core.Results) -> core.Results:
+        """Outcomes of rejections: OK as far as the breaker lets records go."""
+        found: core.Results = []
+        for part, outcome in judged:
+            if outcome is not Outcome.OK:
+                found.append((part, outcome))
+                continue
+            held = Range(part.first, part.first + self._judge(part.size))
+            if held.size:
+                found.append((held, Outcome.OK))
+            if held.end < part.end:
+                found.append((Range(held.end, part.end), Outcome.STALE))
+        return found
 
     def look_for_exhausted(self, partition: int, error: str) -> None:
         """A record has failed: it may have been its last try."""
@@ -134,8 +143,7 @@ class DeadLetters:
             if self._judge(1):
                 taken.append(Range(offset, offset + 1))
         if taken:
-            for one in taken:
-                self._set_out(partition, one, answered=False)
+            self._set_out(partition, taken, answered=False)
             self._hold(partition, taken, Reason.MAX_ATTEMPTS, error)
             self._subscription.wake(partition)
         self._open_breaker()
@@ -150,10 +158,10 @@ class DeadLetters:
         if self.breaker.opened and self._buffer.record.paused is None:
             self._buffer.stop(f"DLQ_BREAKER: {self.breaker.opened}")
 
-    def _set_out(self, partition: int, part: Range, *, answered: bool) -> None:
+    def _set_out(self, partition: int, parts: Sequence[Range], *, answered: bool) -> None:
         subscription = self._subscription
         end = subscription.log(partition).tail.next_offset
-        subscription.lanes[partition].set_out(part, subscription.now(), end, answered=answered)
+        subscription.lanes[partition].set_out(parts, subscription.now(), end, answered=answered)
 
     def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
         """Have records moved that have set out."""

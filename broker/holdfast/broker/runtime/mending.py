@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.broker.core.errors import StoreFenced
 from holdfast.broker.core.log import PartitionLog, Tail
 from holdfast.broker.core.mending import Survey, gaps_for, recounted
+from holdfast.broker.core.ranges import union
 from holdfast.broker.core.writes import DropEntry, PutEntry, PutGap, PutHead, Write
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ def _apply(
     writes += buffer.tier.beside_head(log)
     now = services.clock.monotonic()
     for subscription in buffer.subscriptions.values():
-        for part in found.lost:
-            subscription.drop(partition, part, now)
+        subscription.drop(partition, union(found.lost), now)
         if made:
             writes.append(subscription.cursor_write(partition))
     records = sum(part.size for part in found.lost)

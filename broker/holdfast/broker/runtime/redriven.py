@@ -44,7 +44,7 @@ class Redriven:
         if self._dead.deleted or any(lane.idle_in(part) != [part] for part in self._ranges):
             raise Withdrawn
         for part in self._ranges:
-            lane.set_out(part, now, keeper.log(self._partition).tail.next_offset, answered=False)
+            lane.set_out([part], now, keeper.log(self._partition).tail.next_offset, answered=False)
         lane.moving.queue(self._ranges)
 
     def cut(self, first: int) -> Sequence[Write]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,7 @@ from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor, Settlement
 from holdfast.broker.core.errors import InvalidPartition
 from holdfast.broker.core.gaps import DETAIL_MAX
-from holdfast.broker.core.lane import Answer, Lane, Outcome, Revocation
+from holdfast.broker.core.lane import Answer, Judged, Lane, Outcome, Revocation
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry
 from holdfast.broker.core.ranges import Range
@@ -31,6 +31,7 @@ from holdfast.broker.runtime.leasing import LeasedSets
 from holdfast.broker.runtime.ownership import Ownership
 from holdfast.broker.runtime.pages import EntryReader
 from holdfast.broker.runtime.pulling import Pullers
+from holdfast.broker.runtime.slices import Slices
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer, Services
@@ -206,31 +207,45 @@ class Subscription:
         return self.lanes[partition]
 
     def ack(
-        self, partition: int, answer: Answer, ranges: Iterable[Range], *, until: bool = False
+        self, partition: int, answer: Answer, ranges: Sequence[Range], *, until: bool = False
     ) -> Awaitable[Results]:
         """Settle. The result is there when the batch that carries it is durable."""
         lane = self.lane(partition)
         self._heard(lane, answer.owner_epoch)
         now, end = self.now(), self.log(partition).tail.next_offset
-        results: list[tuple[int, Range, Outcome]] = []
         before = lane.cursor.acked
-        for asked in ranges:
-            if until:
-                found = lane.settle_until(answer, asked, now, end)
-            else:
-                found = lane.settle(answer, asked, Settlement.ACKED, now, end)
-            results += [(partition, part, outcome) for part, outcome in found]
+        if until:
+            found = [result for asked in ranges for result in lane.settle_until(answer, asked, now, end)]
+        else:
+            found = lane.settle_all(answer, ranges, Settlement.ACKED, now, end)
+        results = tuple((partition, part, outcome) for part, outcome in found)
         settled = lane.cursor.acked - before
         if settled:
             self.count_acked(partition, settled)
             self._buffer.trim_soon(partition)
-        return self._answered(partition, tuple(results), changed=settled > 0)
+        return self._answered(partition, results, changed=settled > 0)
 
     def retry(
-        self, partition: int, answer: Answer, ranges: Sequence[Range], *, delay_s: float | None, reason: str
+        self,
+        partition: int,
+        answer: Answer,
+        ranges: Sequence[Range],
+        *,
+        delay_s: float | None,
+        reason: str,
+        judged: Judged | None = None,
     ) -> Awaitable[Results]:
-        """Give records back, to be delivered again."""
-        return self._nack(partition, answer, ranges, delay_s=delay_s, reason=reason or "nack")
+        """Give records back, to be delivered again. ``judged``: see ``judged``, of the same answer and ranges."""
+        return self._nack(partition, answer, ranges, delay_s=delay_s, reason=reason or "nack", judged=judged)
+
+    async def judged(self, partition: int, answer: Answer, ranges: Sequence[Range], slices: Slices) -> Judged:
+        """Look at what an answer would do, while others run: for thousands of ranges that are applied as one."""
+        lane = self.lane(partition)
+        state, results = lane.answer_state, []
+        for asked in ranges:
+            results += lane.judged(answer, asked)
+            await slices.turn()
+        return Judged(state, results)
 
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
         """The target will never take these records: they go to the dead-letter sink.
@@ -252,12 +267,12 @@ class Subscription:
             )
         return done
 
-    def discard(self, partition: int, answer: Answer, ranges: Iterable[Range], *, reason: str) -> Awaitable[Results]:
+    def discard(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
         """Settle as dropped what the target rejected: for this subscription only, whose own gap says so."""
         lane, log = self.lane(partition), self.log(partition)
         self._heard(lane, answer.owner_epoch)
         now, end = self.now(), log.tail.next_offset
-        found = [result for asked in ranges for result in lane.settle(answer, asked, Settlement.DROPPED, now, end)]
+        found = lane.settle_all(answer, ranges, Settlement.DROPPED, now, end)
         results = tuple((partition, part, outcome) for part, outcome in found)
         dropped = [part for part, outcome in found if outcome is Outcome.OK]
         if not dropped:
@@ -281,12 +296,23 @@ class Subscription:
         return answered
 
     def _nack(
-        self, partition: int, answer: Answer, ranges: Sequence[Range], *, delay_s: float | None, reason: str
+        self,
+        partition: int,
+        answer: Answer,
+        ranges: Sequence[Range],
+        *,
+        delay_s: float | None,
+        reason: str,
+        judged: Judged | None = None,
     ) -> Awaitable[Results]:
         lane = self.lane(partition)
         self._heard(lane, answer.owner_epoch)
         found, revocation = lane.nack(
-            answer, ranges, self.now(), delay_s=delay_s, random=self._services.clock.random(), reason=reason
+            *(answer, ranges, self.now()),
+            delay_s=delay_s,
+            random=self._services.clock.random(),
+            reason=reason,
+            judged=judged,
         )
         if revocation is not None:
             self._services.instruments.failed(self._buffer.name, self.name, "nack")
@@ -364,9 +390,8 @@ class Subscription:
         self.count_settled(partition, "skipped", cursor.pending(end))
         totals = self._totals[partition] = self.totals_of(partition).closed(cursor, end)
         revocation = lane.seek(offset, end)
-        for gap in log.gaps:
-            if gap.end > offset:
-                self.drop(partition, Range(max(gap.first, offset), gap.end), self.now())
+        missing = [Range(max(gap.first, offset), gap.end) for gap in log.gaps_from(offset)]
+        self.drop(partition, missing, self.now())
         self._revoked(partition, revocation)
         self.wake(partition)
         if self.owners.moving(partition):
@@ -407,8 +432,8 @@ class Subscription:
         self.owners.end(why)
         self.dead_letters.close()
 
-    def drop(self, partition: int, dropped: Range, now: float) -> None:
-        """Records were dropped from the sink."""
+    def drop(self, partition: int, dropped: Sequence[Range], now: float) -> None:
+        """Records were dropped from the sink. The ranges are apart, in order."""
         records = self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
         self.count_settled(partition, "dropped", records)
 

@@ -50,7 +50,7 @@ class Asked:
 
     def drop(self, base: int, reason: DropReason = DropReason.OVERFLOW) -> None:
         self.log.remove([entry(base, 10)], reason=reason, at_us=5)
-        self.lane.drop(Range(base, base + 10), self.now, self.log.tail.next_offset)
+        self.lane.drop([Range(base, base + 10)], self.now, self.log.tail.next_offset)
 
     def trim(self, base: int) -> None:
         self.log.remove([entry(base, 10)], reason=None, at_us=0)
@@ -198,7 +198,7 @@ def test_offsets_that_were_missing_when_the_account_opened_count_as_dropped() ->
     asked = Asked()
     asked.drop(40)
     asked.lane.seek(45, 100)
-    asked.lane.drop(Range(45, 50), NOW, 100)
+    asked.lane.drop([Range(45, 50)], NOW, 100)
 
     assert (asked.ask(44).state, asked.ask(47).state) == (RecordState.BEFORE_START, RecordState.DROPPED)
 
@@ -208,7 +208,7 @@ def test_a_gap_over_settled_records_that_begins_before_the_account_leaves_it_ope
     whole = Gap(0, 50, DropReason.OVERFLOW, 5, 0, 0, merged=((1, 20),))
     asked.log = PartitionLog(0, asked.log.tail, replace(asked.log.head, earliest=50), (whole,))
     asked.lane.seek(45, 100)
-    asked.lane.drop(Range(45, 50), NOW, 100)
+    asked.lane.drop([Range(45, 50)], NOW, 100)
 
     assert asked.ask(47).state is RecordState.SETTLED
 

@@ -452,7 +452,7 @@ def test_dropped_records_are_counted_and_taken_out_of_flight() -> None:
     held.send(10)
     held.ack(2, 4)
 
-    assert held.lane.drop(Range(0, 10), NOW, NEXT) == 8
+    assert held.lane.drop([Range(0, 10)], NOW, NEXT) == 8
 
     assert (held.lane.cursor.dropped, held.lane.cursor.acked, held.lane.cursor.watermark) == (8, 2, 10)
     assert (held.usage.records, held.usage.size) == (0, 0)
@@ -465,14 +465,14 @@ def test_a_drop_does_not_settle_a_probe() -> None:
     held.lane.pages_allowed(NOW + 1)
     held.send(10)
 
-    held.lane.drop(Range(0, 10), NOW + 1, NEXT)
+    held.lane.drop([Range(0, 10)], NOW + 1, NEXT)
 
     assert held.lane.resend.state is State.PROBING
 
 
 def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> None:
     held = Held()
-    held.lane.drop(Range(0, 10), NOW, NEXT)
+    held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.lane.tell(10)
     assert held.lane.cursor.told == 0
 
@@ -487,7 +487,7 @@ def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> Non
 
 def test_a_new_owner_is_told_a_gap_that_nobody_had_answered_behind() -> None:
     held = Held()
-    held.lane.drop(Range(0, 10), NOW, NEXT)
+    held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.lane.tell(10)
     held.lane.release(failed=False)
 
@@ -499,7 +499,7 @@ def test_a_new_owner_is_told_a_gap_that_nobody_had_answered_behind() -> None:
 def test_a_gap_that_was_not_told_is_not_passed_over_by_an_ack_before_it() -> None:
     held = Held()
     held.send(10)
-    held.lane.drop(Range(10, 20), NOW, NEXT)
+    held.lane.drop([Range(10, 20)], NOW, NEXT)
 
     held.ack(0, 10)
 

@@ -11,7 +11,7 @@ def test_an_ack_up_to_an_offset_is_not_the_one_that_settles_what_is_on_its_way()
     lane = Lane(Cursor(), SinkSettings())
     lane.take("consumer", 1, InFlight())
     lane.send(0, 4, 100, 0.0)
-    lane.set_out(Range(1, 2), 0.0, 4, answered=True)
+    lane.set_out([Range(1, 2)], 0.0, 4, answered=True)
 
     results = lane.settle_until(Answer(1, lane.revision), Range(0, 4), 0.0, 4)
 

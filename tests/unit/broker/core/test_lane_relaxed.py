@@ -165,7 +165,7 @@ def test_ack_until_says_ok_only_of_what_it_settles_itself() -> None:
     held = Held()
     held.send(10, 20)
     held.nack((3, 5))
-    held.lane.drop(Range(0, 10), NOW, NEXT)
+    held.lane.drop([Range(0, 10)], NOW, NEXT)
 
     assert held.lane.settle_until(held.answer(), Range(0, 20), NOW, NEXT) == [
         (Range(0, 10), ALREADY),
@@ -357,7 +357,7 @@ def test_with_nothing_parked_any_more_a_stopped_live_lane_probes_by_itself() -> 
     held = Held(relaxed_failures_max=1)
     held.send(1)
     held.nack((0, 1))
-    held.lane.drop(Range(0, 1), NOW, NEXT)
+    held.lane.drop([Range(0, 1)], NOW, NEXT)
     assert held.lane.order(NOW) == (LIVE,)
 
     assert held.lane.pages_allowed(NOW) == 1
@@ -476,7 +476,7 @@ def test_a_parked_record_that_is_dropped_is_told_and_nothing_behind_it_comes_aga
     held.ack(0, 3)
     held.nack((3, 4))
 
-    assert held.lane.drop(Range(0, 10), NOW, NEXT) == 1
+    assert held.lane.drop([Range(0, 10)], NOW, NEXT) == 1
 
     assert (held.parked(), held.lane.position) == ([], 3)
     held.lane.tell(10)
@@ -490,7 +490,7 @@ def test_such_a_gap_counts_as_told_only_once_something_that_was_sent_after_it_is
     held.ack(0, 3)
     held.ack(4, 10)
     held.nack((3, 4))
-    held.lane.drop(Range(0, 10), NOW, NEXT)
+    held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.ack(10, 15)  # sent before the gap was
     assert (held.lane.cursor.watermark, held.lane.cursor.told) == (15, 3)
     held.lane.tell(10)
@@ -579,7 +579,7 @@ def test_an_answer_to_what_was_sent_before_a_gap_notice_does_not_confirm_the_not
     held.send(1, 2, 3)
     held.nack((2, 3))
     held.lane.release(failed=False)
-    held.lane.drop(Range(0, 1), NOW, NEXT)
+    held.lane.drop([Range(0, 1)], NOW, NEXT)
     held.lane.take("b", 7, held.usage)
 
     assert held.resend(2, 3) == [Range(2, 3)]
@@ -596,7 +596,7 @@ def test_a_gap_is_told_to_the_next_consumer_while_no_answer_has_confirmed_its_no
     held = Held()
     held.send(1, 2)
     held.lane.release(failed=False)
-    held.lane.drop(Range(0, 1), NOW, NEXT)
+    held.lane.drop([Range(0, 1)], NOW, NEXT)
     held.lane.take("b", 7, held.usage)
     held.lane.tell(1)
     held.lane.release(failed=False)

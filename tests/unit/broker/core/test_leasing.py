@@ -317,7 +317,7 @@ def test_a_drop_takes_records_out_of_a_set_and_the_gap_is_told() -> None:
     found = Failing((3, 5))
     found.lease()
 
-    assert found.lane.drop(Range(0, 20), NOW, NEXT) == 20
+    assert found.lane.drop([Range(0, 20)], NOW, NEXT) == 20
 
     assert found.lane.leased_to("spark") == []
     assert found.lane.position == 3

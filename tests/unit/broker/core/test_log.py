@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from holdfast.broker.core.log import GAPS_MAX, RECENT_MAX, Head, PartitionLog, Tail
 from holdfast.broker.core.pages import DropReason, Entry, Gap
+from holdfast.broker.core.ranges import Range
 from tests.unit.broker.samples import entry
 
 OVERFLOW = DropReason.OVERFLOW
@@ -267,3 +268,16 @@ def test_an_index_with_fewer_entries_than_counted_is_not_asked_for_ever() -> Non
     assert log.complete
     assert not log.needs_oldest
     assert log.first_entries() == []
+
+
+def test_the_first_gaps_from_an_offset_come_in_order_with_those_of_subscriptions() -> None:
+    log = filled(10)
+    for each in log.first_entries()[::2]:
+        log.remove([each], reason=OVERFLOW, at_us=0)
+    for name in ("b", "a"):
+        log.reject(name, [Range(1, 2), Range(6, 7)], settled_to=0, at_us=0, detail="no")
+
+    found = log.all_gaps_from(1, 6)
+
+    assert [(gap.first, gap.subscription) for gap in found] == [(1, "a"), (1, "b"), (2, ""), (4, ""), (6, ""), (6, "a")]
+    assert [gap.first for gap in log.gaps_from(3)] == [4, 6, 8]

@@ -10,7 +10,7 @@ DEAD = Settlement.DEAD_LETTERED
 def test_what_is_on_its_way_is_nobodys_but_the_account_has_not_moved() -> None:
     moving, cursor = Moving(), Cursor()
 
-    moving.hold(Range(0, 3))
+    moving.hold([Range(0, 3)])
 
     assert moving.over(cursor).watermark == 3
     assert moving.stored(cursor) == cursor
@@ -19,7 +19,7 @@ def test_what_is_on_its_way_is_nobodys_but_the_account_has_not_moved() -> None:
 
 def test_only_what_is_sealed_is_written() -> None:
     moving, cursor = Moving(), Cursor()
-    moving.hold(Range(0, 5))
+    moving.hold([Range(0, 5)])
     moving.queue([Range(0, 2)])
     assert moving.stored(cursor) == cursor
 
@@ -31,7 +31,7 @@ def test_only_what_is_sealed_is_written() -> None:
 
 def test_what_is_confirmed_is_no_longer_under_way() -> None:
     moving = Moving()
-    moving.hold(Range(0, 2))
+    moving.hold([Range(0, 2)])
     moving.queue([Range(0, 2)])
     moving.seal([Range(0, 2)], DEAD)
 
@@ -42,7 +42,7 @@ def test_what_is_confirmed_is_no_longer_under_way() -> None:
 
 def test_only_what_waits_can_be_given_back() -> None:
     moving = Moving()
-    moving.hold(Range(0, 4))
+    moving.hold([Range(0, 4)])
     moving.queue([Range(0, 2)])
 
     assert moving.give_back(Range(0, 4)) == [Range(2, 4)]
@@ -52,7 +52,7 @@ def test_only_what_waits_can_be_given_back() -> None:
 
 def test_what_a_seek_has_taken_out_is_not_sealed_any_more() -> None:
     moving, cursor = Moving(), Cursor()
-    moving.hold(Range(0, 2))
+    moving.hold([Range(0, 2)])
     moving.queue([Range(0, 2)])
 
     moving.forget()
@@ -77,7 +77,7 @@ def test_records_that_are_not_there_yet_stay_settled_through_a_seek() -> None:
 def test_the_places_of_pages_are_kept_while_something_of_them_is_under_way() -> None:
     moving = Moving()
     moving.bases.add(0)
-    moving.hold(Range(0, 1))
+    moving.hold([Range(0, 1)])
     moving.queue([Range(0, 1)])
     assert moving.bases == {0}
 
@@ -89,7 +89,7 @@ def test_the_places_of_pages_are_kept_while_something_of_them_is_under_way() -> 
 
 def test_it_says_whether_something_of_a_range_is_under_way() -> None:
     moving = Moving()
-    moving.hold(Range(2, 4))
+    moving.hold([Range(2, 4)])
 
     assert moving.within(Range(3, 10))
     assert not moving.within(Range(4, 10))

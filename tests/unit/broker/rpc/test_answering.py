@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -12,8 +13,9 @@ from holdfast.broker.core.errors import InvalidNack, InvalidPartition, InvalidRa
 from holdfast.broker.core.lane import Outcome
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc.answering import REASON_MAX, acked, nacked
+from holdfast.broker.core.settings import Ordering, SinkSettings
+from holdfast.broker.rpc.answering import REASON_MAX, SLICE, Results, acked, extended, in_message, nacked
+from holdfast.broker.runtime import slices
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
@@ -23,6 +25,7 @@ from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page
 
 pytestmark = pytest.mark.anyio
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -134,39 +137,112 @@ async def test_a_dead_letter_moves_the_record_with_its_reason() -> None:
         assert taker.lane().cursor.dead_lettered == 1
 
 
-@pytest.mark.parametrize("how", ["ack", "drop", "dead letter"])
-async def test_thousands_of_scattered_records_are_answered_in_order_while_others_run(how: str) -> None:
+SCATTERED = [(offset, offset) for offset in range(0, 8_000, 2)]
+LONGEST_S = 0.25
+"""Of what anybody may wait for a part of one answer: it takes some milliseconds."""
+
+
+@asynccontextmanager
+async def many_taken(ordering: Ordering = Ordering.STRICT) -> AsyncIterator[Taker]:
+    """A consumer with 8,000 records in flight."""
     async with running() as broker:
-        buffer, _ = await broker.create("orders", SinkSettings(dlq_ratio_max=1.0, dlq_consecutive_max=1_000_000))
+        settings = SinkSettings(dlq_ratio_max=1.0, dlq_consecutive_max=1_000_000, ordering=ordering)
+        buffer, _ = await broker.create("orders", settings)
         for _ in range(4):
             await fill(buffer, 1, records=2_000)
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()
-        scattered = [(offset, offset) for offset in range(0, 8_000, 2)]
-        longest = 0.0
+        yield taker
 
-        async def others() -> None:
-            nonlocal longest
-            at = time.process_time()
-            while not answering.done():
-                await asyncio.sleep(0)
-                now = time.process_time()
-                longest, at = max(longest, now - at), now
 
-        async def answer() -> tuple[tuple[int, Range, Outcome], ...]:
+async def beside(work: Awaitable[T]) -> tuple[T, int]:
+    """Return what comes of ``work``, and how many turns others had meanwhile, none of which came late."""
+    longest, turns = 0.0, 0
+    working = asyncio.ensure_future(work)
+    at = time.process_time()
+    while not working.done():
+        await asyncio.sleep(0)
+        now = time.process_time()
+        longest, at, turns = max(longest, now - at), now, turns + 1
+    assert longest < LONGEST_S
+    return await working, turns
+
+
+def all_ok(results: Results) -> bool:
+    return [(part.first, outcome) for _, part, outcome in results] == [(first, Outcome.OK) for first, _ in SCATTERED]
+
+
+@pytest.mark.parametrize("ordering", Ordering, ids=lambda found: found.name)
+@pytest.mark.parametrize("how", ["ack", "drop", "dead letter", "retry"])
+async def test_thousands_of_scattered_records_are_answered_in_order_while_others_run(
+    how: str, ordering: Ordering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with many_taken(ordering) as taker:
+        monkeypatch.setattr(slices, "SLICE_S", 0.0)
+
+        async def answer() -> Results:
             if how == "ack":
-                return await (await acked(taker.subscription, ack(taker, *scattered)))
-            request = nack(taker, *scattered)
+                return await (await acked(taker.subscription, ack(taker, *SCATTERED)))
+            request = nack(taker, *SCATTERED)
             if how == "drop":
                 request.drop.reason = "no"
-            else:
+            elif how == "dead letter":
                 request.dead_letter.reason = "no"
             return await (await nacked(taker.subscription, request))
 
-        answering = asyncio.ensure_future(answer())
-        watching = asyncio.ensure_future(others())
-        results = await answering
-        await watching
+        results, turns = await beside(answer())
 
-        assert [(part.first, outcome) for _, part, outcome in results] == [(o, Outcome.OK) for o in range(0, 8_000, 2)]
-        assert longest < 0.5, "it was a few seconds when every range was looked at for every other"
+        assert all_ok(results)
+        assert turns >= 2 * len(SCATTERED) // SLICE  # when they are read, and when they are applied
+
+
+async def test_more_time_for_thousands_of_ranges_is_given_while_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with many_taken(Ordering.RELAXED) as taker:
+        monkeypatch.setattr(slices, "SLICE_S", 0.0)
+        request = pb.Extend(owner_epoch=taker.answer().owner_epoch, ranges=ranges(*SCATTERED))
+
+        owns, turns = await beside(extended(taker.subscription, request))
+
+        assert owns
+        assert turns >= 2 * len(SCATTERED) // SLICE - 1
+
+
+async def test_thousands_of_results_become_a_message_while_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with many_taken() as taker:
+        results = await (await acked(taker.subscription, ack(taker, *SCATTERED)))
+        monkeypatch.setattr(slices, "SLICE_S", 0.0)
+
+        message, turns = await beside(in_message(results))
+
+        assert [one.range.first_offset for one in message] == [first for first, _ in SCATTERED]
+        assert turns >= len(SCATTERED) // SLICE
+
+
+async def test_in_strict_order_a_nack_of_thousands_of_ranges_is_one_failure() -> None:
+    async with many_taken() as taker:
+        before = taker.lane().revision
+
+        await (await nacked(taker.subscription, nack(taker, *SCATTERED[1:])))
+
+        assert taker.lane().revision == before + 1
+        assert taker.lane().cursor.attempts == ((2, 1),)
+
+
+async def test_what_is_settled_while_a_nack_is_looked_at_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with many_taken() as taker:
+        monkeypatch.setattr(slices, "SLICE_S", 0.0)
+        nacking = asyncio.ensure_future(nacked(taker.subscription, nack(taker, *SCATTERED)))
+        for _ in range(2 * len(SCATTERED) // SLICE):  # it has looked at the first ones
+            await asyncio.sleep(0)
+        early = nacking.done()
+        settled = taker.subscription.ack(0, taker.answer(), [Range(0, 3)])
+
+        results = await (await nacking)
+
+        assert not early
+        assert [outcome for _, _, outcome in await settled] == [Outcome.OK]
+        assert [outcome for _, _, outcome in results[:3]] == [
+            *[Outcome.ALREADY_SETTLED] * 2,
+            Outcome.OK,
+        ]
+        assert taker.lane().cursor.attempts == ((4, 1),)

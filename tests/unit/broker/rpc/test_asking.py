@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from holdfast.broker.core.errors import InvalidPageToken, InvalidPartition, InvalidRange
 from holdfast.broker.core.pages import DropReason
+from holdfast.broker.core.position import EARLIEST
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SinkSettings
 from holdfast.broker.rpc import asking
@@ -92,7 +93,7 @@ async def test_a_partition_that_does_not_exist_is_refused() -> None:
         with pytest.raises(InvalidPartition):
             asking.purge_request(buffer, pb.PurgeSinkRequest(name="orders", partition=2))
         with pytest.raises(InvalidPartition):
-            asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=2))
+            await asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=2))
 
 
 def test_what_was_purged_is_told_per_partition() -> None:
@@ -114,7 +115,7 @@ async def test_gaps_come_by_partition_and_offset_page_by_page() -> None:
         token, calls = "", 0
         while not calls or token:
             request = pb.ListGapsRequest(sink="orders", page_size=2, page_token=token)
-            response = asking.gaps_response(buffer, request)
+            response = await asking.gaps_response(buffer, request)
             found += [(gap.partition, gap.first_offset, gap.subscription) for gap in response.gaps]
             token, calls = response.next_page_token, calls + 1
 
@@ -123,11 +124,28 @@ async def test_gaps_come_by_partition_and_offset_page_by_page() -> None:
         assert calls == 4
 
 
+async def test_gaps_of_many_subscriptions_at_one_offset_are_each_listed_once() -> None:
+    async with orders(5) as (_, buffer):
+        names = [f"s{n}" for n in range(5)]
+        for name in names:
+            await buffer.subscribing.create(name, EARLIEST, or_earliest=False)
+            buffer.logs[0].reject(name, [Range(1, 2)], settled_to=0, at_us=7, detail="no")
+        found: list[str] = []
+        token, calls = "", 0
+        while not calls or token:
+            request = pb.ListGapsRequest(sink="orders", page_size=1, page_token=token)
+            response = await asking.gaps_response(buffer, request)
+            found += [gap.subscription for gap in response.gaps]
+            token, calls = response.next_page_token, calls + 1
+
+        assert (found, calls) == (names, 5)
+
+
 async def test_gaps_of_one_partition_only() -> None:
     async with orders(3, partitions=2) as (_, buffer):
         drop_every_second(buffer)
 
-        response = asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=1))
+        response = await asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=1))
 
         assert [(gap.partition, gap.first_offset) for gap in response.gaps] == [(1, 0), (1, 2)]
         assert response.gaps[0].counts[0] == record_pb2.GapCount(reason=record_pb2.DROP_REASON_OVERFLOW, records=1)
@@ -138,7 +156,7 @@ async def test_gaps_of_one_partition_only() -> None:
 async def test_a_page_token_that_was_not_given_is_refused(token: str) -> None:
     async with orders() as (_, buffer):
         with pytest.raises(InvalidPageToken):
-            asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", page_token=token))
+            await asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", page_token=token))
 
 
 # -- explanations
