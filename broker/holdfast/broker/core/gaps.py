@@ -25,9 +25,9 @@ _FIRST, _END = attrgetter("first"), attrgetter("end")
 
 
 def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], list[Gap], list[Gap]]:
-    """Bring sorted gaps down towards ``most``, the oldest offsets first; nothing is left below ``settled_to``.
+    """Bring sorted gaps down towards ``most``, the oldest offsets first, ``JOINS_MAX`` fewer at most in one call.
 
-    One call makes them ``JOINS_MAX`` fewer at most. Returns all gaps as they are then, those that vanish, and those that take their place.
+    Nothing is left below ``settled_to``. Returns all gaps as they are then, those that vanish, and their successors.
     """
     excess = len(gaps) - most
     if excess <= 0:
