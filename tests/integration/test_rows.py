@@ -280,6 +280,42 @@ def test_a_deliverer_makes_dead_letters_of_rows_that_cannot_be_decoded_and_goes_
     assert client.dead_letters.redrive("orders") == 0
 
 
+def test_a_later_dead_letter_of_a_page_has_its_body_when_the_one_that_had_it_was_purged(
+    client: Client, orders: Publisher
+) -> None:
+    page = arrow.page(pa.record_batch({"x": pa.array([1, 2, 3, 4])}), 1)
+    publish(orders, page)
+
+    with client.subscriber("orders") as subscriber:
+        delivery = next(subscriber)
+        for offset in (0, 1):
+            delivery.dead_letter("bad", offset=offset, wait=True)
+        before = [(each.origin_offset, each.record.value) for each in client.dead_letters.list("orders")]
+        purged = client.dead_letters.purge("orders")
+        for offset in (2, 3):
+            delivery.dead_letter("bad", offset=offset, wait=True)
+
+    after = [(each.origin_offset, each.record.value) for each in client.dead_letters.list("orders")]
+    assert (before, purged) == ([(0, page.body), (1, b"")], 2)
+    assert after == [(2, page.body), (3, b"")]
+
+
+def test_the_dead_letter_with_the_body_of_a_page_is_purged_with_the_last_one_of_the_page(
+    client: Client, orders: Publisher
+) -> None:
+    page = arrow.page(pa.record_batch({"x": pa.array([1, 2, 3])}), 1)
+    publish(orders, page)
+
+    with client.subscriber("orders") as subscriber:
+        delivery = next(subscriber)
+        for offset in range(3):
+            delivery.dead_letter("bad", offset=offset, wait=True)
+    purged = [client.dead_letters.purge("orders", first_offset=0, last_offset=last) for last in (0, 1, 2)]
+
+    assert purged == [0, 1, 2]
+    assert list(client.dead_letters.list("orders")) == []
+
+
 def test_rejected_rows_that_cannot_be_read_are_dead_letters_the_first_with_the_body_of_their_page(
     client: Client, orders: Publisher
 ) -> None:

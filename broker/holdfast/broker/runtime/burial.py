@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,36 @@ if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer, Services
     from holdfast.broker.runtime.subscription import Subscription
 
-Page = tuple[Incoming, list[Range], frozenset[int]]
-"""A page of dead letters, which records of the origin are in it, and first offsets of pages whose body it holds."""
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of dead letters."""
+
+    incoming: Incoming
+    ranges: list[Range]
+    """Which records of the origin are in it."""
+
+    bodies: Mapping[int, int]
+    """First offset of each uncut page whose body it holds, and which of its records does."""
+
+    relies_on: frozenset[int]
+    """First offsets of the uncut pages whose body an earlier dead letter holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The dead letter that holds the body of an uncut page."""
+
+    sink: Buffer
+    partition: int
+    offset: int
+
+    @property
+    def is_there(self) -> bool:
+        """It has neither been purged nor dealt with, and others of the page may rely on it."""
+        return not self.sink.deleted and not self.sink.subscription("").lanes[self.partition].view.is_settled(
+            self.offset
+        )
 
 
 class Withdrawn(Exception):
@@ -83,10 +111,14 @@ class PageMaker:
         letters: list[tuple[int, PlainRecord, str]] = []
         bodies: dict[int, int] = {}
         """First offset of an uncut page, by the offset of the record that carries its body."""
+        without: dict[int, int] = {}
+        """The same, by the offset of each record whose page has its body in an earlier dead letter."""
         for entry, body, wanted in found:
             cuts, uncut = self._cuts(entry, body, wanted)
             if uncut and entry.base not in self.kept:
                 bodies[cuts[0].offset] = entry.base
+            elif uncut:
+                without |= {cut.offset: entry.base for cut in cuts}
             for cut in cuts:
                 request = spans[bisect_right(firsts, cut.offset) - 1][1]
                 origin = Origin(
@@ -103,10 +135,11 @@ class PageMaker:
                 )
                 letters.append((cut.offset, buried(cut.record, origin, uncut or cut.uncut), cut.traceparent))
         return [
-            (
+            Page(
                 page_of(self.codec, chunk, self.partition),
                 ranges_of(offset for offset, _, _ in chunk),
-                frozenset(bodies[offset] for offset, _, _ in chunk if offset in bodies),
+                {bodies[offset]: index for index, (offset, _, _) in enumerate(chunk) if offset in bodies},
+                frozenset(without[offset] for offset, _, _ in chunk if offset in without),
             )
             for chunk in chunks(letters)
         ]

@@ -29,6 +29,7 @@ from holdfast.broker.core.errors import (
     SinkNotFound,
     SubscriptionNotFound,
 )
+from holdfast.broker.core.page_bodies import PageBodies
 from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import RESERVED_SUFFIX
@@ -159,17 +160,29 @@ class DeadLetterBox:
         return Done(records, at)
 
     async def purge(self, wanted: Filter, size: int, position: Position | None) -> Done:
-        """Let up to ``size`` dead letters go: they count as skipped. Durable when this returns."""
+        """Let up to ``size`` dead letters go: they count as skipped. Durable when this returns.
+
+        One that holds the body of a page stays while others of that page stay: see ``PageBodies``.
+        """
         at, looked_at, records = self._begin(wanted, position), 0, 0
         written: asyncio.Future[None] | None = None
-        while at is not None and looked_at < LOOKED_AT_MAX and records < size:
+        bodies = PageBodies()
+        while at is not None and looked_at < LOOKED_AT_MAX and records + len(bodies) < size:
             step = await self._look(at, self._idle)
             looked_at += step.looked_at
-            chosen = [letter.offset for letter in step.letters if wanted.takes(letter)]
+            chosen: list[int] = []
             after = step.next
-            if len(chosen) > size - records:
-                after = Position(at.partition, chosen[size - records], at.end)
-                chosen = chosen[: size - records]
+            for letter in step.letters:
+                if not wanted.takes(letter):
+                    bodies.stays(letter)
+                elif records + len(bodies) + len(chosen) >= size:
+                    after = Position(at.partition, letter.offset, at.end)
+                    break
+                elif wanted == Filter() or not bodies.hold_back(letter):
+                    chosen.append(letter.offset)
+            if after is None or after.partition != at.partition:
+                chosen = sorted([*chosen, *bodies.free()])
+                bodies = PageBodies()
             if chosen:
                 skipped, written = self._skip(at.partition, ranges_of(chosen))
                 records += skipped

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +33,18 @@ from holdfast.broker.core.errors import (
     TooManySinks,
 )
 from holdfast.broker.core.lane import Answer, Lane, Outcome
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry, Incoming
+from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Entry
 from holdfast.broker.core.ranges import Range, are_apart, common, union
-from holdfast.broker.runtime.burial import Burial, Page, PageMaker, Request, Withdrawn, append_when_room, at_partition
+from holdfast.broker.runtime.burial import (
+    Burial,
+    Holder,
+    Page,
+    PageMaker,
+    Request,
+    Withdrawn,
+    append_when_room,
+    at_partition,
+)
 from holdfast.broker.runtime.group import Append
 
 if TYPE_CHECKING:
@@ -48,8 +57,8 @@ ENTRIES_MAX: Final = 64
 KEPT_MAX: Final = 1_024
 """Pages of a partition of which it is remembered that a dead letter holds their body; beyond it, they are forgotten."""
 Results = tuple[tuple[int, Range, Outcome], ...]
-Moved = tuple[Append, list[Range], frozenset[int]]
-"""A page of dead letters that was appended; see ``burial.Page``."""
+Moved = tuple[Page, "Buffer", Append]
+"""A page of dead letters that was appended to a sink."""
 
 
 class DeadLetters:
@@ -63,8 +72,8 @@ class DeadLetters:
         self._waiting: dict[int, list[Request]] = {}
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._closing = False
-        self._kept: dict[int, set[int]] = {}
-        """By partition, first offsets of pages that could not be cut and whose body a dead letter holds."""
+        self._kept: dict[int, dict[int, Holder]] = {}
+        """By partition and first offset, pages that could not be cut, and the dead letter that holds their body."""
 
     def close(self) -> None:
         """End the work; what is queued already goes on by itself."""
@@ -275,19 +284,28 @@ class DeadLetters:
                 raise
             _log.error("page of a dead letter was not read sink=%s cause=%s", self._buffer.name, damage)
             self._give_back(partition, requests, None, f"its page could not be read: {damage}")
-        for append, ranges, bodies in appends:
+        for page, target, append in appends:
             await append.done
-            self._keep(partition, bodies)
+            held = append.page.partition
+            self._keep(
+                partition, {base: Holder(target, held, append.first + index) for base, index in page.bodies.items()}
+            )
             for request in requests:
-                request.moved += ranges
+                request.moved += page.ranges
         self._give_back(partition, requests, None, "its page is gone")
 
-    def _keep(self, partition: int, bodies: Collection[int]) -> None:
+    def _keep(self, partition: int, bodies: Mapping[int, Holder]) -> None:
         """Dead letters that hold the bodies of these pages are durable: no other one of the pages has to."""
-        kept = self._kept.setdefault(partition, set())
+        kept = self._kept.setdefault(partition, {})
         if len(kept) + len(bodies) > KEPT_MAX:
             kept.clear()
         kept.update(bodies)
+
+    def _held(self, partition: int) -> frozenset[int]:
+        """First offsets of the pages whose body a dead letter holds that has not been purged or dealt with since."""
+        kept = {base: holder for base, holder in self._kept.get(partition, {}).items() if holder.is_there}
+        self._kept[partition] = kept
+        return frozenset(kept)
 
     def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
         subscription = self._subscription
@@ -308,10 +326,9 @@ class DeadLetters:
             if not places:
                 continue
             lane.moving.bases |= {entry.base for entry, _ in places}
-            for page, ranges, bodies in await self._pages(partition, places, requests):
-                burial = Burial(self._subscription, self._buffer, partition, ranges)
+            for page in await self._pages(partition, places, requests):
                 try:
-                    appends.append((await self._append(page, burial, lane, ranges), ranges, bodies))
+                    appends.append((page, *await self._append(partition, page, lane)))
                 except Withdrawn:
                     withdrawn = True
         return withdrawn
@@ -358,23 +375,27 @@ class DeadLetters:
             record.incarnation,
             partition,
             requests,
-            kept=frozenset(self._kept.get(partition, ())),
+            kept=self._held(partition),
         )
         return await services.pages.decode(make.pages, found)
 
-    async def _append(self, page: Incoming, burial: Burial, lane: Lane, ranges: Sequence[Range]) -> Append:
+    async def _append(self, partition: int, page: Page, lane: Lane) -> tuple[Buffer, Append]:
         def check() -> None:
-            if any(lane.moving.waiting_in(part) != [part] for part in ranges):
+            if any(lane.moving.waiting_in(part) != [part] for part in page.ranges):
                 raise Withdrawn
-            lane.moving.queue(ranges)
+            if not page.relies_on <= self._held(partition):
+                raise Withdrawn  # who held the body was purged just now: one of these has to
+            lane.moving.queue(page.ranges)
 
+        burial = Burial(self._subscription, self._buffer, partition, page.ranges)
         while True:
             if self._buffer.deleted:
                 raise Withdrawn
-            target = self._services.dead_letter_sink(self._buffer)
-            page = page if page.partition < len(target.logs) else at_partition(page, page.partition % len(target.logs))
+            target, incoming = self._services.dead_letter_sink(self._buffer), page.incoming
+            if incoming.partition >= len(target.logs):
+                incoming = at_partition(incoming, incoming.partition % len(target.logs))
             try:
-                return await append_when_room(target, self._services, page, burial, check)
+                return target, await append_when_room(target, self._services, incoming, burial, check)
             except SinkNotFound:
                 continue  # the dead-letter sink was deleted just now: there will be another one
 
