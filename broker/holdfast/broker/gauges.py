@@ -1,23 +1,70 @@
 """What stands in the broker now: depth, size, lag, readers and memory, told whenever an exporter asks.
 
 Exporters ask on threads of their own. They read counters that the loop changes, at worst as of a moment ago; lag is
-what the loop measured last, within the last second.
+what the loop measured last: within the last second, less often in a broker of more than ten thousand lanes.
+
+An answer costs as much as the series that it has. What is folded into the one series of all others was summed up when
+it was measured, so nobody walks all lanes for an exporter, which would take Python's lock from the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.connections import Connections
-from holdfast.broker.runtime.stats import LaneState
-from holdfast.broker.series import GROUP, PARTITION, SINK, attributes, folded
+from holdfast.broker.runtime.stats import Lag
+from holdfast.broker.series import GROUP, PARTITION, SINK, Folded, attributes
 
 Fold = Callable[[Iterable[float]], float]
-Place = Mapping[str, str]
+Value = Callable[[Lag], float | None]
+
+
+class Measured:
+    """One figure of all lanes of a subscription, as it was measured."""
+
+    def __init__(self, lanes: Sequence[Lag], value: Value, fold: Fold) -> None:
+        points = [(lane.partition, found) for lane in lanes if (found := value(lane)) is not None]
+        self.points = points
+        """By partition; lanes without a value are left out."""
+        self.folded = fold(found for _, found in points) if points else None
+        """All of them as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFigure:
+    """A figure of each lane."""
+
+    name: str
+    unit: str
+    description: str
+    value: Value
+    fold: Fold
+
+
+LANES: Final = (
+    LaneFigure("holdfast.subscription.lag", "{record}", "Records not settled", lambda lane: lane.pending, sum),
+    LaneFigure("holdfast.subscription.lag.size", "By", "Bytes not settled", lambda lane: lane.pending_bytes, sum),
+    LaneFigure(
+        "holdfast.subscription.lag.age",
+        "s",
+        "Age of the oldest unsettled record",
+        lambda lane: lane.oldest_age_us / 1e6,
+        max,
+    ),
+    LaneFigure(
+        "holdfast.reader.mode",
+        "1",
+        "1: a consumer reads from memory, 2: from the store",
+        lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
+        max,
+    ),
+)
 
 
 class Gauges:
@@ -28,31 +75,23 @@ class Gauges:
         self._on_asked = on_asked
         self._broker: Broker | None = None
         self._connections: Connections | None = None
-        self._lags: dict[tuple[str, str], list[LaneState]] = {}
-        self._of_logs(meter, "holdfast.sink.depth", "{record}", "Records stored", lambda log: log.records)
-        self._of_logs(meter, "holdfast.sink.size", "By", "Bytes of pages stored", lambda log: log.size)
-        self._of_lanes(
-            meter, "holdfast.subscription.lag", "{record}", "Records not settled", lambda lane: lane.pending, sum
-        )
-        self._of_lanes(
-            meter, "holdfast.subscription.lag.size", "By", "Bytes not settled", lambda lane: lane.pending_bytes, sum
-        )
-        self._of_lanes(
+        self._lags: dict[tuple[str, str], dict[str, Measured]] = {}
+        """By sink and subscription, then by instrument."""
+        self._stored: dict[str, tuple[int, int]] = {}
+        """Records and bytes, by sink."""
+        self._of_logs(
             meter,
-            "holdfast.subscription.lag.age",
-            "s",
-            "Age of the oldest unsettled record",
-            lambda lane: lane.oldest_age_us / 1e6,
-            max,
+            "holdfast.sink.depth",
+            "{record}",
+            "Records stored",
+            lambda log: log.records,
+            lambda of_all: of_all[0],
         )
-        self._of_lanes(
-            meter,
-            "holdfast.reader.mode",
-            "1",
-            "1: a consumer reads from memory, 2: from the store",
-            lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
-            max,
+        self._of_logs(
+            meter, "holdfast.sink.size", "By", "Bytes of pages stored", lambda log: log.size, lambda of_all: of_all[1]
         )
+        for figure in LANES:
+            self._of_lanes(meter, figure)
         meter.create_observable_gauge("holdfast.connections", [self._open], "{connection}", "Open connections by use")
         meter.create_observable_gauge("holdfast.streams", [self._streams], "{stream}", "Open streams")
         self._of_broker(meter.create_observable_gauge, "holdfast.tail.size", "By", "Newest pages kept in memory", _tail)
@@ -107,14 +146,20 @@ class Gauges:
         """Observe these connections."""
         self._connections = connections
 
-    def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
         """Take the lag of a subscription."""
-        self._lags[sink, subscription] = lanes
+        self._lags[sink, subscription] = {each.name: Measured(lanes, each.value, each.fold) for each in LANES}
+
+    def stored(self, sink: str, records: int, size: int) -> None:
+        """Take the sums of a sink."""
+        self._stored[sink] = (records, size)
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
-        """Let go of a sink's lag, or of one of its subscriptions'."""
+        """Let go of a sink's figures, or of those of one of its subscriptions."""
         for key in [key for key in self._lags if key[0] == sink and subscription in {None, key[1]}]:
             del self._lags[key]
+        if subscription is None:
+            self._stored.pop(sink, None)
 
     def _of_broker(
         self, create: Callable[..., object], name: str, unit: str, description: str, value: Callable[[Broker], float]
@@ -125,39 +170,42 @@ class Gauges:
         create(name, [observe], unit, description)
 
     def _of_logs(
-        self, meter: Meter, name: str, unit: str, description: str, value: Callable[[PartitionLog], float]
-    ) -> None:
-        def observe(options: CallbackOptions) -> Iterable[Observation]:
-            return folded(((place, value(log)) for place, log in self._logs()), sum)
-
-        meter.create_observable_gauge(name, [observe], unit, description)
-
-    def _of_lanes(
         self,
         meter: Meter,
         name: str,
         unit: str,
         description: str,
-        value: Callable[[LaneState], float | None],
-        fold: Fold,
+        value: Callable[[PartitionLog], float],
+        of_all: Callable[[tuple[int, int]], float],
     ) -> None:
         def observe(options: CallbackOptions) -> Iterable[Observation]:
-            self._on_asked()
-            found = ((place, value(lane)) for place, lane in self._lanes())
-            return folded(((place, number) for place, number in found if number is not None), fold)
+            folded = Folded(sum)
+            for buffer in list(self._broker.sinks.values()) if self._broker is not None else []:
+                stored = self._stored.get(buffer.name)
+                if folded.is_full and stored is not None:
+                    folded.add_rest(of_all(stored))
+                    continue
+                for log in buffer.logs:
+                    folded.add({SINK: buffer.name, PARTITION: str(log.number)}, value(log))
+            return folded.observations()
 
         meter.create_observable_gauge(name, [observe], unit, description)
 
-    def _logs(self) -> Iterator[tuple[Place, PartitionLog]]:
-        sinks = list(self._broker.sinks.values()) if self._broker is not None else []
-        for buffer in sinks:
-            for log in buffer.logs:
-                yield {SINK: buffer.name, PARTITION: str(log.number)}, log
+    def _of_lanes(self, meter: Meter, figure: LaneFigure) -> None:
+        def observe(options: CallbackOptions) -> Iterable[Observation]:
+            self._on_asked()
+            folded = Folded(figure.fold)
+            for (sink, subscription), figures in list(self._lags.items()):
+                measured = figures[figure.name]
+                if folded.is_full:
+                    if measured.folded is not None:
+                        folded.add_rest(measured.folded)
+                    continue
+                for partition, number in measured.points:
+                    folded.add({SINK: sink, PARTITION: str(partition), GROUP: subscription}, number)
+            return folded.observations()
 
-    def _lanes(self) -> Iterator[tuple[Place, LaneState]]:
-        for (sink, subscription), lanes in list(self._lags.items()):
-            for lane in lanes:
-                yield {SINK: sink, PARTITION: str(lane.partition), GROUP: subscription}, lane
+        meter.create_observable_gauge(figure.name, [observe], figure.unit, figure.description)
 
     def _open(self, options: CallbackOptions) -> Iterable[Observation]:
         counts = self._connections.counts if self._connections is not None else {}

@@ -46,18 +46,33 @@ def attributes(given: Mapping[str, str]) -> Attributes:
     return {SYSTEM: "holdfast", **given}
 
 
-def folded(
-    points: Iterable[tuple[Mapping[str, str], float]],
-    fold: Callable[[Iterable[float]], float],
-    *,
-    series_max: int = SERIES_MAX,
-) -> list[Observation]:
-    """Observations of a gauge: the first points as they are, the others folded into one."""
-    shown: list[Observation] = []
-    rest: list[float] = []
-    for given, value in points:
-        if len(shown) < series_max:
-            shown.append(Observation(value, attributes(given)))
+class Folded:
+    """Observations of a gauge: the first points as they are, all others folded into one."""
+
+    def __init__(self, fold: Callable[[Iterable[float]], float], *, series_max: int | None = None) -> None:
+        """``series_max``: points that are shown as they are, as many as an instrument may have unless it is said."""
+        self._fold = fold
+        self._series_max = SERIES_MAX if series_max is None else series_max
+        self._shown: list[Observation] = []
+        self._rest: list[float] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Every point from now on is folded."""
+        return len(self._shown) >= self._series_max
+
+    def add(self, given: Mapping[str, str], value: float) -> None:
+        """Take a point."""
+        if self.is_full:
+            self._rest.append(value)
         else:
-            rest.append(value)
-    return [*shown, Observation(fold(rest), OVERFLOW)] if rest else shown
+            self._shown.append(Observation(value, attributes(given)))
+
+    def add_rest(self, value: float) -> None:
+        """Take points that were folded before."""
+        self._rest.append(value)
+
+    def observations(self) -> list[Observation]:
+        """Return all of them."""
+        rest = [Observation(self._fold(self._rest), OVERFLOW)] if self._rest else []
+        return [*self._shown, *rest]

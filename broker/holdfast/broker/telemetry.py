@@ -24,7 +24,7 @@ from holdfast.broker.runtime.committer import Synced
 from holdfast.broker.runtime.connections import Connections
 from holdfast.broker.runtime.events import Delivered
 from holdfast.broker.runtime.instruments import Instruments
-from holdfast.broker.runtime.stats import LaneState
+from holdfast.broker.runtime.stats import Lag
 from holdfast.broker.series import GROUP, PARTITION, SINK, Series, attributes
 from holdfast.broker.settings import BrokerSettings, address
 
@@ -175,7 +175,10 @@ class OpenTelemetryInstruments(Instruments):
     def stream_shed(self, held: int) -> None:
         self._shed.add(1, attributes({}))
 
-    def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
+    def stored(self, sink: str, records: int, size: int) -> None:
+        self._gauges.stored(sink, records, size)
+
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
         self._gauges.measured(sink, subscription, lanes)
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:

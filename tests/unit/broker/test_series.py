@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.broker.series import OVERFLOW, PARTITION, SINK, Series, folded
+from holdfast.broker.series import OVERFLOW, PARTITION, SINK, Folded, Series
 
 ORDERS = {"messaging.system": "holdfast", SINK: "orders", PARTITION: "0"}
 
@@ -21,9 +21,15 @@ def test_beyond_the_bound_all_share_one_series_and_those_that_have_one_keep_it()
 
 
 def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:
-    points = [({SINK: name}, float(number)) for number, name in enumerate("abcde")]
+    sums, highest = Folded(sum, series_max=3), Folded(max, series_max=3)
+    for number, name in enumerate("abcd"):
+        assert sums.is_full == (number == 3)
+        for each in (sums, highest):
+            each.add({SINK: name}, float(number))
+    for each in (sums, highest):
+        each.add_rest(4.0)
 
-    shown = folded(points, sum, series_max=3)
+    shown = sums.observations()
 
     assert [(found.value, dict(found.attributes or {}).get(SINK)) for found in shown] == [
         (0, "a"),
@@ -32,9 +38,13 @@ def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:
         (3 + 4, None),
     ]
     assert shown[-1].attributes == OVERFLOW
-    assert folded(points, max, series_max=3)[-1].value == 4
+    assert highest.observations()[-1].value == 4
 
 
 def test_a_gauge_within_the_bound_has_no_overflow() -> None:
-    assert len(folded([({SINK: "a"}, 1.0)], sum, series_max=1)) == 1
-    assert folded([], sum) == []
+    folded = Folded(sum, series_max=1)
+    assert folded.observations() == []
+
+    folded.add({SINK: "a"}, 1.0)
+
+    assert len(folded.observations()) == 1

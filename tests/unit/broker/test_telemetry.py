@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind
 
+from holdfast.broker import series
 from holdfast.broker.core.lane import Answer
 from holdfast.broker.core.leased_sets import Wanted
 from holdfast.broker.core.pages import TRACES_MAX, Body, Part
@@ -19,7 +20,8 @@ from holdfast.broker.runtime.broker import Broker
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.stats import lane_states
+from holdfast.broker.runtime.stats import Lag, sink_lags
+from holdfast.broker.series import SERIES_MAX
 from holdfast.broker.settings import load
 from holdfast.broker.storage.memory import MemoryStore
 from holdfast.broker.telemetry import OpenTelemetryInstruments, instruments
@@ -75,8 +77,7 @@ async def taken(hand: Hand, partition: int = 0) -> Delivered:
 
 async def measure(broker: Broker, told: Buffer) -> None:
     """Measure the lag now, as the sweeper does every second."""
-    for subscription in told.subscriptions.values():
-        lanes = await lane_states(told, subscription)
+    for subscription, lanes in await sink_lags(told):
         broker.services.instruments.measured(told.name, subscription.name, lanes)
 
 
@@ -260,6 +261,47 @@ async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
         assert seen.values("holdfast.subscription.lag.age") == {(): 4.0}
         assert seen.values("holdfast.reader.mode") == {(): 1}
         assert seen.values("holdfast.tail.size") == {(): broker.tail.size}
+
+
+async def test_an_exporter_looks_at_no_more_lanes_than_it_has_series(seen: Observed) -> None:
+    class Lanes(list[Lag]):
+        """Lanes that count how often somebody goes through them."""
+
+        walks = 0
+
+        def __iter__(self) -> Iterator[Lag]:
+            self.walks += 1
+            return super().__iter__()
+
+    told = told_to(seen)
+    subscriptions = [Lanes(Lag(at, at, 10, 1_000_000 * number, None) for at in range(1_024)) for number in range(4)]
+    for number, lanes in enumerate(subscriptions):
+        told.measured("wide", f"s{number}", lanes)
+        lanes.walks = 0
+
+    lag, age = seen.points("holdfast.subscription.lag"), seen.points("holdfast.subscription.lag.age")
+
+    assert len(lag) == len(age) == SERIES_MAX + 1
+    assert sum(point.value for point in lag) == 4 * sum(range(1_024))
+    assert age[-1].value == 3.0
+    assert seen.points("holdfast.reader.mode") == []
+    assert [lanes.walks for lanes in subscriptions] == [0] * 4
+
+
+async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured(
+    seen: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series, "SERIES_MAX", 2)
+    async with observed(seen, partitions=2) as (broker, buffer):
+        other, _ = await broker.create("other", SinkSettings(partitions=2))
+        for each in (buffer, other):
+            await append(each, b"a", b"b")
+        before = [point.value for point in seen.points("holdfast.sink.depth")]
+        broker.services.instruments.stored("other", 7, 70)
+
+        assert before == [2, 0, 2], "a sink that was not measured yet is looked at"
+        assert [point.value for point in seen.points("holdfast.sink.depth")] == [2, 0, 7]
+        assert seen.points("holdfast.sink.size")[-1].value == 70
 
 
 async def test_lag_is_measured_from_the_first_time_that_somebody_asks_for_it(seen: Observed) -> None:

@@ -68,7 +68,7 @@ from holdfast.broker.runtime.reclaimer import Reclaimer
 from holdfast.broker.runtime.reserving import Accepted, AcceptedUnknown, Slots
 from holdfast.broker.runtime.restarting import Restarting
 from holdfast.broker.runtime.slices import Slices
-from holdfast.broker.runtime.stats import sink_states
+from holdfast.broker.runtime.stats import lag_is_due, sink_lags
 from holdfast.broker.runtime.stopping import Stopping
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.stream_memory import StreamMemory
@@ -183,6 +183,7 @@ class Broker:
         self.tail = RecentPages(self.bounds.tail_bytes)
         self.draining = False
         self.streams = 0
+        self._sweeps = 0
         self.stream_memory = StreamMemory(
             self.bounds.stream_bytes, clock.monotonic, on_shed=(instruments or Instruments()).stream_shed
         )
@@ -340,11 +341,13 @@ class Broker:
     async def _sweep_sinks(self) -> None:
         """Time limits, memory and lag of each sink: one that fails keeps no other from its turn."""
         pending = list(self.sinks.values())
+        self._sweeps += 1
         while pending:
             await self.supervisor.attempt("sinks", partial(self._sweep_rest, pending))
 
     async def _sweep_rest(self, pending: list[Buffer]) -> None:
         slices = Slices()
+        lanes = sum(len(buffer.logs) * len(buffer.subscriptions) for buffer in self.sinks.values())
         while pending:
             await slices.turn()
             buffer = pending.pop()
@@ -353,7 +356,7 @@ class Broker:
             self.writers[buffer.name].sweep()
             buffer.sweep()
             await buffer.tier.relieve()
-            if self.services.instruments.wants_lag:
+            if self.services.instruments.wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
                 await self._measure(buffer)
 
     async def _look_at_disk(self) -> None:
@@ -384,13 +387,17 @@ class Broker:
 
     async def _measure(self, buffer: Buffer) -> None:
         try:
-            found = await sink_states(buffer)
+            found = await sink_lags(buffer)
         except StoreFenced as damage:
             _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
             return
-        for name, _, lanes in found:
-            if not buffer.deleted and name in buffer.subscriptions:
-                self.services.instruments.measured(buffer.name, name, lanes)
+        slices = Slices()
+        records, size = sum(log.records for log in buffer.logs), sum(log.size for log in buffer.logs)
+        self.services.instruments.stored(buffer.name, records, size)
+        for subscription, lanes in found:
+            await slices.turn()
+            if not buffer.deleted and buffer.subscriptions.get(subscription.name) is subscription:
+                self.services.instruments.measured(buffer.name, subscription.name, lanes)
 
     def _reads_work(self, sink: int, partition: int) -> None:
         """Wake whoever waits for the disk: it answers again."""

@@ -10,7 +10,7 @@ from holdfast.broker.runtime.committer import Synced
 from holdfast.broker.runtime.events import Delivered
 
 if TYPE_CHECKING:
-    from holdfast.broker.runtime.stats import LaneState
+    from holdfast.broker.runtime.stats import Lag
 
 
 class Instruments:
@@ -51,7 +51,10 @@ class Instruments:
     def failed(self, sink: str, subscription: str, why: str) -> None:
         """A delivery failed and will be repeated: ``nack``, ``deadline`` or ``disconnect``."""
 
-    def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
+    def stored(self, sink: str, records: int, size: int) -> None:
+        """What all partitions of a sink hold was summed up; with every measurement of its lag."""
+
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
         """The lag of a subscription, once a second."""
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:

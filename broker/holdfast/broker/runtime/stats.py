@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
+from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Durability, Entry
 from holdfast.broker.core.resend import State
@@ -15,6 +16,8 @@ from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.slices import Slices
 from holdfast.broker.runtime.subscription import Subscription
 
+LAGS_PER_SWEEP: Final = 10_000
+"""Lanes of a broker whose lag is measured in one sweep, on average: about a tenth of the loop's time."""
 LOOKS_MAX: Final = 4
 """Looks into the index for a partition whose subscriptions move meanwhile; those that still do are told no size."""
 
@@ -82,6 +85,17 @@ class LaneState:
     """New records wait for a probe, because too many deliveries failed in a row."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Lag of one subscription on one partition; see ``LaneState``."""
+
+    partition: int
+    pending: int
+    pending_bytes: int
+    oldest_age_us: int
+    realtime: bool | None
+
+
 SubscriptionState = tuple[str, int, list[LaneState]]
 """Name, consumers connected now, and lanes."""
 
@@ -105,6 +119,36 @@ async def sink_state(buffer: Buffer) -> SinkState:
 async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
     """The state of every subscription; see ``sink_state``."""
     return (await sink_state(buffer)).subscriptions
+
+
+def lag_is_due(sweep: int, sink: int, lanes: int) -> bool:
+    """Return True when it is a sink's turn: of many lanes each sweep measures a part, and the loop does the rest."""
+    return (sweep + sink) % max(1, -(-lanes // LAGS_PER_SWEEP)) == 0
+
+
+async def sink_lags(buffer: Buffer) -> list[tuple[Subscription, list[Lag]]]:
+    """The lag of every lane of every subscription: a part of ``sink_state`` that takes a fraction of its time."""
+    subscriptions = list(buffer.subscriptions.values())
+    slices = Slices()
+    found: list[tuple[Subscription, list[Lag]]] = [(each, []) for each in subscriptions]
+    for log in buffer.logs:
+        lags = await _lags(buffer, log, subscriptions)
+        for subscription, lanes in found:
+            lanes.append(_lag(subscription, log, lags))
+        await slices.turn()
+    return found
+
+
+def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
+    lane = subscription.lanes[log.number]
+    pending = lane.cursor.pending(log.tail.next_offset)
+    size, _, age_us = lags.at(lane.cursor.watermark) if pending else (0, 0, 0)
+    return Lag(log.number, pending, size, age_us, _realtime(subscription, lane, log.number))
+
+
+def _realtime(subscription: Subscription, lane: Lane, partition: int) -> bool | None:
+    mode = subscription.mode_of(partition)
+    return mode[0] if mode is not None and lane.owner is not None else None
 
 
 async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
@@ -201,7 +245,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
         state=lane.resend.state,
         retry_at_us=buffer.wall_now_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
         reason="; ".join(reason for reason in reasons if reason),
-        realtime=mode[0] if mode is not None and lane.owner is not None else None,
+        realtime=_realtime(subscription, lane, partition),
         mode_switches=mode[1] if mode is not None else 0,
         balances=cursor.balances(end),
         lifetime=subscription.totals_of(partition).with_open(cursor),

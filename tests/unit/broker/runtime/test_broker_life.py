@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,7 @@ from holdfast.broker.runtime import broker as broker_module
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.instruments import Instruments
-from holdfast.broker.runtime.stats import LaneState
+from holdfast.broker.runtime.stats import Lag
 from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
@@ -121,7 +122,7 @@ class Lags(Instruments):
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
 
-    def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
         """Note it."""
         self.seen.append((sink, sum(lane.pending for lane in lanes)))
 

@@ -17,7 +17,7 @@ from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.committer import Synced
 from holdfast.broker.runtime.events import Delivered
 from holdfast.broker.runtime.instruments import Instruments
-from holdfast.broker.runtime.stats import LaneState
+from holdfast.broker.runtime.stats import Lag
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.taker import Taker
@@ -33,7 +33,7 @@ class Notes(Instruments):
         self.wants_lag = wants_lag
         self.told: list[tuple[Any, ...]] = []
         self.syncs: list[Synced] = []
-        self.lags: list[tuple[str, str, list[LaneState]]] = []
+        self.lags: list[tuple[str, str, Sequence[Lag]]] = []
         self.lag_came = asyncio.Event()
 
     def ingested(
@@ -63,7 +63,7 @@ class Notes(Instruments):
     def failed(self, sink: str, subscription: str, why: str) -> None:
         self.told.append(("failed", sink, subscription, why))
 
-    def measured(self, sink: str, subscription: str, lanes: list[LaneState]) -> None:
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
         self.lags.append((sink, subscription, lanes))
         self.lag_came.set()
 

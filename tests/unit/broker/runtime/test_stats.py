@@ -14,7 +14,7 @@ from holdfast.broker.core.settings import Overflow, SinkSettings
 from holdfast.broker.runtime import slices
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.stats import LaneState, sink_state, sink_states
+from holdfast.broker.runtime.stats import LAGS_PER_SWEEP, LaneState, lag_is_due, sink_lags, sink_state, sink_states
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.taker import Taker
@@ -200,3 +200,32 @@ async def test_the_lag_is_known_far_behind_what_is_in_memory() -> None:
         state = await lane(buffer)
 
         assert (state.pending, state.pending_bytes, state.pending_pages) == (1_000, 1_000 * SIZE, 1_000)
+
+
+@pytest.mark.parametrize("lanes", [0, 1, LAGS_PER_SWEEP, LAGS_PER_SWEEP + 1, 10 * LAGS_PER_SWEEP])
+def test_of_many_lanes_each_sweep_measures_a_part_and_each_sink_has_its_turn(lanes: int) -> None:
+    period = max(1, -(-lanes // LAGS_PER_SWEEP))
+
+    for sink in range(20):
+        turns = [sweep for sweep in range(3 * period) if lag_is_due(sweep, sink, lanes)]
+        assert len(turns) == 3
+    each_sweep = [sum(lag_is_due(sweep, sink, lanes) for sink in range(10 * period)) for sweep in range(period)]
+    assert set(each_sweep) == {10}, "as many as in any other sweep"
+
+
+async def test_lags_are_those_of_the_statistics() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock, partitions=2) as buffer:
+        await buffer.subscribing.create("audit", Position(At.LATEST), or_earliest=False)
+        clock.advance(3.0)
+        taker = Taker(buffer.subscription(""))
+        await taker.offsets()
+        await taker.ack(0, 2)
+        states = {name: lanes for name, _, lanes in await sink_states(buffer)}
+        lags = {subscription.name: lanes for subscription, lanes in await sink_lags(buffer)}
+
+    facts = ("partition", "pending", "pending_bytes", "oldest_age_us", "realtime")
+    assert {name: [[getattr(lane, fact) for fact in facts] for lane in lanes] for name, lanes in lags.items()} == {
+        name: [[getattr(lane, fact) for fact in facts] for lane in lanes] for name, lanes in states.items()
+    }
+    assert [lane.pending for lane in lags["default"]] == [4, 0]
