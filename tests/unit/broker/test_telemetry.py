@@ -327,16 +327,16 @@ async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
 
 async def test_neither_records_nor_reasons_in_somebody_s_words_get_out(seen: Observed) -> None:
     async with observed(seen) as (broker, buffer):
-        await append(buffer, b"payload-4711", traceparent=TRACE.format(1, 1))
+        await append(buffer, b"payload-unspoken", traceparent=TRACE.format(1, 1))
         subscription = buffer.subscription("")
         event = await taken(Hand(subscription))
-        await subscription.reject(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], reason="secret-4712")
+        await subscription.reject(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], reason="secret-untold")
         await measure(broker, buffer)
         told = repr(seen.metrics()) + "".join(span.to_json() for span in seen.spans())
 
     assert "orders" in told
-    assert "4711" not in told
-    assert "4712" not in told
+    assert "unspoken" not in told
+    assert "untold" not in told
 
 
 def test_without_exporters_a_broker_measures_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
+from holdfast.broker.storage.file_errors import naming
 from holdfast.broker.storage.permissions import FILE_MODE
 
 _log: Final = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class AcceptedFile:
         self, path: Path, *, counting: int, start_count: int, boot: bytes | None, magic: bytes = ACCEPTED
     ) -> None:
         """Read what start ``counting`` left; ``begin`` makes the file the own one of ``start_count``."""
+        self._path: Final = path
         self._magic = magic
         self._counting = counting
         self._start_count = start_count
@@ -68,7 +70,8 @@ class AcceptedFile:
             return
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
-            self.found = self._read(os.pread(self._handle, os.fstat(self._handle).st_size, 0))
+            with naming(path):
+                self.found = self._read(os.pread(self._handle, os.fstat(self._handle).st_size, 0))
         except OSError as error:
             self._give_up(error)
 
@@ -89,12 +92,14 @@ class AcceptedFile:
             return
         try:
             self._allocate(STEP_SLOTS)
-            os.pwrite(self._handle, bytes(_SLOTS_AT), 0)  # a kill from here on finds a file that says nothing
+            with naming(self._path):
+                os.pwrite(self._handle, bytes(_SLOTS_AT), 0)  # a kill from here on finds a file that says nothing
             assert self._slots is not None, "what is allocated is mapped"
             for slot in range(len(self._slots)):
                 self._slots[slot] = 0
             fixed = _HEADER.pack(self._magic, self._boot, self._start_count)
-            os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
+            with naming(self._path):
+                os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
         except OSError as error:
             self._give_up(error)
 
@@ -125,7 +130,8 @@ class AcceptedFile:
     def _allocate(self, slots: int) -> None:
         assert self._handle is not None, "the file is open"
         size = _SLOTS_AT + slots * _SLOT_BYTES
-        os.posix_fallocate(self._handle, 0, size)
+        with naming(self._path):
+            os.posix_fallocate(self._handle, 0, size)
         self._unmap()
         self._map = mmap.mmap(self._handle, 0)
         whole = len(self._map) // _SLOT_BYTES * _SLOT_BYTES

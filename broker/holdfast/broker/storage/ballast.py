@@ -11,6 +11,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.storage.file_errors import naming
 from holdfast.broker.storage.permissions import FILE_MODE
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ class Ballast:
             return
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
-            if os.fstat(file).st_size > size:
-                os.ftruncate(file, size)
-            os.posix_fallocate(file, 0, size)
+            with naming(self.path):
+                if os.fstat(file).st_size > size:
+                    os.ftruncate(file, size)
+                os.posix_fallocate(file, 0, size)
         except OSError:
             self.path.unlink()
             raise

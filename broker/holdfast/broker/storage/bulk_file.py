@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.broker.storage.contract import Value
+from holdfast.broker.storage.file_errors import naming
 from holdfast.broker.storage.writing import BLOCK_BYTES, Writing
 
 SUFFIX: Final = ".pages"
@@ -51,8 +52,10 @@ class BulkFile:
 
     def __init__(self, path: Path) -> None:
         """Open it and read its table. Raises ``OSError`` or ``Unreadable``."""
+        self._path: Final = path
         self.handle = os.open(path, os.O_RDWR)
-        self.places = _places(self.handle, path)
+        with naming(path):
+            self.places = _places(self.handle, path)
         """Where a key's value begins, and its bytes; the keys rise."""
         self._read_to = self._asked_to = -1
 
@@ -67,12 +70,13 @@ class BulkFile:
             return None
         first, size = place
         self._look_ahead(first, first + size)
-        found = os.pread(self.handle, size, first)
-        while 0 < len(found) < size:
-            more = os.pread(self.handle, size - len(found), first + len(found))
-            if not more:
-                break
-            found += more
+        with naming(self._path):
+            found = os.pread(self.handle, size, first)
+            while 0 < len(found) < size:
+                more = os.pread(self.handle, size - len(found), first + len(found))
+                if not more:
+                    break
+                found += more
         return found
 
     def expect(self, key: bytes) -> None:
@@ -115,7 +119,7 @@ def write(path: Path, items: Sequence[tuple[bytes, Value]], buffer: mmap.mmap) -
     table = _table([key for key, _ in items], sizes)
     end = table + _END.pack(len(table), _END_MAGIC)
     padding = bytes(-(len(table) + sum(sizes) + len(end)) % BLOCK_BYTES)
-    with Writing(path, buffer) as writing:
+    with naming(path), Writing(path, buffer) as writing:
         for piece in (table, *(piece for pieces in values for piece in pieces), padding, end):
             writing.add(piece)
         writing.finish()

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.broker.storage.ballast import NAME as BALLAST
 from holdfast.broker.storage.ballast import Ballast
 from holdfast.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
+from holdfast.broker.storage.file_errors import naming
 from holdfast.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class StoreDirectory:
             self._locks.append(_lock_file(path / "owner.json", directory=path))
             close_to_others(path)
             Ballast(path).release_where_full()
-            _sign(self._locks[-1])
+            with naming(path / "owner.json"):
+                _sign(self._locks[-1])
             self._check_format()
             self._check_database()
             make_directory(self.database)
@@ -145,7 +147,8 @@ def sync_path(path: Path) -> None:
     """Make a file's bytes, or a directory's names, durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -155,8 +158,9 @@ def _write_durably(path: Path, content: bytes) -> None:
     draft = path.with_name(f"{path.name}.new")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     try:
-        os.write(handle, content)
-        os.fsync(handle)
+        with naming(draft):
+            os.write(handle, content)
+            os.fsync(handle)
     finally:
         os.close(handle)
     draft.replace(path)
@@ -174,6 +178,7 @@ def lock_directory(path: Path) -> list[int]:
     except OSError as error:
         os.close(handle)
         if error.errno not in _NOT_LOCKABLE:
+            error.filename = str(path)
             raise
         _log.warning("directory itself cannot be locked here directory=%s cause=%s", path, error)
         return []
@@ -184,7 +189,8 @@ def _lock_file(path: Path, *, directory: Path) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with naming(path):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(handle, path):
                 return handle
         except BlockingIOError:

@@ -51,6 +51,7 @@ from holdfast.broker.storage.contract import (
 from holdfast.broker.storage.directory import StoreDirectory
 from holdfast.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
 from holdfast.broker.storage.failures import Action, classified
+from holdfast.broker.storage.file_errors import naming
 from holdfast.broker.storage.key_ranges import KeyRanges
 from holdfast.broker.storage.open_files import SpareFiles, ensure_open_files
 from holdfast.broker.storage.patience import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
@@ -107,7 +108,7 @@ class RocksStore:
     def _read_logs(self) -> None:
         """Read the logs once before RocksDB does, which takes a read error of its log for the log's end."""
         for path in sorted(self._directory.database.glob("*.log")):
-            with classified("read"), path.open("rb", buffering=0) as log:
+            with classified("read"), naming(path), path.open("rb", buffering=0) as log:
                 while log.read(1 << 20):
                     pass
 

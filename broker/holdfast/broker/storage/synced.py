@@ -17,6 +17,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.storage.file_errors import naming
 from holdfast.broker.storage.permissions import FILE_MODE
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ class SyncMark:
 
     def __init__(self, path: Path) -> None:
         """Open the file; one that is new, or not whole, says that nothing was synced. Raises ``OSError``."""
+        self._path: Final = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
-        found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
+        with naming(path):
+            found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
         self.found: Final = found or Note()
         """What was noted before this one was opened."""
         if found is None:
@@ -51,7 +54,8 @@ class SyncMark:
     def note(self, sequence: int, marks: Marks) -> None:
         """Remember that everything up to ``sequence`` was synced."""
         fixed = _NOTE.pack(sequence, *marks)
-        os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
+        with naming(self._path):
+            os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
 
     def close(self) -> None:
         """Close the file."""
