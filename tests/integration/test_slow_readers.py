@@ -21,6 +21,7 @@ from holdfast.client import Client, Record
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import record_pb2
 from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from tests.integration.raw_calls import UnreadCall
 
 MIB: Final = 1 << 20
 WAIT_S: Final = 30.0
@@ -206,3 +207,48 @@ def test_a_publisher_that_reads_no_answers_is_not_read_from_any_more() -> None:
 
         assert steady(lambda: held(server)) <= (publish_stream.UNANSWERED_MAX + 1) * publish_stream.ANSWER_BYTES
         assert unread.sent < 1_000_000
+
+
+def fill_with_small_ones(client: Client, mib: int) -> None:
+    """As ``fill``, with records that a peek shows whole."""
+    for _ in range(mib):
+        client.publish("orders", [Record(b"x" * 4_096)] * 240, partition=0)
+
+
+def request_of(kind: str, number: int) -> tuple[str, bytes]:
+    """A call whose answer is 1 to 8 MiB, and its request."""
+    if kind == "peek":
+        peek = pb.PeekRequest(sink="orders", offset=0, max_records=1_000)
+        return "/holdfast.v1.BufferService/Peek", peek.SerializeToString()
+    pull = pb.PullRequest(sink="orders", subscription=f"slow-{number}", consumer_id="slow", max_records=10_000)
+    return "/holdfast.v1.BufferService/Pull", pull.SerializeToString()
+
+
+@pytest.mark.parametrize("kind", ["pull", "peek"])
+def test_answers_of_single_calls_that_nobody_takes_count_until_the_caller_is_gone(kind: str) -> None:
+    with serving() as (server, client, _stack):
+        fill_with_small_ones(client, 4)
+        client.subscriptions.create("orders", "slow-0", start="earliest")
+        with UnreadCall(server.endpoint, *request_of(kind, 0)):
+            assert eventually(lambda: held(server) >= 3 * MIB * COPIES)
+            assert 3 * MIB * COPIES <= steady(lambda: held(server)) <= 5 * MIB * COPIES
+
+        assert eventually(lambda: held(server) == 0)
+
+
+@pytest.mark.parametrize(("kind", "slow"), [("pull", 12), ("peek", 2)])
+def test_callers_that_take_no_answer_lose_their_connection_when_others_need_the_memory(kind: str, slow: int) -> None:
+    with serving(stream_bytes_max=16 * MIB) as (server, client, stack):
+        fill_with_small_ones(client, 8)
+        for number in range(slow):
+            client.subscriptions.create("orders", f"slow-{number}", start="earliest")
+        callers = [
+            stack.enter_context(UnreadCall(server.endpoint, *request_of(kind, number))) for number in range(slow)
+        ]
+        assert eventually(lambda: held(server) > 7 * MIB)
+
+        taken = client.pull("orders", max_records=1, wait_s=0.0)
+
+        assert len(taken) == 1
+        assert held(server) <= 32 * MIB
+        assert eventually(lambda: any(caller.is_closed() for caller in callers))

@@ -230,7 +230,9 @@ class Serving:
         broker = self.broker
         server = GenericRegistration(self._server)
         sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
-        buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(BufferServicer(broker), server)
+        buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(
+            BufferServicer(broker, self.connections.close), server
+        )
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
             AdminServicer(broker, self._identity, lambda: self._report.warnings), server
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -18,6 +19,7 @@ from holdfast.broker.core.pages import Body, Encoding, Entry, Gap
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.rpc import batches, convert, records
+from holdfast.broker.rpc.answer_memory import AnswerMemory, HangUp, becomes
 from holdfast.broker.rpc.answering import Results, acked, extended, in_message, nacked
 from holdfast.broker.rpc.deliver_stream import DeliverStream
 from holdfast.broker.rpc.peeking import peeked
@@ -46,6 +48,8 @@ ANSWERS_MAX: Final = 1_024
 PEEK_RECORDS: Final = (10, 1_000)
 PEEK_BYTES: Final = 8 << 20
 """Bytes of an answer after which nothing more is put into it."""
+PEEK_RECORD_BYTES: Final = 8 << 10
+"""Room that is taken for each record of an answer: its value and key are cut, its headers may take more."""
 
 _T = TypeVar("_T")
 
@@ -53,8 +57,10 @@ _T = TypeVar("_T")
 class BufferServicer(pb_grpc.BufferServiceServicer):
     """The data path over gRPC."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, hang_up: HangUp = lambda address: None) -> None:
+        """``hang_up`` closes a connection whose peer does not take an answer."""
         self._broker = broker
+        self._memory = AnswerMemory(broker.stream_memory, hang_up)
         self._turn = 0
 
     async def Publish(self, requests: object, context: Any) -> None:
@@ -112,7 +118,10 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 f"max_records is up to {most}, wait 0 to 60 s, consumer_id 1 to 64 of [A-Za-z0-9._-]", field="request"
             )
         puller = subscription.pullers.get(consumer_id)
-        taken = await self._unless_over(buffer, puller.take(request.max_records or default, wait_us / 1_000_000))
+        memory = self._memory.of(context, puller.consumer.wakeup.set)
+        taken = await self._unless_over(
+            buffer, puller.take(request.max_records or default, wait_us / 1_000_000, memory)
+        )
         response = pb.PullResponse(incarnation=buffer.record.incarnation)
         room = PULL_BYTES
         for event in taken:
@@ -122,6 +131,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 response.records.extend(delivered)
             else:
                 response.gaps.append(convert.gap(event.partition, event.gap))
+        becomes(memory, PULL_BYTES - room)
         return response
 
     async def _unless_over(self, buffer: Buffer, work: Coroutine[Any, Any, _T]) -> _T:
@@ -166,25 +176,30 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             raise InvalidPartition(request.partition, len(buffer.logs))
         default, most = PEEK_RECORDS
         left, room = min(request.max_records or default, most), PEEK_BYTES
+        memory = self._memory.of(context)
+        await memory.room(min(PEEK_BYTES, left * PEEK_RECORD_BYTES))
         replay = Replay(buffer, request.partition, self._broker.services.pages)
         offset = request.offset if request.HasField("offset") else None
         if offset is None:
             offset = buffer.subscription("").lanes[request.partition].cursor.watermark
         start = await replay.start_at(offset=offset, time_us=None)
         response = pb.PeekResponse()
-        async for step in replay.read(start, None, follow=False):
-            if isinstance(step, Gap):
-                response.gaps.append(convert.gap(request.partition, step))
-                continue
-            for entry, body in step.pages:
-                within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
-                found = await self._broker.services.pages.show(
-                    peeked, entry, body, within, buffer.schemas.stored, room=room
-                )
-                response.records.extend(found)
-                left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
-                if left == 0 or room <= 0 or len(found) < within.size:
-                    return response
+        async with aclosing(replay.read(start, None, follow=False)) as steps:
+            async for step in steps:
+                if isinstance(step, Gap):
+                    response.gaps.append(convert.gap(request.partition, step))
+                    continue
+                for entry, body in step.pages:
+                    within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
+                    found = await self._broker.services.pages.show(
+                        peeked, entry, body, within, buffer.schemas.stored, room=room
+                    )
+                    response.records.extend(found)
+                    left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
+                    if left == 0 or room <= 0 or len(found) < within.size:
+                        becomes(memory, PEEK_BYTES - room)
+                        return response
+        becomes(memory, PEEK_BYTES - room)
         return response
 
     async def _delivered(self, buffer: Buffer, event: Delivered, room: int) -> list[pb.DeliveredRecord]:

@@ -13,6 +13,7 @@ from holdfast.broker.core.errors import TooManyStreams
 from holdfast.broker.core.settings import SECOND_US
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.events import Delivered, Event, GapMet
+from holdfast.broker.runtime.stream_memory import Share
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.subscription import Subscription
@@ -23,6 +24,8 @@ PULLERS_MAX: Final = 1_024
 """Leases of one subscription: every id that pulls takes one until it has run out."""
 LOOK_S: Final = 1.0
 """A call that waits looks again after this, woken or not."""
+ROOM_S: Final = 10.0
+"""A call that finds no memory for a record that is there waits so long for it: the slowest reader is ended before."""
 _NO_BOUND: Final = 1 << 62
 
 
@@ -54,30 +57,40 @@ class Puller:
         held = self._lock.locked() or self._subscription.now() < self.lease_until
         return self.consumer.closed is None and held
 
-    async def take(self, records_max: int, wait_s: float) -> list[Delivered | GapMet]:
+    async def take(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
         """Up to ``records_max`` records, and not many more bytes than one message holds well.
 
-        Waits up to ``wait_s`` seconds for the first.
+        Waits up to ``wait_s`` seconds for the first, and at least ``ROOM_S`` where ``memory``, which wakes the
+        consumer, has no room for it. What was taken stays counted there.
         """
         async with self._lock:
-            until = self._subscription.now() + wait_s
-            while self.consumer.closed is None:
-                self.extend()
-                self.consumer.wakeup.clear()
-                began = self._subscription.now()
-                self._subscription.let_time_pass()
-                taken = await self._take_now(records_max)
-                now = self._subscription.now()
-                if taken or now >= until:
-                    return taken
-                timer = self.consumer.next_timer(began)
-                looked_at_next = min(until, now + LOOK_S, timer if timer is not None else until)
-                try:
-                    async with asyncio.timeout(max(0.0, looked_at_next - now)):
-                        await self.consumer.wakeup.wait()
-                except TimeoutError:
-                    continue
-            return []
+            memory = self.consumer.memory = memory or Share()
+            try:
+                return await self._take(records_max, wait_s, memory)
+            finally:
+                memory.stop_waiting()
+                self.consumer.memory = Share()
+
+    async def _take(self, records_max: int, wait_s: float, memory: Share) -> list[Delivered | GapMet]:
+        begun_at = self._subscription.now()
+        while self.consumer.closed is None:
+            self.extend()
+            self.consumer.wakeup.clear()
+            began = self._subscription.now()
+            self._subscription.let_time_pass()
+            taken = await self._take_now(records_max)
+            now = self._subscription.now()
+            until = begun_at + (max(wait_s, ROOM_S) if memory.is_short else wait_s)
+            if taken or now >= until:
+                return taken
+            timer = self.consumer.next_timer(began)
+            looked_at_next = min(until, now + LOOK_S, timer if timer is not None else until)
+            try:
+                async with asyncio.timeout(max(0.0, looked_at_next - now)):
+                    await self.consumer.wakeup.wait()
+            except TimeoutError:
+                continue
+        return []
 
     async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []

@@ -24,12 +24,20 @@ SHED_PARTS: Final = 4
 class Share:
     """Memory of one stream. Used on the loop; a context that gives everything back at its end."""
 
-    def __init__(self, memory: StreamMemory | None = None, wake: Callable[[], None] = lambda: None) -> None:
-        """Without ``memory`` there is room for everything."""
+    def __init__(
+        self,
+        memory: StreamMemory | None = None,
+        wake: Callable[[], None] = lambda: None,
+        on_shed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Without ``memory`` there is room for everything. ``on_shed``: see ``shed``."""
         self._memory = memory
         self._account = StreamShare()
         self._wake = wake
+        self._on_shed = on_shed
         self._room = asyncio.Event()
+        self.is_short = False
+        """There was no room when it asked last."""
         self.shed = asyncio.Event()
         """Set when the stream is to end, since its peer takes nothing and others need the memory."""
 
@@ -45,7 +53,13 @@ class Share:
 
     def reserve(self, size: int) -> bool:
         """Take room for ``size`` bytes of pages; false when there is none, and then ``wake`` is called later."""
-        return self._memory is None or self._memory.reserve(self, self._account, size * COPIES)
+        self.is_short = self._memory is not None and not self._memory.reserve(self, self._account, size * COPIES)
+        return not self.is_short
+
+    def stop_waiting(self) -> None:
+        """Ask for no more room: others have their turn."""
+        if self._memory is not None:
+            self._memory.withdraw(self)
 
     async def room(self, size: int) -> None:
         """Take room for ``size`` bytes of pages, waiting for it."""
@@ -74,6 +88,16 @@ class Share:
             self._memory.give(self._account, size)
             self._room.set()
 
+    def end(self) -> None:
+        """End the stream, since others need its memory."""
+        self.shed.set()
+        self._on_shed()
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._memory is not None:
+            self._memory.leave(self, self._account)
+
     def woken(self) -> None:
         """Room may be there: look again."""
         self._room.set()
@@ -85,8 +109,7 @@ class Share:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._memory is not None:
-            self._memory.leave(self, self._account)
+        self.close()
 
 
 class StreamMemory:
@@ -109,9 +132,9 @@ class StreamMemory:
         self._peak = 0
         self._calmed_at = now()
 
-    def share(self, wake: Callable[[], None] = lambda: None) -> Share:
+    def share(self, wake: Callable[[], None] = lambda: None, on_shed: Callable[[], None] = lambda: None) -> Share:
         """Return the memory of a new stream."""
-        return Share(self, wake)
+        return Share(self, wake, on_shed)
 
     def reserve(self, share: Share, account: StreamShare, size: int) -> bool:
         """See ``Share.reserve``."""
@@ -141,6 +164,11 @@ class StreamMemory:
         self.budget.give(account, size, self._now())
         self._wake()
 
+    def withdraw(self, share: Share) -> None:
+        """See ``Share.stop_waiting``."""
+        self._turn_of(share)
+        self._wake()
+
     def leave(self, share: Share, account: StreamShare) -> None:
         """The stream is over."""
         self.budget.give(account, account.held, self._now())
@@ -166,7 +194,7 @@ class StreamMemory:
         for account in self.budget.stalled(self._now(), self._wanted()):
             found = self._shares.get(account)
             if found is not None and not found.shed.is_set():
-                found.shed.set()
+                found.end()
                 self._on_shed(account.held)
 
     def _wanted(self) -> int:

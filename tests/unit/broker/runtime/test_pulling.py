@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from holdfast.broker.runtime import pulling
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.events import Delivered, GapMet
+from holdfast.broker.runtime.stream_memory import COPIES, StreamMemory
 from holdfast.broker.runtime.subscription import Subscription
 from tests.unit.broker.running import delivered_values, running
 from tests.unit.broker.runtime.taker import Taker
@@ -29,6 +30,12 @@ async def sink(clock: FakeClock | None = None, *, records: int = 5, **settings: 
         buffer, _ = await broker.create("orders", SinkSettings(ack_deadline_us=10_000_000, **settings))
         await fill(buffer, records)
         yield buffer
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0)
 
 
 async def fill(buffer: Buffer, records: int) -> None:
@@ -213,3 +220,37 @@ async def test_a_stream_of_the_same_id_takes_the_partitions_over() -> None:
         assert await taker.all_offsets() == [0, 1, 2, 3, 4]
         assert await pull(at) == [0, 1, 2, 3, 4], "and a later pull takes them back"
         assert taker.consumer.closed is not None
+
+
+async def test_a_pull_without_room_in_memory_waits_for_it_and_what_it_took_stays_counted() -> None:
+    async with sink(records=2) as buffer:
+        at, size = buffer.subscription(""), len(page(b"x").body)
+        of_all = StreamMemory(size * COPIES, lambda: 0.0)
+        other = of_all.share()
+        await other.room(size)
+        puller = at.pullers.get("p")
+        memory = of_all.share(puller.consumer.wakeup.set)
+        pulling_ = asyncio.ensure_future(puller.take(1, 0.0, memory))
+        await until(lambda: memory.is_short)
+        early = pulling_.done()
+
+        other.close()
+        taken = await pulling_
+
+        assert not early
+        assert len(taken) == 1
+        assert memory.held == size * COPIES == of_all.budget.used
+
+
+async def test_a_pull_that_takes_a_part_leaves_the_line_for_more_room() -> None:
+    async with sink(records=2) as buffer:
+        at, size = buffer.subscription(""), len(page(b"x").body)
+        of_all = StreamMemory(size * COPIES, lambda: 0.0)
+        puller = at.pullers.get("p")
+        memory = of_all.share(puller.consumer.wakeup.set)
+
+        taken = await puller.take(2, 0.0, memory)
+        memory.close()
+
+        assert len(taken) == 1
+        assert of_all.share().reserve(size)
