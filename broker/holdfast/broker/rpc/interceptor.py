@@ -60,11 +60,11 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         for kind in KINDS:
             behaviour = getattr(handler, kind)
             if behaviour is not None and kind.startswith("unary"):
-                return _handler(kind)(
-                    self._counted(method, self._refusing(self._reading(behaviour, read))), None, write
-                )
+                reading = self._reading(behaviour, read)
+                reading = _with_headers(reading) if kind.endswith("stream") else reading
+                return _handler(kind)(self._counted(method, self._refusing(reading)), None, write)
             if behaviour is not None:
-                return _handler(kind)(self._counted(method, self._refusing(behaviour)), read, write)
+                return _handler(kind)(self._counted(method, self._refusing(_with_headers(behaviour))), read, write)
         return handler
 
     def _counted(self, method: str, behaviour: Handler) -> Handler:
@@ -129,6 +129,28 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
             if address is not None:
                 self._connections.close(address)
             raise asyncio.CancelledError from None
+
+
+def _with_headers(behaviour: Handler) -> Handler:
+    """Return the behaviour of a stream that sends its headers first, whatever becomes of the call meanwhile.
+
+    gRPC sends them with the first message otherwise. A call that is cancelled during that write cannot be ended with a
+    status any more, since the library would send them a second time: its peer would wait for ever.
+    """
+
+    async def call(request: Any, context: Any) -> Any:
+        sending = asyncio.ensure_future(context.send_initial_metadata(()))
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            done, _ = await asyncio.wait([sending], timeout=ABORT_S)
+            await asyncio.gather(*done, return_exceptions=True)  # the peer may be gone
+            raise
+        work = behaviour(request, context)
+        del request
+        return await _results(work, context)
+
+    return call
 
 
 def _handler(kind: str) -> Callable[..., Any]:

@@ -12,8 +12,11 @@ import grpc
 import grpc.aio
 import pytest
 
+from holdfast.broker.core.connections import ConnectionLimits
 from holdfast.broker.core.errors import Draining
-from holdfast.broker.rpc.interceptor import abort
+from holdfast.broker.rpc import interceptor
+from holdfast.broker.rpc.interceptor import StatusInterceptor, abort
+from holdfast.broker.runtime.connections import Connections
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +80,64 @@ async def test_a_refused_call_lets_its_request_go_at_once_and_not_when_garbage_i
         assert [found() for found in seen] == [None]
     finally:
         gc.enable()
+
+
+class Stream:
+    """A call whose headers take until ``sent`` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.sent = asyncio.Event(), asyncio.Event()
+        self.headers = 0
+
+    def peer(self) -> str:
+        return ""
+
+    async def send_initial_metadata(self, metadata: object) -> None:
+        self.begun.set()
+        await self.sent.wait()
+        self.headers += 1
+
+
+async def streaming() -> tuple[Stream, asyncio.Task[None]]:
+    """A stream that has begun, and its task."""
+
+    async def serve(requests: object, context: object) -> None:
+        await asyncio.Event().wait()
+
+    async def found(details: object) -> grpc.RpcMethodHandler[object, object]:
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+    class Details:
+        method = "/holdfast.v1.BufferService/Deliver"
+
+    wrapping = StatusInterceptor(Connections(ConnectionLimits(1, 1, 1), lambda: 0.0))
+    handler = await wrapping.intercept_service(found, Details())
+    stream = Stream()
+    task = asyncio.ensure_future(handler.stream_stream(None, stream))
+    await stream.begun.wait()
+    return stream, task
+
+
+async def test_a_stream_that_is_cancelled_while_its_headers_are_sent_has_sent_them_when_it_ends() -> None:
+    stream, task = await streaming()
+    task.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    early = task.done()
+
+    stream.sent.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (early, stream.headers) == (False, 1)
+
+
+async def test_a_stream_whose_peer_does_not_take_the_headers_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interceptor, "ABORT_S", 0.01)
+    stream, task = await streaming()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert stream.headers == 0
