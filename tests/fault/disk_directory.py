@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagePart
+from holdfast.broker.core.epochs import EpochRecord, ProducerRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, DropReason, Entry, Gap, Incoming, Part
 from holdfast.broker.core.position import EARLIEST
@@ -142,7 +142,7 @@ def _moved(sink: int) -> list[Write]:
         PutTotals(sink, "default", 0, Totals()),
         PutProducer(sink, ProducerRecord("query", "query", run="run", ticket=1, epoch=3, committed_by="run")),
         PutEpoch(sink, EpochRecord("query", "query", 3, "run", last, 1, "digest", ())),
-        PutEpochStages(sink, "query", 3, 0, [StagePart(5, RECORDS, 1)]),
+        PutEpochStages(sink, "query", 3, 0, [5, RECORDS, 1]),
         PutQuarantine(sink, 0, Entry(0, RECORDS, 7, False, 100, 1, last, PAGES, 0, 0, ())),
         PutAge(PAGES, last),
         PutStopped(1),

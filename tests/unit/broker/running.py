@@ -178,3 +178,15 @@ class Mortal:
 
     def close(self) -> None:
         """Give nothing up: the test decides what the next process finds."""
+
+
+class CutAfter(Mortal):
+    """A store whose process dies after so many more batches."""
+
+    left = -1
+
+    def _alive(self, action: str) -> None:
+        if action == "write" and self.left >= 0:
+            self._cut = self._cut or self.left == 0
+            self.left = max(0, self.left - 1)
+        super()._alive(action)

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
+from holdfast.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import Body, Entry, Gap
 from holdfast.broker.core.position import Position
@@ -337,7 +337,8 @@ class PutEpochStages:
     producer: str
     epoch: int
     partition: int
-    stages: Sequence[StagePart]
+    stages: Sequence[int]
+    """Number, records and pages of each stage, one behind the other: see ``StagePart``."""
 
 
 @dataclass(frozen=True, slots=True)

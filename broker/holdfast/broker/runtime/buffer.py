@@ -264,6 +264,7 @@ class Buffer:
             subscription.close()
         self._drop_log.flush()
         await self._trimming.stop()
+        await self.staging.close()
 
     # -- append
 

@@ -21,7 +21,6 @@ from holdfast.broker.core.epochs import (
     EpochRecord,
     ProducerRecord,
     StagedPage,
-    StagePart,
     Wanted,
 )
 from holdfast.broker.core.errors import EpochConflict, EpochNotFound, SinkNotFound
@@ -43,6 +42,7 @@ from holdfast.broker.runtime.buffer import Buffer, Services
 from holdfast.broker.runtime.committer import Committer
 from holdfast.broker.runtime.slices import Slices
 from holdfast.broker.runtime.stage import Stage
+from holdfast.broker.runtime.staging import are_few
 
 _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]
@@ -143,7 +143,8 @@ class _Placing:
     def __init__(self, sink: int, log: PartitionLog, tail: Tail, accepted_at_us: int, age_us: int) -> None:
         self.tail = tail
         """End of the partition behind them."""
-        self.stages: list[StagePart] = []
+        self.stages: list[int] = []
+        """Number, records and pages of each stage: numbers are no work for garbage collection."""
         self._before = tail
         self._sink = sink
         self._log = log
@@ -160,7 +161,7 @@ class _Placing:
         partition, waiting, parts = self._log.number, self._pages, self.stages
         for stage in stages:
             pages = stage.pages.pop(partition)
-            parts.append(StagePart(stage.record.number, stage.counts[partition], len(pages)))
+            parts += (stage.record.number, stage.counts[partition], len(pages))
             waiting += pages
         while len(self._pages) >= AHEAD_BATCH:
             yield self._placed(self._pages[:AHEAD_BATCH])
@@ -374,7 +375,7 @@ class Epochs:
     def _begin(
         self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int, writes: list[Write]
     ) -> _Placed:
-        """Take the stages out of what is staged; what is left over of the epoch goes with the same batch."""
+        """Take the stages out of what is staged; a little that is left over of the epoch goes with the same batch."""
         claim, staging = wanted.claim, buffer.staging
         content = Content(sum(stage.records for stage in stages), wanted.content.digest if wanted.content else "")
         producer = staging.producers.committed(claim, wanted.names, at_us, content)
@@ -390,8 +391,10 @@ class Epochs:
             content_digest=content.digest,
         )
         writes += [PutProducer(buffer.record.id, producer), *staging.release(stages)]
-        thrown, due = staging.discarding(staging.leftover(claim))
-        writes += thrown
+        leftover, due = staging.leftover(claim), list[Due]()
+        if are_few(leftover):  # else they go when the commit is durable
+            thrown, due = staging.discarding(leftover)
+            writes += thrown
         return _Placed(buffer, wanted, producer, record, due=due)
 
     async def _place(
@@ -424,7 +427,7 @@ class Epochs:
                 await store.put(write, size)
             record = placed.record
             ordered = PutEpochStages(sink, record.producer, record.epoch, partition, placing.stages)
-            await store.put(ordered, len(placing.stages))
+            await store.put(ordered, len(placing.stages) // 3)
             parts.append(placing.part())
             placed.entries[partition] = placing.newest()
             tails[sink, partition] = placed.tails[partition] = placing.tail

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 STAGES_MAX: Final = 100_000
 """Tokens of a sink that may have pages staged; a commit names no more."""
+FEW_PAGES: Final = 4_000
+"""Pages of stages that are thrown away in one batch: others wait for it."""
 RUNS_FROM: Final = 16
 """Stages that go together from which on it is looked for runs of them."""
 START_BITS: Final = 40
@@ -71,6 +73,11 @@ class Staging:
         """Pages that wait for their batch."""
         self.committing = 0
         """Commits that have taken their stages, and whose batch is not durable yet."""
+        self._recovered = True
+        """No sweep has looked at what a start has found."""
+        self._leaving: set[int] = set()
+        """Numbers of stages that were taken out, and whose names are not deleted yet."""
+        self._discards: set[asyncio.Task[None]] = set()
         self.spent: set[str] = set()
         """Producers of whose epochs no page is left, as the last sweep of ``runtime.epochs`` has seen it."""
         for record in stages:
@@ -245,7 +252,7 @@ class Staging:
         if len(gone) < RUNS_FROM:
             yield from ((number, number) for number in gone)
             return
-        kept = sorted(stage.record.number for stage in self._stages.values())
+        kept = sorted([*(stage.record.number for stage in self._stages.values()), *self._leaving])
         for _, run in groupby(sorted(gone), key=lambda number: bisect_left(kept, number)):
             numbers = list(run)
             yield numbers[0], numbers[-1]
@@ -258,8 +265,15 @@ class Staging:
     # -- throwing away
 
     def discard(self, stages: Iterable[Stage]) -> asyncio.Future[None] | None:
-        """Throw stages away; the future is done when that is durable, None when nothing of them was stored."""
-        writes, due = self.discarding(stages)
+        """Throw stages away; the future is done when that is durable, None when nothing of them was stored.
+
+        Nothing of them can be committed from now on. Where they are large their names are deleted in several batches;
+        what a crash leaves of them the first sweep after it throws away.
+        """
+        gone = list(stages)
+        if not are_few(gone):
+            return self._discard_many(gone)
+        writes, due = self.discarding(gone)
         if not writes:
             return None
         written = self._services.committer.write(writes)
@@ -268,17 +282,57 @@ class Staging:
 
     def discarding(self, stages: Iterable[Stage]) -> tuple[list[Write], list[Due]]:
         """Throw stages away: what to write about it, and what the reclaimer is to hear of when that is durable."""
-        sink = self._buffer.record.id
         gone = list(stages)
         writes = self.release(gone)
-        due: list[Due] = []
-        for stage in gone:
-            self._services.quota.give(stage.size)
-            for partition, pages in stage.pages.items():
-                due += due_runs(sink, partition, pages)
-                for page in pages:
-                    self._services.pages.tail.drop(page.number)
+        due = [each for stage in gone for each in self._due(stage)]
         return [*writes, *(PutDue(each) for each in due)], due
+
+    def _due(self, stage: Stage) -> Iterator[Due]:
+        """Let go of a stage that was taken out; yields its pages for the reclaimer."""
+        self._services.quota.give(stage.size)
+        for partition, pages in stage.pages.items():
+            yield from due_runs(self._buffer.record.id, partition, pages)
+            for page in pages:
+                self._services.pages.tail.drop(page.number)
+
+    def _discard_many(self, gone: list[Stage]) -> asyncio.Future[None]:
+        """Take stages out now, and delete their names in batches that others' are written between."""
+        stored = [stage for stage in gone if stage.written]
+        self.release(gone)
+        self._leaving |= {stage.record.number for stage in stored}
+        for stage in gone:
+            if not stage.written:
+                self._services.quota.give(stage.size)
+        task = asyncio.get_running_loop().create_task(self._delete_names(stored), name="holdfast-discard")
+        self._discards.add(task)
+        task.add_done_callback(self._over)
+        return task
+
+    async def _delete_names(self, stages: list[Stage]) -> None:
+        slices = Slices()
+        while stages and not self._buffer.deleted:
+            batch = _first_few(stages)
+            writes: list[Write] = []
+            due: list[Due] = []
+            for stage in batch:
+                writes.append(DropStages(self._buffer.record.id, stage.record.number, stage.record.number))
+                due += self._due(stage)
+                await slices.turn()
+            written = self._services.committer.write([*writes, *(PutDue(each) for each in due)])
+            self._leaving -= {stage.record.number for stage in batch}
+            await written
+            self._services.reclaimer.add(due)
+        for stage in stages:  # the sink is deleted, and their bytes go with it
+            self._services.quota.give(stage.size)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._discards.discard(task)
+        if not task.cancelled():
+            task.exception()  # the store is fenced: perhaps nobody waits for it
+
+    async def close(self) -> None:
+        """Return when nothing is being thrown away any more."""
+        await asyncio.gather(*self._discards, return_exceptions=True)
 
     async def abort(self, producer: str, epoch: int, tokens: Sequence[str]) -> int:
         """Throw the named tokens away, as far as they are staged; returns how many."""
@@ -299,11 +353,22 @@ class Staging:
             active[key] = max(active.get(key, latest), latest)
         late = {key for key, at in active.items() if at < self._now() - ttl_s}
         self.discard(s for s in self.stages if (s.record.producer, s.record.epoch) in late)
+        if self._recovered:
+            self._recovered = False
+            self.discard(stage for stage in self.stages if self._is_spent(stage.record))
         oldest_us = self._services.age.now_us() - self._buffer.settings.staging_ttl_us
         for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
             self.producers.forget(record.producer)
             if record.epoch is not None:
                 self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
+
+    def _is_spent(self, stage: StageRecord) -> bool:
+        """It cannot be committed any more: a crash came before it was thrown away."""
+        known = self.producers.known.get(stage.producer)
+        if known is None:
+            return False
+        older = bool(known.run) and known.run != stage.run and stage.ticket < known.ticket
+        return older or (known.epoch is not None and stage.epoch <= known.epoch)
 
     def clear(self) -> None:
         """The sink is to be deleted: its pages go with it."""
@@ -314,3 +379,18 @@ class Staging:
 
 def _is_older(record: StageRecord, claim: Claim) -> bool:
     return record.run != claim.run and record.ticket < claim.ticket
+
+
+def are_few(stages: Iterable[Stage]) -> bool:
+    """Return True when stages may be thrown away in one batch."""
+    return sum(stage.page_count for stage in stages) <= FEW_PAGES
+
+
+def _first_few(stages: list[Stage]) -> list[Stage]:
+    """Take the first stages for one batch, at least one."""
+    found = [stages.pop()]
+    pages = found[0].page_count
+    while stages and pages + stages[-1].page_count <= FEW_PAGES:
+        found.append(stages.pop())
+        pages += found[-1].page_count
+    return found

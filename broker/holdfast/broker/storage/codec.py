@@ -11,7 +11,6 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
 from typing import Any, Final
 
 from holdfast.broker.core.account import Totals
@@ -484,9 +483,10 @@ def decode_epoch(value: bytes) -> EpochRecord:
         raise Undecodable(f"not an epoch: {error}") from error
 
 
-def encode_epoch_stages(stages: Sequence[StagePart]) -> bytes:
-    layout = struct.Struct(">" + _STAGE_PART.format[1:] * len(stages))
-    return _seal(layout.pack(*chain.from_iterable(stages)))
+def encode_epoch_stages(stages: Sequence[int]) -> bytes:
+    """Number, records and pages of each stage, one behind the other."""
+    layout = struct.Struct(">" + _STAGE_PART.format[1:] * (len(stages) // 3))
+    return _seal(layout.pack(*stages))
 
 
 def decode_epoch_stages(value: bytes) -> tuple[StagePart, ...]:

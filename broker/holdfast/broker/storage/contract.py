@@ -56,10 +56,14 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class PutAll:
-    """Set many keys, as a ``Put`` for each does in their order: a batch may have thousands of one sort."""
+    """Set many keys, as a ``Put`` for each does in their order: a batch may have thousands of one sort.
+
+    Keys and values stand apart, because a pair each would be work for Python's garbage collection.
+    """
 
     family: Family
-    items: Sequence[tuple[bytes, bytes]]
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
 
     def __post_init__(self) -> None:
         """Refuse bulk, as ``Put`` does."""

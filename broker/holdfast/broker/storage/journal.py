@@ -347,8 +347,12 @@ def _operations(write: Write) -> list[Operation]:
         case PutEntry(sink, partition, entry):
             return [Put(Family.INDEX, keys.place(sink, partition, entry.base), codec.encode_entry(entry))]
         case PutPlaced(sink, partition, before, accepted_at_us, age_us, pages):
-            entries = codec.encode_placed(before, accepted_at_us, age_us, pages)
-            return [PutAll(Family.INDEX, [(keys.place(sink, partition, base), value) for base, value in entries])]
+            places: list[bytes] = []
+            entries: list[bytes] = []
+            for base, value in codec.encode_placed(before, accepted_at_us, age_us, pages):
+                places.append(keys.place(sink, partition, base))
+                entries.append(value)
+            return [PutAll(Family.INDEX, places, entries)]
         case DropEntriesFrom(sink, partition, first):
             return [DeleteRange(Family.INDEX, *keys.places(sink, partition, first, (1 << 64) - 1))]
         case PutPlacing(sink, epochs):

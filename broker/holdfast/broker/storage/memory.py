@@ -119,8 +119,8 @@ class _Image:
                 table.put(key, value)
             case Delete(family, key):
                 self._remove(family, [key] if key in table.values else [])
-            case PutAll(_, items):
-                for key, value in items:
+            case PutAll(_, keys, values):
+                for key, value in zip(keys, values, strict=True):
                     table.put(key, value)
             case DeleteRange(family, first, end):
                 self._remove(family, table.span(first, end))
@@ -181,7 +181,7 @@ class MemoryStore:
                 self._damaged -= {(each.family, each.key) for each in operations if isinstance(each, Put)}
                 for each in operations:
                     if isinstance(each, PutAll):
-                        self._damaged -= {(each.family, key) for key, _ in each.items}
+                        self._damaged -= {(each.family, key) for key in each.keys}
 
     def sync(self) -> None:
         """Make what was written durable; see ``Store.sync``."""

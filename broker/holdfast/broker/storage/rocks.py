@@ -186,9 +186,9 @@ class RocksStore:
                     batch.put(operation.key, operation.value, handles[operation.family])
                     continue
                 match operation:
-                    case PutAll(family, items):
+                    case PutAll(family, found, values):
                         put, handle = batch.put, handles[family]
-                        for key, value in items:
+                        for key, value in zip(found, values, strict=True):
                             put(key, value, handle)
                     case Delete(Family.BULK, key):
                         bulk.append((key, key + b"\0"))

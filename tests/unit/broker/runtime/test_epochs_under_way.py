@@ -19,7 +19,7 @@ from holdfast.broker.storage import keys
 from holdfast.broker.storage.contract import Family, Put
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
-from tests.unit.broker.running import Mortal, begin, running
+from tests.unit.broker.running import CutAfter, Mortal, begin, running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill
@@ -29,18 +29,6 @@ from tests.unit.broker.samples import page, values
 pytestmark = pytest.mark.anyio
 NEWER = claim(run="run-2", ticket=2)
 ASKED = wanted(claim(), ("a", [(0, 1, 1)]))
-
-
-class CutAfter(Mortal):
-    """A store whose process dies after so many more batches."""
-
-    left = -1
-
-    def _alive(self, action: str) -> None:
-        if action == "write" and self.left >= 0:
-            self._cut = self._cut or self.left == 0
-            self.left = max(0, self.left - 1)
-        super()._alive(action)
 
 
 async def stored_from(broker: Broker, first: int, end: int) -> list[bytes]:

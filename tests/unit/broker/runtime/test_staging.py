@@ -24,6 +24,7 @@ from holdfast.broker.core.errors import (
 from holdfast.broker.core.pages import DropReason
 from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
 from holdfast.broker.core.writes import Due, PutDue
+from holdfast.broker.runtime import staging
 from holdfast.broker.runtime.broker import Bounds
 from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.clock import FakeClock
@@ -34,7 +35,7 @@ from holdfast.broker.runtime.stored import Stored
 from holdfast.broker.storage.contract import Family
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
-from tests.unit.broker.running import Mortal, running
+from tests.unit.broker.running import CutAfter, Mortal, begin, running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink
@@ -305,6 +306,60 @@ async def test_names_of_many_stages_are_deleted_as_a_few_ranges_between_which_ot
 
 def dues(buffer: Buffer, stages: list[Stage]) -> list[Due]:
     return [due for each in stages for at, pages in each.pages.items() for due in due_runs(buffer.record.id, at, pages)]
+
+
+@pytest.mark.parametrize("writes", range(9))
+async def test_many_pages_that_are_thrown_away_go_in_batches_and_a_crash_between_two_leaves_nothing_for_good(
+    monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    monkeypatch.setattr(staging, "FEW_PAGES", 3)
+    memory = MemoryStore()
+    store = CutAfter(memory)
+    broker = begin(store, FakeClock())
+    buffer, _ = await broker.create("orders", SinkSettings())
+    for token in ("a", "b", "c", "d", "e"):
+        (await stage(buffer, claim(), token, [b"1"], [b"2"])).end()
+    (await stage(buffer, claim(1), "later", [b"3"])).end()
+    store.left = writes
+    await asyncio.gather(commit(broker, wanted(claim(), ("c", [(0, 2, 2)]))), return_exceptions=True)
+    assert [each.record.token for each in buffer.staging.stages] == ["later"] or writes == 0
+    await buffer.staging.close()
+    store.left = 0
+    await asyncio.gather(broker.close(), return_exceptions=True)
+
+    again = memory.reopen()
+    async with running(again) as other:
+        found = other.sink("orders")
+        found.staging.sweep()
+        await found.staging.close()
+        await other.committer.drained()
+
+        there = await stored(other) == [b"1", b"2"]
+        assert there or writes == 0
+        assert {each.record.token for each in found.staging.stages} == ({"later"} if there else {*"abcde", "later"})
+        assert found.staging.usage[0] == (1 if there else 11)
+    assert wrong_names(again.reopen()) == []
+
+
+async def test_a_sink_that_is_deleted_while_many_pages_are_thrown_away_gives_all_its_bytes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(staging, "FEW_PAGES", 1)
+    store = HeldStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        for token in ("a", "b", "c"):
+            (await stage(buffer, claim(), token, [b"1"])).end()
+        store.hold()
+        aborting = asyncio.ensure_future(buffer.staging.abort("query", 0, ["a", "b", "c"]))
+        await store.reached()
+        deleting = asyncio.ensure_future(broker.delete("orders", force=True))
+        await asyncio.sleep(0)
+        store.let_go()
+        await asyncio.gather(aborting, deleting)
+
+        assert broker.quota.used == 0
+        assert wrong_names(store) == []
 
 
 async def test_a_stream_that_is_open_keeps_what_it_has_staged() -> None:

@@ -91,15 +91,15 @@ class StoreConformance:
         store.write(
             [
                 Put(Family.INDEX, b"before", b"1"),
-                PutAll(Family.INDEX, [(b"before", b"2"), (b"again", b"1"), (b"again", b"2"), (b"behind", b"1")]),
+                PutAll(Family.INDEX, [b"before", b"again", b"again", b"behind"], [b"2", b"1", b"2", b"1"]),
                 Delete(Family.INDEX, b"behind"),
-                PutAll(Family.META, []),
+                PutAll(Family.META, [], []),
             ]
         )
 
         assert entries(store, Family.INDEX) == [(b"again", b"2"), (b"before", b"2")]
         with pytest.raises(ValueError, match="ingest"):
-            PutAll(Family.BULK, [(b"a", b"b")])
+            PutAll(Family.BULK, [b"a"], [b"b"])
 
     def test_a_batch_spans_families_and_families_do_not_mix(self, store: Store) -> None:
         families = [Family.SMALL, Family.INDEX, Family.META]

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
+from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
 from holdfast.broker.core.log import Head, Tail
 from holdfast.broker.core.pages import DropReason, Entry, Gap
 from holdfast.broker.core.position import EARLIEST
@@ -89,7 +89,7 @@ SAMPLES: Final[tuple[Write, ...]] = (
     PutStaged(1, 1, 0, 0, StagedPage(1, False, 1, 1, 8, 9)),
     PutProducer(1, ProducerRecord("p", "w")),
     PutEpoch(1, EPOCH),
-    PutEpochStages(1, "p", 3, 0, [StagePart(1, 1, 1)]),
+    PutEpochStages(1, "p", 3, 0, [1, 1, 1]),
 )
 """One of everything that sets a value."""
 
