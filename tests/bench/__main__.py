@@ -17,7 +17,7 @@ from typing import Final
 
 from holdfast.client import Client
 from holdfast.process import tune
-from tests.bench import bulk, commit, disk, echo, latency, modes, relaxed, report, restart, spark, trickle
+from tests.bench import bulk, commit, disk, echo, lanes, latency, modes, relaxed, report, restart, spark, trickle
 from tests.bench.processes import ROOT, broker
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
 
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trickle", action="store_true", help="compare one sink with a thousand, and nothing else")
     parser.add_argument("--relaxed", action="store_true", help="measure RELAXED order with nacks, and nothing else")
     parser.add_argument("--commit", action="store_true", help="measure the commit of a large epoch, and nothing else")
+    parser.add_argument("--lanes", action="store_true", help="measure a sink of 102,400 lanes, and nothing else")
     parser.add_argument("--tasks", type=int, default=commit.TASKS, metavar="N", help="of that epoch")
     parser.add_argument("--rounds", type=int, default=0, help="rounds per case: 3, with --quick 1")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES")
@@ -64,11 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 trickle.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
-    if chosen.commit:
+    if chosen.commit or chosen.lanes:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
-            commit.measure(
-                Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say, tasks=chosen.tasks
-            )
+            if chosen.commit:
+                commit.measure(
+                    Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say, tasks=chosen.tasks
+                )
+            if chosen.lanes:
+                lanes.measure(Path(name), rounds=rounds, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.relaxed:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
