@@ -51,6 +51,7 @@ SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
     errors.InvalidLease: lambda: errors.InvalidLease("wrong", field="holder"),
     errors.OrderingStrict: lambda: errors.OrderingStrict("orders"),
     errors.SinkReplaced: lambda: errors.SinkReplaced("orders", "1f2e3d", "4c5b6a"),
+    errors.SubscriptionReplaced: lambda: errors.SubscriptionReplaced("orders", "second", "1f2e3d", "4c5b6a"),
     errors.SubscriptionInUse: lambda: errors.SubscriptionInUse("orders", "second", 0, "c"),
     errors.SinkNotEmpty: lambda: errors.SinkNotEmpty("orders", 3),
     errors.SinkFull: lambda: errors.SinkFull("orders", "max_disk_cache", 10, 10),

@@ -19,10 +19,12 @@ from holdfast.client import (
     InvalidRange,
     Record,
     ResendRanges,
+    SettleOutcome,
     SinkReplaced,
     Stage,
     StagedIncomplete,
     StagedToken,
+    SubscriptionReplaced,
     SubscriptionStats,
 )
 from holdfast.client.status import from_call
@@ -72,9 +74,10 @@ def requests() -> Iterator[tuple[MethodDescriptor, Any]]:
 REQUESTS: Final = {method.name: (method, request) for method, request in requests()}
 
 
-def called(channel: grpc.Channel, rpc: str) -> HoldfastError:
-    """Make the call and return what ended it."""
+def called(channel: grpc.Channel, rpc: str, other: Any = None) -> HoldfastError:
+    """Make the call, or the same with another request, and return what ended it."""
     method, request = REQUESTS[rpc]
+    request = other or request
     path = f"/{method.containing_service.full_name}/{method.name}"
     answer = GetMessageClass(method.output_type)
     many_in, many_out = method.client_streaming, method.server_streaming
@@ -122,6 +125,43 @@ def test_nothing_was_done_by_what_was_refused(broker: BrokerServer, client: Clie
     after = client.sinks.stats("orders")
     assert (after.partitions, after.incarnation) == (before.partitions, before.incarnation)
     assert [account(one) for one in after.subscriptions] == [account(one) for one in before.subscriptions]
+
+
+OF_SUBSCRIPTIONS: Final = sorted(
+    name
+    for name, (method, _) in REQUESTS.items()
+    if "subscription_incarnation" in method.input_type.fields_by_name or name == "Deliver"
+)
+
+
+@pytest.mark.parametrize("rpc", OF_SUBSCRIPTIONS)
+def test_a_request_about_a_former_subscription_is_refused_and_names_both(
+    broker: BrokerServer, client: Client, rpc: str
+) -> None:
+    made = client.sinks.create("orders")
+    about_sink = REQUESTS[rpc][1]
+    request = type(about_sink)()
+    opening = request.open if rpc == "Deliver" else request
+    opening.sink, opening.subscription_incarnation = "orders", FORMER
+    if rpc == "Deliver":
+        opening.consumer_id = "c"
+    if rpc == "DeleteSubscription":
+        client.subscriptions.create("orders", "audit")
+    if "name" in opening.DESCRIPTOR.fields_by_name:
+        opening.name = "audit" if rpc == "DeleteSubscription" else "default"
+    if rpc == "SeekSubscription":
+        opening.to.earliest = True
+    if "holder" in opening.DESCRIPTOR.fields_by_name:
+        opening.holder = "job"
+
+    with grpc.insecure_channel(broker.endpoint) as channel:
+        refused = called(channel, rpc, request)
+
+    assert isinstance(refused, SubscriptionReplaced)
+    named = {one.name: one.incarnation for one in client.subscriptions.list("orders")}
+    current = named["audit" if rpc == "DeleteSubscription" else "default"]
+    assert (refused.named, refused.current) == (FORMER, current)
+    assert named["default"] == made.incarnation
 
 
 def account(subscription: SubscriptionStats) -> tuple[str, list[object]]:
@@ -176,6 +216,72 @@ def test_a_subscriber_ends_when_its_sink_was_made_anew_while_its_connection_was_
             subscriber.take(10)
 
     assert (ended.value.named, ended.value.current) == both
+
+
+def test_a_subscriber_ends_when_its_subscription_was_made_anew_while_its_connection_was_broken(
+    broker: BrokerServer, client: Client
+) -> None:
+    client.sinks.create("orders")
+    former = client.subscriptions.create("orders", "audit")
+    client.publish("orders", [Record(b"before")])
+    with (
+        Proxy(broker.endpoint) as proxy,
+        Client(proxy.endpoint) as far,
+        far.subscriber("orders", subscription="audit") as subscriber,
+    ):
+        assert subscriber.take(10) is not None
+        proxy.lose_answers()
+        client.subscriptions.delete("orders", "audit")
+        current = client.subscriptions.create("orders", "audit")
+        proxy.cut()
+
+        with pytest.raises(SubscriptionReplaced) as ended:
+            subscriber.take(10)
+
+    assert (ended.value.named, ended.value.current) == (former.incarnation, current.incarnation)
+
+
+def test_a_set_that_a_former_subscription_leased_settles_nothing_in_its_successor(client: Client) -> None:
+    client.sinks.create("orders", ordering="RELAXED")
+    client.publish("orders", [Record(b"one"), Record(b"two")])
+    held = []
+    for _ in range(2):
+        client.subscriptions.create("orders", "audit")
+        client.nack("orders", client.pull("orders", subscription="audit"), subscription="audit", delay_s=0.0)
+        held.append(client.resends.lease("orders", "audit", holder="job", duration_s=60).partitions)
+        if len(held) == 1:
+            client.subscriptions.delete("orders", "audit")
+
+    settled = client.resends.settle("orders", "audit", holder="job", ranges=held[0])
+    again = client.resends.lease_again("orders", "audit", holder="other", ranges=held[0], duration_s=60)
+
+    assert {one.outcome for one in settled} == {SettleOutcome.STALE}
+    assert again.records == 0
+    assert {one.outcome for one in client.resends.settle("orders", "audit", holder="job", ranges=held[1])} == {
+        SettleOutcome.OK
+    }
+
+
+def test_offsets_of_a_former_subscription_settle_and_move_nothing_in_its_successor(client: Client) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"one")])
+    former = client.subscriptions.create("orders", "audit")
+    client.subscriptions.delete("orders", "audit")
+    current = client.subscriptions.create("orders", "audit")
+    named = former.incarnation
+
+    with pytest.raises(SubscriptionReplaced):
+        client.subscriptions.settle("orders", "audit", offsets={0: 1}, subscription_incarnation=named)
+    with pytest.raises(SubscriptionReplaced):
+        client.subscriptions.seek("orders", "audit", to="latest", subscription_incarnation=named)
+
+    [account] = client.sinks.stats("orders").subscriptions[0].partitions
+    assert (account.acked, account.pending, account.lifetime.seeks) == (0, 1, 0)
+    assert former.incarnation != current.incarnation
+    [done] = client.subscriptions.settle(
+        "orders", "audit", offsets={0: 1}, subscription_incarnation=current.incarnation
+    )
+    assert done.acked == 1
 
 
 def test_a_replay_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(

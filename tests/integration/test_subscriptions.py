@@ -115,7 +115,8 @@ def test_subscriptions_are_listed_by_name_with_their_start(orders: Client) -> No
 
     assert [(one.name, one.start) for one in found] == [("a", {0: 1}), ("b", 2), ("default", "earliest")]
     assert found[1] == made
-    assert found[2] == Subscription("orders", "default", orders.sinks.get("orders").created_at, "earliest")
+    sink = orders.sinks.get("orders")
+    assert found[2] == Subscription("orders", "default", sink.created_at, "earliest", sink.incarnation)
 
 
 def test_making_a_subscription_again_needs_the_same_start_and_a_word(orders: Client) -> None:

@@ -9,7 +9,7 @@
     │   └── RecordTooLarge, RequestTooLarge, NumberOutOfRange, PageCorrupt
     ├── NotFound              SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── AlreadyExists         SinkExists, SubscriptionExists, AlreadyCommitted
-    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, DefaultSubscription, StagedIncomplete,
+    ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, SubscriptionReplaced, DefaultSubscription, StagedIncomplete,
     │                         StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
     │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited, ReaderTooSlow
@@ -279,6 +279,25 @@ class SinkNotEmpty(FailedPrecondition):
     """Unsettled records are left. Wait until they are delivered, or delete with ``force=True``."""
 
     default_reason = "SINK_NOT_EMPTY"
+
+
+class SubscriptionReplaced(FailedPrecondition):
+    """The subscription was deleted and made anew since. Ask for it and start over.
+
+    What was remembered is of the former one. Nothing was settled or moved.
+    """
+
+    default_reason = "SUBSCRIPTION_REPLACED"
+
+    @property
+    def named(self) -> str:
+        """The incarnation that the request was about."""
+        return self.facts.get("named", "")
+
+    @property
+    def current(self) -> str:
+        """The incarnation of the subscription that has the name now."""
+        return self.facts.get("current", "")
 
 
 class SinkReplaced(FailedPrecondition):

@@ -11,7 +11,8 @@ class ResendRanges:
 
     partition: int
     account: int
-    """How many seeks there were when it was leased: after another one it settles nothing."""
+    """Number of the subscription's account when it was leased: after a seek, or in another one of that name, it settles
+    nothing."""
 
     ranges: tuple[tuple[int, int], ...]
     """First and last offsets, by offset."""

@@ -73,6 +73,7 @@ class Subscriber(Reading[Delivery]):
             consumer_id=self.consumer_id,
             credit=self._credit,
             incarnation=self._state.incarnation or self._incarnation,
+            subscription_incarnation=self._state.subscription_incarnation,
             answers_pings=True,
         )
 
@@ -80,8 +81,8 @@ class Subscriber(Reading[Delivery]):
         """Return the next delivery; ``None`` when the subscriber was closed, or none came within ``timeout_s``.
 
         Raises what ended the subscriber for good: ``SinkNotFound``, ``SubscriptionNotFound``, ``ConsumerReplaced``,
-        ``InvalidOpen``, ``SinkReplaced`` (the sink was deleted and made anew while the connection was broken), ...; any
-        broken connection with ``reconnect=False``.
+        ``InvalidOpen``, ``SinkReplaced`` and ``SubscriptionReplaced`` (the sink, or the subscription, was deleted and
+        made anew while the connection was broken), ...; any broken connection with ``reconnect=False``.
         """
         self._check()
         with self._start:

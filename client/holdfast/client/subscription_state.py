@@ -57,6 +57,7 @@ class SubscriptionState:
         self._fatal: HoldfastError | None = None
         self._closed = False
         self.incarnation = ""
+        self.subscription_incarnation = ""
 
     # --- users ---------------------------------------------------------------------------------------------------
 
@@ -226,6 +227,7 @@ class SubscriptionState:
             session.is_open = True
             self._session = session
             self.incarnation = message.incarnation
+            self.subscription_incarnation = message.subscription_incarnation
             deadline_s = message.ack_deadline.seconds + message.ack_deadline.nanos / 1e9
             self._ack_deadline_s = deadline_s or self._ack_deadline_s
             self._to_send.notify()

@@ -25,6 +25,9 @@ class Subscription:
     start: Position
     """Where it was made to begin."""
 
+    incarnation: str = ""
+    """Of this creation: one that is deleted and made anew has another."""
+
 
 @dataclass(frozen=True, slots=True)
 class SettledPartition:

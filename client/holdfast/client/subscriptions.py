@@ -7,7 +7,7 @@ from datetime import datetime
 
 from holdfast.client.channel import Channels, Unary
 from holdfast.client.convert import moment, stamp
-from holdfast.client.errors import InvalidPosition, SinkNotFound, SinkReplaced, SubscriptionExists
+from holdfast.client.errors import InvalidPosition, SinkNotFound, SinkReplaced, SubscriptionExists, SubscriptionReplaced
 from holdfast.client.errors import SubscriptionNotFound as NotFound
 from holdfast.client.subscription_values import Position, SettledPartition, Subscription, SubscriptionPlace
 from holdfast.v1 import subscription_pb2 as pb
@@ -72,14 +72,17 @@ class Subscriptions:
         found: Sequence[pb.Subscription] = response.subscriptions
         return found
 
-    def delete(self, sink: str, name: str, *, incarnation: str = "") -> None:
+    def delete(self, sink: str, name: str, *, incarnation: str = "", subscription_incarnation: str = "") -> None:
         """Delete a subscription, whatever it has not settled; its consumers end with ``SubscriptionNotFound``.
 
-        One that is made anew meanwhile is left alone. Raises ``SubscriptionNotFound``, ``DefaultSubscription``,
-        ``SinkNotFound``.
+        One that is made anew meanwhile is left alone, and with ``subscription_incarnation`` any other than that one.
+        Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DefaultSubscription``, ``SinkNotFound``.
         """
         request = pb.DeleteSubscriptionRequest(
-            sink=sink, name=name, incarnation=incarnation or self._unary.incarnation(sink)
+            sink=sink,
+            name=name,
+            incarnation=incarnation or self._unary.incarnation(sink),
+            subscription_incarnation=subscription_incarnation,
         )
         for one in self._list(sink):
             if one.name == name:
@@ -93,7 +96,7 @@ class Subscriptions:
 
         try:
             self._unary.call("DeleteSubscription", attempt)
-        except (NotFound, SinkNotFound, SinkReplaced):
+        except (NotFound, SinkNotFound, SinkReplaced, SubscriptionReplaced):
             # The first try did it and its answer was lost.
             if tries == 1:
                 raise
@@ -107,6 +110,7 @@ class Subscriptions:
         partition: int | None = None,
         or_earliest: bool = False,
         incarnation: str = "",
+        subscription_incarnation: str = "",
     ) -> tuple[SubscriptionPlace, ...]:
         """Move a subscription, in one ``partition`` or all; return where it stands now, by partition.
 
@@ -115,7 +119,8 @@ class Subscriptions:
         missed. Not repeated when the connection breaks, so that nothing is counted as skipped twice.
 
         Raises ``OffsetAhead``, ``OffsetTrimmed``, ``InvalidPosition``, ``InvalidPartition``,
-        ``SubscriptionNotFound``, ``SinkNotFound``; then nothing was moved.
+        ``SubscriptionNotFound``, ``SubscriptionReplaced`` for another ``subscription_incarnation`` than the one that is
+        there, ``SinkNotFound``; then nothing was moved.
         """
         request = pb.SeekSubscriptionRequest(
             sink=sink,
@@ -124,6 +129,7 @@ class Subscriptions:
             partition=partition,
             or_earliest=or_earliest,
             incarnation=incarnation or self._unary.incarnation(sink),
+            subscription_incarnation=subscription_incarnation,
         )
         response, _ = self._unary.call(
             "SeekSubscription", lambda t: self._stub(sink).SeekSubscription(request, timeout=t)
@@ -138,7 +144,13 @@ class Subscriptions:
         )
 
     def settle(
-        self, sink: str, name: str = "default", *, offsets: Mapping[int, int], incarnation: str = ""
+        self,
+        sink: str,
+        name: str = "default",
+        *,
+        offsets: Mapping[int, int],
+        incarnation: str = "",
+        subscription_incarnation: str = "",
     ) -> tuple[SettledPartition, ...]:
         """Settle all that a subscription has not settled below an offset, by partition; return what became of it.
 
@@ -146,9 +158,16 @@ class Subscriptions:
         a lower offset, changes nothing. All partitions or none.
 
         Raises ``SubscriptionInUse`` when a consumer owns one of them, or a holder has a set below, ``OffsetAhead``,
-        ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``.
+        ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``, and
+        ``SubscriptionReplaced`` for another ``subscription_incarnation`` than the one that is there.
         """
-        request = pb.SettleSubscriptionRequest(sink=sink, name=name, offsets=dict(offsets), incarnation=incarnation)
+        request = pb.SettleSubscriptionRequest(
+            sink=sink,
+            name=name,
+            offsets=dict(offsets),
+            incarnation=incarnation,
+            subscription_incarnation=subscription_incarnation,
+        )
         response, _ = self._unary.call(
             "SettleSubscription", lambda t: self._stub(sink).SettleSubscription(request, timeout=t)
         )
@@ -197,4 +216,6 @@ def position(message: pb.Position) -> Position:
 
 def subscription(message: pb.Subscription) -> Subscription:
     """Return a subscription."""
-    return Subscription(message.sink, message.name, moment(message.created_at), position(message.start))
+    return Subscription(
+        message.sink, message.name, moment(message.created_at), position(message.start), message.incarnation
+    )

@@ -165,20 +165,22 @@ class PublishBatchResponse(_message.Message):
     def __init__(self, receipts: _Optional[_Iterable[_Union[_record_pb2.Receipt, _Mapping]]] = ...) -> None: ...
 
 class DeliverOpen(_message.Message):
-    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation", "answers_pings")
+    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation", "answers_pings", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_PINGS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     consumer_id: str
     credit: Credit
     incarnation: str
     answers_pings: bool
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ..., answers_pings: bool = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ..., answers_pings: bool = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("records", "bytes")
@@ -281,16 +283,18 @@ class Pong(_message.Message):
     def __init__(self) -> None: ...
 
 class DeliverOpened(_message.Message):
-    __slots__ = ("incarnation", "partitions", "ack_deadline", "ordering")
+    __slots__ = ("incarnation", "partitions", "ack_deadline", "ordering", "subscription_incarnation")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ACK_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     ORDERING_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     incarnation: str
     partitions: int
     ack_deadline: _duration_pb2.Duration
     ordering: _sink_pb2.Ordering
-    def __init__(self, incarnation: _Optional[str] = ..., partitions: _Optional[int] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., ordering: _Optional[_Union[_sink_pb2.Ordering, str]] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, incarnation: _Optional[str] = ..., partitions: _Optional[int] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., ordering: _Optional[_Union[_sink_pb2.Ordering, str]] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("offset", "attempt")
@@ -383,20 +387,22 @@ class DeliverResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[DeliverOpened, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., revoked: _Optional[_Union[Revoked, _Mapping]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., results: _Optional[_Union[Results, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "consumer_id", "max_records", "wait", "incarnation")
+    __slots__ = ("sink", "subscription", "consumer_id", "max_records", "wait", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     consumer_id: str
     max_records: int
     wait: _duration_pb2.Duration
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., max_records: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., max_records: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class DeliveredRecord(_message.Message):
     __slots__ = ("partition", "offset", "record", "accepted_at", "attempt", "resend", "owner_epoch", "revision")
@@ -419,26 +425,30 @@ class DeliveredRecord(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., resend: bool = ..., owner_epoch: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class PullResponse(_message.Message):
-    __slots__ = ("records", "gaps", "incarnation")
+    __slots__ = ("records", "gaps", "incarnation", "subscription_incarnation")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     GAPS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[DeliveredRecord]
     gaps: _containers.RepeatedCompositeFieldContainer[_record_pb2.Gap]
     incarnation: str
-    def __init__(self, records: _Optional[_Iterable[_Union[DeliveredRecord, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[_record_pb2.Gap, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, records: _Optional[_Iterable[_Union[DeliveredRecord, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[_record_pb2.Gap, _Mapping]]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class AckRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "acks", "incarnation")
+    __slots__ = ("sink", "subscription", "acks", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     acks: _containers.RepeatedCompositeFieldContainer[AckRanges]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., acks: _Optional[_Iterable[_Union[AckRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., acks: _Optional[_Iterable[_Union[AckRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class AckResponse(_message.Message):
     __slots__ = ("results",)
@@ -447,16 +457,18 @@ class AckResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
 
 class NackRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "nacks", "incarnation")
+    __slots__ = ("sink", "subscription", "nacks", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     NACKS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     nacks: _containers.RepeatedCompositeFieldContainer[NackRanges]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., nacks: _Optional[_Iterable[_Union[NackRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., nacks: _Optional[_Iterable[_Union[NackRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class NackResponse(_message.Message):
     __slots__ = ("results",)
@@ -465,16 +477,18 @@ class NackResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
 
 class ExtendDeadlineRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "extends", "incarnation")
+    __slots__ = ("sink", "subscription", "extends", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     EXTENDS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     extends: _containers.RepeatedCompositeFieldContainer[Extend]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., extends: _Optional[_Iterable[_Union[Extend, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., extends: _Optional[_Iterable[_Union[Extend, _Mapping]]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class ExtendDeadlineResponse(_message.Message):
     __slots__ = ("partitions",)

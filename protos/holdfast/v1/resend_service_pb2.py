@@ -18,7 +18,7 @@ from holdfast.v1 import buffer_service_pb2 as holdfast_dot_v1_dot_buffer__servic
 from holdfast.v1 import record_pb2 as holdfast_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n holdfast/v1/resend_service.proto\x12\x0bholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a holdfast/v1/buffer_service.proto\x1a\x18holdfast/v1/record.proto\"\x84\x01\n\x0cResendRanges\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x63\x63ount\x18\x02 \x01(\x04\x12(\n\x06ranges\x18\x03 \x03(\x0b\x32\x18.holdfast.v1.OffsetRange\x12&\n\x08\x61ttempts\x18\x04 \x03(\x0b\x32\x14.holdfast.v1.Attempt\"\xf2\x01\n\x13LeaseResendsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmax_records\x18\x05 \x01(\r\x12\x11\n\tmax_bytes\x18\x06 \x01(\x04\x12\x12\n\nbefore_due\x18\x07 \x01(\x08\x12)\n\x06ranges\x18\x08 \x03(\x0b\x32\x19.holdfast.v1.ResendRanges\x12\x13\n\x0bincarnation\x18\t \x01(\t\"\x87\x01\n\x14LeaseResendsResponse\x12-\n\npartitions\x18\x01 \x03(\x0b\x32\x19.holdfast.v1.ResendRanges\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x8e\x01\n\x14SettleResendsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12-\n\npartitions\x18\x04 \x03(\x0b\x32\x19.holdfast.v1.ResendRanges\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\"C\n\x15SettleResendsResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.holdfast.v1.SettleResult\"`\n\x15ReleaseResendsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\")\n\x16ReleaseResendsResponse\x12\x0f\n\x07records\x18\x01 \x01(\x04\x32\x97\x02\n\rResendService\x12S\n\x0cLeaseResends\x12 .holdfast.v1.LeaseResendsRequest\x1a!.holdfast.v1.LeaseResendsResponse\x12V\n\rSettleResends\x12!.holdfast.v1.SettleResendsRequest\x1a\".holdfast.v1.SettleResendsResponse\x12Y\n\x0eReleaseResends\x12\".holdfast.v1.ReleaseResendsRequest\x1a#.holdfast.v1.ReleaseResendsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n holdfast/v1/resend_service.proto\x12\x0bholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a holdfast/v1/buffer_service.proto\x1a\x18holdfast/v1/record.proto\"\x84\x01\n\x0cResendRanges\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x63\x63ount\x18\x02 \x01(\x04\x12(\n\x06ranges\x18\x03 \x03(\x0b\x32\x18.holdfast.v1.OffsetRange\x12&\n\x08\x61ttempts\x18\x04 \x03(\x0b\x32\x14.holdfast.v1.Attempt\"\x94\x02\n\x13LeaseResendsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmax_records\x18\x05 \x01(\r\x12\x11\n\tmax_bytes\x18\x06 \x01(\x04\x12\x12\n\nbefore_due\x18\x07 \x01(\x08\x12)\n\x06ranges\x18\x08 \x03(\x0b\x32\x19.holdfast.v1.ResendRanges\x12\x13\n\x0bincarnation\x18\t \x01(\t\x12 \n\x18subscription_incarnation\x18\n \x01(\t\"\xa9\x01\n\x14LeaseResendsResponse\x12-\n\npartitions\x18\x01 \x03(\x0b\x32\x19.holdfast.v1.ResendRanges\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12 \n\x18subscription_incarnation\x18\x04 \x01(\t\"\xb0\x01\n\x14SettleResendsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12-\n\npartitions\x18\x04 \x03(\x0b\x32\x19.holdfast.v1.ResendRanges\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12 \n\x18subscription_incarnation\x18\x06 \x01(\t\"C\n\x15SettleResendsResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.holdfast.v1.SettleResult\"\x82\x01\n\x15ReleaseResendsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12 \n\x18subscription_incarnation\x18\x05 \x01(\t\")\n\x16ReleaseResendsResponse\x12\x0f\n\x07records\x18\x01 \x01(\x04\x32\x97\x02\n\rResendService\x12S\n\x0cLeaseResends\x12 .holdfast.v1.LeaseResendsRequest\x1a!.holdfast.v1.LeaseResendsResponse\x12V\n\rSettleResends\x12!.holdfast.v1.SettleResendsRequest\x1a\".holdfast.v1.SettleResendsResponse\x12Y\n\x0eReleaseResends\x12\".holdfast.v1.ReleaseResendsRequest\x1a#.holdfast.v1.ReleaseResendsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -28,17 +28,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESENDRANGES']._serialized_start=142
   _globals['_RESENDRANGES']._serialized_end=274
   _globals['_LEASERESENDSREQUEST']._serialized_start=277
-  _globals['_LEASERESENDSREQUEST']._serialized_end=519
-  _globals['_LEASERESENDSRESPONSE']._serialized_start=522
-  _globals['_LEASERESENDSRESPONSE']._serialized_end=657
-  _globals['_SETTLERESENDSREQUEST']._serialized_start=660
-  _globals['_SETTLERESENDSREQUEST']._serialized_end=802
-  _globals['_SETTLERESENDSRESPONSE']._serialized_start=804
-  _globals['_SETTLERESENDSRESPONSE']._serialized_end=871
-  _globals['_RELEASERESENDSREQUEST']._serialized_start=873
-  _globals['_RELEASERESENDSREQUEST']._serialized_end=969
-  _globals['_RELEASERESENDSRESPONSE']._serialized_start=971
-  _globals['_RELEASERESENDSRESPONSE']._serialized_end=1012
-  _globals['_RESENDSERVICE']._serialized_start=1015
-  _globals['_RESENDSERVICE']._serialized_end=1294
+  _globals['_LEASERESENDSREQUEST']._serialized_end=553
+  _globals['_LEASERESENDSRESPONSE']._serialized_start=556
+  _globals['_LEASERESENDSRESPONSE']._serialized_end=725
+  _globals['_SETTLERESENDSREQUEST']._serialized_start=728
+  _globals['_SETTLERESENDSREQUEST']._serialized_end=904
+  _globals['_SETTLERESENDSRESPONSE']._serialized_start=906
+  _globals['_SETTLERESENDSRESPONSE']._serialized_end=973
+  _globals['_RELEASERESENDSREQUEST']._serialized_start=976
+  _globals['_RELEASERESENDSREQUEST']._serialized_end=1106
+  _globals['_RELEASERESENDSRESPONSE']._serialized_start=1108
+  _globals['_RELEASERESENDSRESPONSE']._serialized_end=1149
+  _globals['_RESENDSERVICE']._serialized_start=1152
+  _globals['_RESENDSERVICE']._serialized_end=1431
 # @@protoc_insertion_point(module_scope)

@@ -24,7 +24,7 @@ class ResendRanges(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., account: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.OffsetRange, _Mapping]]] = ..., attempts: _Optional[_Iterable[_Union[_buffer_service_pb2.Attempt, _Mapping]]] = ...) -> None: ...
 
 class LeaseResendsRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "holder", "duration", "max_records", "max_bytes", "before_due", "ranges", "incarnation")
+    __slots__ = ("sink", "subscription", "holder", "duration", "max_records", "max_bytes", "before_due", "ranges", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class LeaseResendsRequest(_message.Message):
     BEFORE_DUE_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     holder: str
@@ -43,31 +44,36 @@ class LeaseResendsRequest(_message.Message):
     before_due: bool
     ranges: _containers.RepeatedCompositeFieldContainer[ResendRanges]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., before_due: bool = ..., ranges: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_records: _Optional[int] = ..., max_bytes: _Optional[int] = ..., before_due: bool = ..., ranges: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class LeaseResendsResponse(_message.Message):
-    __slots__ = ("partitions", "incarnation", "duration")
+    __slots__ = ("partitions", "incarnation", "duration", "subscription_incarnation")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DURATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[ResendRanges]
     incarnation: str
     duration: _duration_pb2.Duration
-    def __init__(self, partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class SettleResendsRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "holder", "partitions", "incarnation")
+    __slots__ = ("sink", "subscription", "holder", "partitions", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     holder: str
     partitions: _containers.RepeatedCompositeFieldContainer[ResendRanges]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[ResendRanges, _Mapping]]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class SettleResendsResponse(_message.Message):
     __slots__ = ("results",)
@@ -76,16 +82,18 @@ class SettleResendsResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[_buffer_service_pb2.SettleResult, _Mapping]]] = ...) -> None: ...
 
 class ReleaseResendsRequest(_message.Message):
-    __slots__ = ("sink", "subscription", "holder", "incarnation")
+    __slots__ = ("sink", "subscription", "holder", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     holder: str
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., holder: _Optional[str] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class ReleaseResendsResponse(_message.Message):
     __slots__ = ("records",)

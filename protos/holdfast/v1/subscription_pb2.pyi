@@ -38,16 +38,18 @@ class Position(_message.Message):
     def __init__(self, earliest: bool = ..., latest: bool = ..., offset: _Optional[int] = ..., offsets: _Optional[_Union[PartitionOffsets, _Mapping]] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Subscription(_message.Message):
-    __slots__ = ("sink", "name", "created_at", "start")
+    __slots__ = ("sink", "name", "created_at", "start", "incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     created_at: _timestamp_pb2.Timestamp
     start: Position
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start: _Optional[_Union[Position, _Mapping]] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class SubscriptionPlace(_message.Message):
     __slots__ = ("partition", "start_offset", "trimmed")
@@ -96,36 +98,40 @@ class ListSubscriptionsResponse(_message.Message):
     def __init__(self, subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ...) -> None: ...
 
 class DeleteSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "incarnation", "created_at")
+    __slots__ = ("sink", "name", "incarnation", "created_at", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     incarnation: str
     created_at: _timestamp_pb2.Timestamp
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., incarnation: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., incarnation: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class DeleteSubscriptionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class SeekSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "to", "partition", "or_earliest", "incarnation")
+    __slots__ = ("sink", "name", "to", "partition", "or_earliest", "incarnation", "subscription_incarnation")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OR_EARLIEST_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     to: Position
     partition: int
     or_earliest: bool
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., to: _Optional[_Union[Position, _Mapping]] = ..., partition: _Optional[int] = ..., or_earliest: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., to: _Optional[_Union[Position, _Mapping]] = ..., partition: _Optional[int] = ..., or_earliest: bool = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class SeekSubscriptionResponse(_message.Message):
     __slots__ = ("places",)
@@ -134,7 +140,7 @@ class SeekSubscriptionResponse(_message.Message):
     def __init__(self, places: _Optional[_Iterable[_Union[SubscriptionPlace, _Mapping]]] = ...) -> None: ...
 
 class SettleSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "offsets", "incarnation")
+    __slots__ = ("sink", "name", "offsets", "incarnation", "subscription_incarnation")
     class OffsetsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -146,11 +152,13 @@ class SettleSubscriptionRequest(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     offsets: _containers.ScalarMap[int, int]
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    subscription_incarnation: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ..., incarnation: _Optional[str] = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
 
 class SettledPartition(_message.Message):
     __slots__ = ("partition", "acked", "watermark")

@@ -8,7 +8,8 @@
     │   └── InvalidRequest, RequestTooLarge
     ├── NotFound           SinkNotFound, SubscriptionNotFound, EpochNotFound, SchemaNotFound
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
-    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict, SinkReplaced
+    │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict, SinkReplaced,
+    │                      SubscriptionReplaced
     ├── Exhausted          try again after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions, RateLimited
@@ -239,6 +240,24 @@ class SinkReplaced(BrokerError):
             f"{current!r}. Nothing was done. Offsets, positions, tokens and schema versions of the former sink mean "
             "nothing here: ask for the sink again, and begin anew",
             sink=sink,
+            named=shown,
+            current=current,
+        )
+
+
+class SubscriptionReplaced(BrokerError):
+    """The subscription was deleted and made anew since the caller learnt what the request names. Begin anew."""
+
+    reason = "SUBSCRIPTION_REPLACED"
+
+    def __init__(self, sink: str, subscription: str, named: str, current: str) -> None:
+        shown = _shown(named)
+        super().__init__(
+            f"subscription {subscription!r} of sink {sink!r} was deleted and made anew: the request is about "
+            f"incarnation {shown!r}, and this is {current!r}. Nothing was done. Positions, deliveries and sets of the "
+            "former one mean nothing here: ask for the subscription again, and begin anew",
+            sink=sink,
+            subscription=subscription,
             named=shown,
             current=current,
         )

@@ -116,6 +116,9 @@ class SubscriptionRecord:
     start: Position
     """Where it was made to begin."""
 
+    incarnation: str = ""
+    """Of this creation: one that is deleted and made anew has another."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutSubscription:

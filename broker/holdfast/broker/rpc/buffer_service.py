@@ -30,6 +30,7 @@ from holdfast.broker.runtime.buffer import Buffer
 from holdfast.broker.runtime.events import Delivered
 from holdfast.broker.runtime.replay import Replay
 from holdfast.broker.runtime.stored import Stored
+from holdfast.broker.runtime.subscription import Subscription
 from holdfast.v1 import buffer_service_pb2 as pb
 from holdfast.v1 import buffer_service_pb2_grpc as pb_grpc
 from holdfast.v1 import record_pb2
@@ -109,7 +110,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
     async def Pull(self, request: pb.PullRequest, context: Any) -> pb.PullResponse:
         self._broker.check_serving()
         buffer = self._broker.sink(request.sink, request.incarnation)
-        subscription = buffer.subscription(request.subscription)
+        subscription = buffer.subscription(request.subscription, request.subscription_incarnation)
         default, most = PULL_RECORDS
         wait_us = convert.duration_us(request.wait)
         consumer_id = request.consumer_id or PULL_CONSUMER
@@ -122,7 +123,9 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         taken = await self._unless_over(
             buffer, puller.take(request.max_records or default, wait_us / 1_000_000, memory)
         )
-        response = pb.PullResponse(incarnation=buffer.record.incarnation)
+        response = pb.PullResponse(
+            incarnation=buffer.record.incarnation, subscription_incarnation=subscription.record.incarnation
+        )
         room = PULL_BYTES
         for event in taken:
             if isinstance(event, Delivered):
@@ -147,22 +150,26 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         finally:
             await _cancelled([working, *ends])
 
+    def _subscription(self, request: pb.AckRequest | pb.NackRequest | pb.ExtendDeadlineRequest) -> Subscription:
+        buffer = self._broker.sink(request.sink, request.incarnation)
+        return buffer.subscription(request.subscription, request.subscription_incarnation)
+
     async def Ack(self, request: pb.AckRequest, context: Any) -> pb.AckResponse:
         self._broker.check_serving()
-        subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
+        subscription = self._subscription(request)
         _check_answers(len(request.acks))
         found = await _all([await acked(subscription, ack) for ack in request.acks])
         return pb.AckResponse(results=await in_message(found))
 
     async def Nack(self, request: pb.NackRequest, context: Any) -> pb.NackResponse:
         self._broker.check_serving()
-        subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
+        subscription = self._subscription(request)
         _check_answers(len(request.nacks))
         found = await _all([await nacked(subscription, nack) for nack in request.nacks])
         return pb.NackResponse(results=await in_message(found))
 
     async def ExtendDeadline(self, request: pb.ExtendDeadlineRequest, context: Any) -> pb.ExtendDeadlineResponse:
-        subscription = self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
+        subscription = self._subscription(request)
         _check_answers(len(request.extends))
         moved = [extend.partition for extend in request.extends if await extended(subscription, extend)]
         return pb.ExtendDeadlineResponse(partitions=moved)

@@ -69,10 +69,11 @@ class DeliverStream:
             raise InvalidOpen("consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id")
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
-        subscription = buffer.subscription(opening.subscription)
+        subscription = buffer.subscription(opening.subscription, opening.subscription_incarnation)
         credit = _credit(opening.credit)
         opened = pb.DeliverOpened(
             incarnation=buffer.record.incarnation,
+            subscription_incarnation=subscription.record.incarnation,
             partitions=len(buffer.logs),
             ack_deadline=convert.duration(buffer.settings.ack_deadline_us),
             ordering=convert.ordering(relaxed=buffer.settings.ordering == Ordering.RELAXED),

@@ -36,6 +36,7 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
         message = pb.LeaseResendsResponse(
             partitions=[_ranges(part) for part in found],
             incarnation=self._broker.sink(request.sink).record.incarnation,
+            subscription_incarnation=subscription.record.incarnation,
         )
         if found:
             message.duration.CopyFrom(convert.duration(duration_us))
@@ -52,7 +53,9 @@ class ResendServicer(pb_grpc.ResendServiceServicer):
 
     def _subscription(self, request: _Request) -> Subscription:
         self._broker.check_serving()
-        return self._broker.sink(request.sink, request.incarnation).subscription(request.subscription)
+        return self._broker.sink(request.sink, request.incarnation).subscription(
+            request.subscription, request.subscription_incarnation
+        )
 
 
 def _duration_us(request: pb.LeaseResendsRequest, subscription: Subscription) -> int:

@@ -55,6 +55,7 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
     errors.SubscriptionInUse: grpc.StatusCode.FAILED_PRECONDITION,
     errors.OrderingStrict: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SinkReplaced: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.SubscriptionReplaced: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SinkFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.BrokerFull: grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -41,7 +41,7 @@ class SubscriptionCalls:
         self._broker.check_serving()
         made_at_us = timestamp_us(request.created_at) if request.HasField("created_at") else None
         subscribing = self._broker.sink(request.sink, request.incarnation).subscribing
-        await subscribing.delete(request.name, made_at_us=made_at_us)
+        await subscribing.delete(request.name, made_at_us=made_at_us, incarnation=request.subscription_incarnation)
         return pb.DeleteSubscriptionResponse()
 
     async def SeekSubscription(self, request: pb.SeekSubscriptionRequest, context: Any) -> pb.SeekSubscriptionResponse:
@@ -51,6 +51,7 @@ class SubscriptionCalls:
             position(request.to, "to"),
             partition=request.partition if request.HasField("partition") else None,
             or_earliest=request.or_earliest,
+            incarnation=request.subscription_incarnation,
         )
         return pb.SeekSubscriptionResponse(places=places(moved))
 
@@ -59,7 +60,9 @@ class SubscriptionCalls:
     ) -> pb.SettleSubscriptionResponse:
         self._broker.check_serving()
         subscribing = self._broker.sink(request.sink, request.incarnation).subscribing
-        settled = await subscribing.settle(request.name, dict(request.offsets))
+        settled = await subscribing.settle(
+            request.name, dict(request.offsets), incarnation=request.subscription_incarnation
+        )
         return pb.SettleSubscriptionResponse(
             partitions=[
                 pb.SettledPartition(partition=one.partition, acked=one.acked, watermark=one.watermark)
@@ -108,6 +111,7 @@ def subscription(sink: str, record: SubscriptionRecord) -> pb.Subscription:
         name=record.name,
         created_at=timestamp(record.created_at_us),
         start=position_message(record.start),
+        incarnation=record.incarnation,
     )
 
 

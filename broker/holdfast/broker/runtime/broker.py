@@ -72,7 +72,7 @@ from holdfast.broker.runtime.stats import lag_is_due, sink_lags
 from holdfast.broker.runtime.stopping import Stopping
 from holdfast.broker.runtime.store import Journal
 from holdfast.broker.runtime.stream_memory import StreamMemory
-from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION
+from holdfast.broker.runtime.subscription import DEFAULT_SUBSCRIPTION
 from holdfast.broker.runtime.supervision import Supervisor, Work
 from holdfast.broker.runtime.tail import Tail as RecentPages
 

@@ -16,7 +16,14 @@ from holdfast.broker.core.account import Totals
 from holdfast.broker.core.cursor import Cursor
 from holdfast.broker.core.dead_letters import RecordCodec, is_dead_letter_sink
 from holdfast.broker.core.epochs import StoredEpochs
-from holdfast.broker.core.errors import InvalidName, ReadFailed, SinkNotFound, StoreFenced, SubscriptionNotFound
+from holdfast.broker.core.errors import (
+    InvalidName,
+    ReadFailed,
+    SinkNotFound,
+    StoreFenced,
+    SubscriptionNotFound,
+    SubscriptionReplaced,
+)
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.limits import Wait, admit, excess
 from holdfast.broker.core.log import PartitionLog
@@ -62,8 +69,8 @@ from holdfast.broker.runtime.retaining import Retaining
 from holdfast.broker.runtime.runs import due_runs
 from holdfast.broker.runtime.schemas import Schemas
 from holdfast.broker.runtime.staging import Staging
-from holdfast.broker.runtime.subscribing import DEFAULT_SUBSCRIPTION, Subscribing
-from holdfast.broker.runtime.subscription import Subscription
+from holdfast.broker.runtime.subscribing import Subscribing
+from holdfast.broker.runtime.subscription import DEFAULT_SUBSCRIPTION, Subscription
 from holdfast.broker.runtime.supervision import Supervisor
 from holdfast.broker.runtime.tier import MemoryTier
 
@@ -135,8 +142,7 @@ class Buffer:
         self.retaining = Retaining(self, services, marks or {})
         for name in self.subscribing.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), record.settings) for log in self.logs]
-            made_at_us = self.subscribing.made_at_us(name)
-            self.subscriptions[name] = Subscription(name, self, lanes, services, made_at_us=made_at_us)
+            self.subscriptions[name] = Subscription(self.subscribing.record(name), self, lanes, services)
         for (name, partition), closed in (totals or {}).items():
             if name in self.subscriptions:
                 self.subscriptions[name].recall(partition, closed)
@@ -171,11 +177,17 @@ class Buffer:
     def settings(self) -> SinkSettings:
         return self.record.settings
 
-    def subscription(self, name: str) -> Subscription:
-        """The subscription of that name; an empty name is `default`."""
+    def subscription(self, name: str, incarnation: str = "") -> Subscription:
+        """The subscription of that name, and of that incarnation if one is named; an empty name is `default`.
+
+        Every request that is about a subscription finds it by this, so nothing of a former one reaches its successor.
+        Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``.
+        """
         found = self.subscriptions.get(name or DEFAULT_SUBSCRIPTION)
         if found is None:
             raise SubscriptionNotFound(self.name, name)
+        if incarnation and incarnation != found.record.incarnation:
+            raise SubscriptionReplaced(self.name, found.name, incarnation, found.record.incarnation)
         return found
 
     # -- settings and state

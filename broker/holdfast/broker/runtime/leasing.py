@@ -142,7 +142,7 @@ class LeasedSets:
             raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
 
     def _account(self, partition: int) -> int:
-        return self._subscription.totals_of(partition).seeks
+        return self._subscription.account(partition)
 
     def _held(self, holder: str) -> list[Part]:
         found: list[Part] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -32,13 +33,12 @@ from holdfast.broker.core.position import EARLIEST, At, Place, Position, place
 from holdfast.broker.core.settings import is_id
 from holdfast.broker.core.writes import DropGap, DropSubscription, PutSubscription, SubscriptionRecord, Write
 from holdfast.broker.runtime.replay import Replay
-from holdfast.broker.runtime.subscription import Subscription
+from holdfast.broker.runtime.subscription import DEFAULT_SUBSCRIPTION, Subscription
 
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
-DEFAULT_SUBSCRIPTION: Final = "default"
 SUBSCRIPTIONS_MAX: Final = 100
 """Subscriptions of one sink: every drop and every trim looks at all of them."""
 
@@ -61,7 +61,8 @@ class Subscribing:
     def __init__(self, buffer: Buffer, services: Services, records: Iterable[SubscriptionRecord]) -> None:
         self._buffer = buffer
         self._services = services
-        default = SubscriptionRecord(DEFAULT_SUBSCRIPTION, buffer.record.created_at_us, EARLIEST)
+        made_at_us, incarnation = buffer.record.created_at_us, buffer.record.incarnation
+        default = SubscriptionRecord(DEFAULT_SUBSCRIPTION, made_at_us, EARLIEST, incarnation)  # it ends with its sink
         self._records = {default.name: default, **{record.name: record for record in records}}
         for record in self._records.values():
             if not record.start.is_shown_exactly:
@@ -72,9 +73,9 @@ class Subscribing:
         self._waiting: dict[str, asyncio.Future[None]] = {}
         """Creations that are not durable yet."""
 
-    def made_at_us(self, name: str) -> int:
-        """When one of them was created, by the wall clock."""
-        return self._records[name].created_at_us
+    def record(self, name: str) -> SubscriptionRecord:
+        """One of them, as it is stored, or about to be."""
+        return self._records[name]
 
     @property
     def names(self) -> list[str]:
@@ -111,7 +112,7 @@ class Subscribing:
         if len(self._records) >= SUBSCRIPTIONS_MAX:
             raise TooManySubscriptions(self._buffer.name, SUBSCRIPTIONS_MAX)
         places = [place(start, log, since, or_earliest=or_earliest) for log in self._buffer.logs]
-        record = SubscriptionRecord(name, self._services.clock.wall_us(), start)
+        record = SubscriptionRecord(name, self._services.clock.wall_us(), start, secrets.token_hex(8))
         created = self._waiting[name] = self._services.committer.write(self._begin(record, places))
         created.add_done_callback(lambda _: self._waiting.pop(name, None))
         await asyncio.shield(created)
@@ -121,7 +122,7 @@ class Subscribing:
     def _begin(self, record: SubscriptionRecord, places: Sequence[Place]) -> list[Write]:
         buffer = self._buffer
         lanes = [Lane(opened(where.start, buffer.logs[where.partition].gaps), buffer.settings) for where in places]
-        subscription = Subscription(record.name, buffer, lanes, self._services, made_at_us=record.created_at_us)
+        subscription = Subscription(record, buffer, lanes, self._services)
         if buffer.record.paused is not None:
             subscription.pause(buffer.record.paused)
         self._records[record.name] = record
@@ -129,7 +130,7 @@ class Subscribing:
         cursors = [subscription.cursor_write(where.partition) for where in places]
         return [PutSubscription(buffer.record.id, record), *cursors]
 
-    async def delete(self, name: str, *, made_at_us: int | None = None) -> None:
+    async def delete(self, name: str, *, made_at_us: int | None = None, incarnation: str = "") -> None:
         """Delete a subscription and its accounts; what only it still needed may be trimmed from now on.
 
         With ``made_at_us`` only the one that was made then: not another one that has had its name since.
@@ -139,7 +140,7 @@ class Subscribing:
         if name in {"", DEFAULT_SUBSCRIPTION}:
             raise DefaultSubscription(self._buffer.name)
         buffer = self._buffer
-        subscription = buffer.subscription(name)
+        subscription = buffer.subscription(name, incarnation)
         if made_at_us is not None and self._records[name].created_at_us != made_at_us:
             raise SubscriptionNotFound(buffer.name, name, "that was made at that time; it was made anew since")
         del buffer.subscriptions[name]
@@ -164,7 +165,9 @@ class Subscribing:
         await asyncio.shield(deleted)
         _log.info("subscription was deleted sink=%s subscription=%s", buffer.name, name)
 
-    async def seek(self, name: str, to: Position, *, partition: int | None, or_earliest: bool) -> Sequence[Place]:
+    async def seek(
+        self, name: str, to: Position, *, partition: int | None, or_earliest: bool, incarnation: str = ""
+    ) -> Sequence[Place]:
         """Move a subscription in one partition, those that ``to`` names, or all; returns where it stands now.
 
         Raises:
@@ -173,7 +176,7 @@ class Subscribing:
             OffsetAhead, OffsetTrimmed: see ``place``; nothing was moved.
         """
         buffer = self._buffer
-        buffer.subscription(name)
+        buffer.subscription(name, incarnation)
         self._check(to)
         if partition is not None and to.at is At.OFFSETS:
             raise InvalidPosition("`partition` and `to.offsets` both say where: use one of them", field="partition")
@@ -182,7 +185,7 @@ class Subscribing:
         logs = [log for log in buffer.logs if partition in {None, log.number} and to.names(log.number)]
         since = await self._look_up(logs, to)
         self._check_alive()
-        subscription = buffer.subscription(name)
+        subscription = buffer.subscription(name, incarnation)
         places = [place(to, log, since, or_earliest=or_earliest) for log in logs]
         writes = [write for where in places for write in subscription.move(where.partition, where.start)]
         moved = self._services.committer.write(writes)
@@ -193,7 +196,7 @@ class Subscribing:
         _log.info("subscription was moved sink=%s subscription=%s to=%s", buffer.name, subscription.name, to.at.name)
         return places
 
-    async def settle(self, name: str, offsets: Mapping[int, int]) -> Sequence[Settled]:
+    async def settle(self, name: str, offsets: Mapping[int, int], *, incarnation: str = "") -> Sequence[Settled]:
         """Settle all below an offset in each partition that is named; returns what became of it, by partition.
 
         Raises:
@@ -204,7 +207,7 @@ class Subscribing:
         """
         buffer = self._buffer
         self._check_alive()
-        subscription = buffer.subscription(name)
+        subscription = buffer.subscription(name, incarnation)
         subscription.pullers.sweep()  # a lease that has run out owns nothing
         subscription.leasing.sweep()
         if not offsets:

@@ -21,7 +21,7 @@ from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.pages import Body, DropReason, Entry
 from holdfast.broker.core.ranges import Range
 from holdfast.broker.core.settings import SECOND_US, SinkSettings
-from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, PutTotals, Write
+from holdfast.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, PutTotals, SubscriptionRecord, Write
 from holdfast.broker.runtime.consumer import Consumer, Credit
 from holdfast.broker.runtime.dead_letters import DeadLetters
 from holdfast.broker.runtime.delivery_marks import LaneName, lane_name
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 Results = tuple[tuple[int, Range, Outcome], ...]
+DEFAULT_SUBSCRIPTION: Final = "default"
+ACCOUNT_DIGITS: Final = 12
+"""Hexadecimal digits of an incarnation that the numbers of its accounts begin at."""
 
 
 class Subscription:
     """The running state of one subscription."""
 
-    def __init__(
-        self, name: str, buffer: Buffer, lanes: Sequence[Lane], services: Services, *, made_at_us: int
-    ) -> None:
-        self.name = name
-        self.made_at_us = made_at_us
-        """When it was created, by the wall clock."""
+    def __init__(self, record: SubscriptionRecord, buffer: Buffer, lanes: Sequence[Lane], services: Services) -> None:
+        self.record = record
+        self.name = record.name
         self.lanes = list(lanes)
         self._buffer = buffer
         self._services = services
@@ -127,7 +127,7 @@ class Subscription:
         """Note how far a partition delivers, before it goes out: a kill does not forget it."""
         name = self._lane_names.get(partition)
         if name is None:
-            name = lane_name(self._buffer.record.id, self.name, self.made_at_us, partition)
+            name = lane_name(self._buffer.record.id, self.name, self.record.created_at_us, partition)
             self._lane_names[partition] = name
         self._services.marks.note(name, self.lanes[partition].cursor.sent)
 
@@ -414,6 +414,11 @@ class Subscription:
     def totals_of(self, partition: int) -> Totals:
         """What the accounts that were closed in a partition came to."""
         return self._totals.get(partition, Totals())
+
+    def account(self, partition: int) -> int:
+        """Number of the account in a partition: rises with each seek, and is of this incarnation alone."""
+        begin = 0 if self.name == DEFAULT_SUBSCRIPTION else int(self.record.incarnation[:ACCOUNT_DIGITS], 16)
+        return begin + self.totals_of(partition).seeks
 
     def recall(self, partition: int, totals: Totals) -> None:
         """Take in the totals that a start found."""

@@ -210,7 +210,9 @@ def decode_subscription(value: bytes) -> SubscriptionRecord:
         start = stored["start"]
         offsets = tuple((int(partition), int(offset)) for partition, offset in start["offsets"])
         position = Position(At(start["at"]), int(start["number"]), offsets)
-        return SubscriptionRecord(stored["name"], int(stored["created_at_us"]), position)
+        made_at_us = int(stored["created_at_us"])
+        incarnation = str(stored.get("incarnation") or f"{made_at_us & (1 << 64) - 1:016x}")
+        return SubscriptionRecord(stored["name"], made_at_us, position, incarnation)
     except (ValueError, KeyError, TypeError) as error:
         raise Undecodable(f"not a subscription: {error}") from error
 

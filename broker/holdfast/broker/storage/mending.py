@@ -277,7 +277,7 @@ class Mending:
         writes: list[Write] = []
         for key in self._damaged.pop(keys.SUBSCRIPTION, ()):
             number, name = keys.writer_of(key)
-            record = sinks[number].subscriptions[name] = SubscriptionRecord(name, 0, EARLIEST)
+            record = sinks[number].subscriptions[name] = SubscriptionRecord(name, 0, EARLIEST, "0" * 16)
             writes.append(PutSubscription(number, record))
             self.tell("subscription", number, None, f"`{name}` stays, when it was made is not known any more")
         for key in self._damaged.pop(keys.TOTALS, ()):

@@ -88,6 +88,7 @@ SUBSCRIPTIONS = st.builds(
     start=st.builds(
         Position, st.sampled_from(At), number=I64, offsets=st.lists(st.tuples(U32, U64), max_size=3).map(tuple)
     ),
+    incarnation=U64.map("{:016x}".format),
 )
 TOTALS = st.builds(Totals, U64, U64, U64, U64, U64)
 MARKS = st.lists(st.builds(Mark, U64, I64), max_size=5).map(tuple)
@@ -198,6 +199,17 @@ def test_subscriptions_totals_and_marks_come_back(
     assert codec.decode_subscription(codec.encode_subscription(subscription)) == subscription
     assert codec.decode_totals(codec.encode_totals(totals)) == totals
     assert codec.decode_marks(codec.encode_marks(marks)) == marks
+
+
+@given(made_at_us=I64)
+def test_a_subscription_of_a_store_of_before_has_the_same_incarnation_at_each_start(made_at_us: int) -> None:
+    start = {"at": 1, "number": 0, "offsets": []}
+    stored = sealed(json.dumps({"name": "audit", "created_at_us": made_at_us, "start": start}).encode())
+
+    found = codec.decode_subscription(stored)
+
+    assert found == codec.decode_subscription(stored)
+    assert 0 <= int(found.incarnation[:12], 16) < 1 << 48
 
 
 @given(schema=st.builds(SchemaRecord, U32, I64, st.binary(max_size=40), TEXTS))
