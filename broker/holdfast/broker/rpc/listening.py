@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import grpc
 import grpc.aio
@@ -32,9 +33,11 @@ class Listening:
         """Bind HOST:PORT; returns the port. Raises RuntimeError when it cannot be had."""
         if self._certificates is None:
             return server.add_insecure_port(listen)
+        # The stubs do not know that None is "no change".
+        renewals = cast("Callable[[], grpc.ServerCertificateConfiguration]", self.renewals(self._certificates))
         credentials = grpc.dynamic_ssl_server_credentials(
             _configured(self._certificates),
-            self._configuration,
+            renewals,
             require_client_authentication=self._certificates.client_ca is not None,
         )
         return server.add_secure_port(listen, credentials)
@@ -46,10 +49,22 @@ class Listening:
         if self._controlled and credentials is not None:
             self._guard.renew(credentials)
 
-    def _configuration(self) -> grpc.ServerCertificateConfiguration:
-        """What a new connection is secured with. Runs on gRPC's thread, once for each."""
-        assert self._certificates is not None, "nobody asks without TLS"
-        return _configured(self._certificates)
+    def renewals(self, given: Certificates) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
+        """Return what gRPC asks at each new connection: the certificates that came after ``given``, once, or None.
+
+        With every answer but None gRPC makes its TLS context anew and frees the one before, which a handshake that
+        begins at that moment on another of its threads still uses: a flood of connections would end the process.
+        """
+
+        def renewed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal given
+            current = self._certificates
+            if current is None or current == given:
+                return None
+            given = current
+            return _configured(current)
+
+        return renewed
 
 
 def _configured(certificates: Certificates) -> grpc.ServerCertificateConfiguration:

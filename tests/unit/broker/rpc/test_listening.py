@@ -95,3 +95,20 @@ def test_a_caller_is_known_before_its_request_is_decoded_and_judged_by_what_was_
     order = [type(one).__name__ for one in Listening(None, TOKENS, lambda: 0.0).interceptors(reading)]
 
     assert order == ["AccessGuard", "StatusInterceptor", "Authorizer"]
+
+
+def test_grpc_is_given_certificates_once_for_each_renewal_and_not_for_each_connection(authority: Authority) -> None:
+    first, second = certificates(authority.signed("first")), certificates(authority.signed("second"))
+    listening = Listening(first, None, lambda: 0.0)
+    one_port, other_port = listening.renewals(first), listening.renewals(first)
+
+    before = [one_port() for _ in range(3)]
+    listening.renew(first, None)
+    read_again = one_port()
+    listening.renew(second, None)
+    after = [one_port() for _ in range(3)]
+
+    assert before == [None, None, None]
+    assert read_again is None
+    assert [found is not None for found in after] == [True, False, False]
+    assert other_port() is not None
