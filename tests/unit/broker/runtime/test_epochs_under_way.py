@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ from holdfast.broker.runtime.clock import FakeClock
 from holdfast.broker.runtime.epochs import Outcome
 from holdfast.broker.runtime.stats import sink_states
 from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
+from holdfast.broker.storage.contract import Family, Operation, Put, PutAll
 from holdfast.broker.storage.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
 from tests.unit.broker.running import CutAfter, Mortal, begin, running
@@ -132,6 +133,51 @@ async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_ma
         assert found[1] == found[2] == [b"1", b"2", b"3"]
         assert again.scan(Family.META, *keys.of_kind(keys.PLACING), 10) == []
     assert wrong_names(again.reopen()) == []
+
+
+class Weighed(MemoryStore):
+    """A store that notes the keys and bytes of its batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[tuple[int, int]] = []
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        put = [each for each in operations if isinstance(each, Put)]
+        many = [each for each in operations if isinstance(each, PutAll)]
+        size = sum(len(each.value) for each in put) + sum(len(value) for each in many for value in each.values)
+        self.weights.append((len(operations) - len(many) + sum(len(each.keys) for each in many), size))
+        super().write(operations)
+
+
+async def weights_of_a_commit(tasks: int) -> list[tuple[int, int]]:
+    """Keys and bytes of the batches of a commit of so many tasks in two partitions."""
+    store = Weighed()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(partitions=2))
+        tokens = [f"t{number}" for number in range(tasks)]
+        for token in tokens:
+            for partition in range(2):
+                (await stage(buffer, claim(), token, [b"1"], partition=partition)).end()
+        await broker.committer.drained()
+        store.weights.clear()
+        await commit(broker, wanted(claim(), *((token, [(0, 1, 1), (1, 1, 1)]) for token in tokens)))
+        return list(store.weights)
+
+
+async def test_no_batch_of_a_large_commit_grows_with_its_tasks_but_that_of_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(epochs, "AHEAD_FROM", 0)
+    monkeypatch.setattr(epochs, "AHEAD_BATCH", 32)
+
+    few, many = await weights_of_a_commit(40), await weights_of_a_commit(400)
+
+    assert len(many) > len(few)
+    assert few[-1][0] == many[-1][0]
+    assert many[-1][1] < few[-1][1] + 16, "numbers of more digits"
+    assert max(keys for keys, _ in many) <= 2 * 32 + 2
+    assert max(size for _, size in many) < 400 * 20 + 4_096
 
 
 async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_is_read_and_trimmed(
