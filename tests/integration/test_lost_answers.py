@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.broker.server import BrokerServer
 from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, DropReason, Record, SinkReplaced
+from holdfast.client import Client, DropReason, Record, SinkExists, SinkReplaced, SubscriptionExists
 from tests.integration.cases.eventually import values_of
 from tests.integration.losing import AnswerLoser
 
@@ -182,6 +182,74 @@ def test_a_deletion_that_comes_twice_leaves_the_subscription_that_was_made_in_be
 
     assert relay.tries == 2
     assert [one.name for one in client.subscriptions.list("orders")] == ["audit", "default"]
+
+
+def test_a_sink_that_was_made_by_the_call_whose_answer_was_lost_is_its_own(
+    broker: BrokerServer, client: Client
+) -> None:
+    with AnswerLoser(broker.endpoint, "CreateSink", lambda: None) as relay, Client(relay.endpoint) as far:
+        made = far.sinks.create("orders", partitions=2)
+
+    assert relay.tries == 2
+    assert made == client.sinks.get("orders")
+
+
+def test_a_sink_that_somebody_else_has_made_since_is_not_taken_for_the_own_one(
+    broker: BrokerServer, client: Client
+) -> None:
+    def made_anew() -> None:
+        client.sinks.delete("orders")
+        client.sinks.create("orders")
+
+    with (
+        AnswerLoser(broker.endpoint, "CreateSink", made_anew) as relay,
+        Client(relay.endpoint) as far,
+        pytest.raises(SinkExists),
+    ):
+        far.sinks.create("orders")
+
+    assert relay.tries == 2
+
+
+def test_a_subscription_is_known_by_the_call_that_made_it_when_the_answer_was_lost(
+    broker: BrokerServer, client: Client
+) -> None:
+    client.sinks.create("orders")
+    with AnswerLoser(broker.endpoint, "CreateSubscription", lambda: None) as relay, Client(relay.endpoint) as far:
+        made = far.subscriptions.create("orders", "audit")
+
+    def made_anew() -> None:
+        client.subscriptions.delete("orders", "other")
+        client.subscriptions.create("orders", "other")
+
+    with (
+        AnswerLoser(broker.endpoint, "CreateSubscription", made_anew) as relay,
+        Client(relay.endpoint) as far,
+        pytest.raises(SubscriptionExists),
+    ):
+        far.subscriptions.create("orders", "other")
+
+    assert made in client.subscriptions.list("orders")
+
+
+def test_a_sink_whose_maker_lost_the_answer_to_a_restart_is_its_own() -> None:
+    store = MemoryStore()
+    first = BrokerServer.in_memory(store)
+    first.start()
+    second: list[BrokerServer] = []
+
+    def restart() -> None:
+        first.stop()
+        second.append(BrokerServer.in_memory(store.reopen()))
+        second[0].start()
+        relay.target = second[0].endpoint
+
+    with AnswerLoser(first.endpoint, "CreateSink", restart) as relay, Client(relay.endpoint) as far:
+        made = far.sinks.create("orders")
+
+    with Client(second[0].endpoint) as client:
+        assert client.sinks.get("orders") == made
+    second[0].stop()
 
 
 CHANGES: dict[str, Callable[[Client], object]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -43,10 +44,11 @@ class Sinks:
         With ``exist_ok`` a sink that exists with the same settings is returned.
         Raises ``InvalidName``, ``InvalidSetting``, ``SinkExists``, ``TooManySinks``.
         """
-        request = pb.CreateSinkRequest(name=name, settings=settings_message(settings)[0])
-        response, tries = self._unary.call("CreateSink", lambda t: self._stub(name).CreateSink(request, timeout=t))
-        # After a lost answer it may well be this very call that made it.
-        if not response.created and not exist_ok and tries == 1:
+        request = pb.CreateSinkRequest(
+            name=name, settings=settings_message(settings)[0], request_id=secrets.token_hex(8)
+        )
+        response, _ = self._unary.call("CreateSink", lambda t: self._stub(name).CreateSink(request, timeout=t))
+        if not response.created and not exist_ok:
             raise SinkExists(f"sink {name!r} exists", facts={"sink": name})
         return sink(response.sink)
 

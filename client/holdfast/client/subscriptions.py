@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -50,12 +51,12 @@ class Subscriptions:
             start=position_message(start),
             or_earliest=or_earliest,
             incarnation=incarnation or self._unary.incarnation(sink),
+            request_id=secrets.token_hex(8),
         )
-        response, tries = self._unary.call(
+        response, _ = self._unary.call(
             "CreateSubscription", lambda t: self._stub(sink).CreateSubscription(request, timeout=t)
         )
-        # After a lost answer it may well be this very call that made it.
-        if not response.created and not exist_ok and tries == 1:
+        if not response.created and not exist_ok:
             facts = {"sink": sink, "subscription": name}
             raise SubscriptionExists(f"sink {sink!r} has a subscription {name!r}", facts=facts)
         return subscription(response.subscription)

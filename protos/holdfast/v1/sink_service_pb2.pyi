@@ -131,12 +131,14 @@ READER_MODE_REALTIME: ReaderMode
 READER_MODE_CATCH_UP: ReaderMode
 
 class CreateSinkRequest(_message.Message):
-    __slots__ = ("name", "settings")
+    __slots__ = ("name", "settings", "request_id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     settings: _sink_pb2.SinkSettings
-    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[_sink_pb2.SinkSettings, _Mapping]] = ...) -> None: ...
+    request_id: str
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[_sink_pb2.SinkSettings, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class CreateSinkResponse(_message.Message):
     __slots__ = ("sink", "created")

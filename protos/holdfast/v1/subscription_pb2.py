@@ -17,7 +17,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from holdfast.v1 import record_pb2 as holdfast_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eholdfast/v1/subscription.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18holdfast/v1/record.proto\"\x7f\n\x10PartitionOffsets\x12;\n\x07offsets\x18\x01 \x03(\x0b\x32*.holdfast.v1.PartitionOffsets.OffsetsEntry\x1a.\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xa6\x01\n\x08Position\x12\x12\n\x08\x65\x61rliest\x18\x01 \x01(\x08H\x00\x12\x10\n\x06latest\x18\x02 \x01(\x08H\x00\x12\x10\n\x06offset\x18\x03 \x01(\x04H\x00\x12\x30\n\x07offsets\x18\x04 \x01(\x0b\x32\x1d.holdfast.v1.PartitionOffsetsH\x00\x12*\n\x04time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x42\x04\n\x02\x61t\"\x95\x01\n\x0cSubscription\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12.\n\ncreated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x05start\x18\x04 \x01(\x0b\x32\x15.holdfast.v1.Position\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\"x\n\x11SubscriptionPlace\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x04\x12.\n\x07trimmed\x18\x03 \x01(\x0b\x32\x18.holdfast.v1.OffsetRangeH\x00\x88\x01\x01\x42\n\n\x08_trimmed\"\x87\x01\n\x19\x43reateSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x05start\x18\x03 \x01(\x0b\x32\x15.holdfast.v1.Position\x12\x13\n\x0bor_earliest\x18\x04 \x01(\x08\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\"\x8e\x01\n\x1a\x43reateSubscriptionResponse\x12/\n\x0csubscription\x18\x01 \x01(\x0b\x32\x19.holdfast.v1.Subscription\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\x12.\n\x06places\x18\x03 \x03(\x0b\x32\x1e.holdfast.v1.SubscriptionPlace\"(\n\x18ListSubscriptionsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\"M\n\x19ListSubscriptionsResponse\x12\x30\n\rsubscriptions\x18\x01 \x03(\x0b\x32\x19.holdfast.v1.Subscription\"\x9e\x01\n\x19\x44\x65leteSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x18subscription_incarnation\x18\x05 \x01(\t\"\x1c\n\x1a\x44\x65leteSubscriptionResponse\"\xca\x01\n\x17SeekSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12!\n\x02to\x18\x03 \x01(\x0b\x32\x15.holdfast.v1.Position\x12\x16\n\tpartition\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x0bor_earliest\x18\x05 \x01(\x08\x12\x13\n\x0bincarnation\x18\x06 \x01(\t\x12 \n\x18subscription_incarnation\x18\x07 \x01(\tB\x0c\n\n_partition\"J\n\x18SeekSubscriptionResponse\x12.\n\x06places\x18\x01 \x03(\x0b\x32\x1e.holdfast.v1.SubscriptionPlace\"\xe4\x01\n\x19SettleSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x44\n\x07offsets\x18\x03 \x03(\x0b\x32\x33.holdfast.v1.SettleSubscriptionRequest.OffsetsEntry\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12 \n\x18subscription_incarnation\x18\x05 \x01(\t\x1a.\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"G\n\x10SettledPartition\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\r\n\x05\x61\x63ked\x18\x02 \x01(\x04\x12\x11\n\twatermark\x18\x03 \x01(\x04\"O\n\x1aSettleSubscriptionResponse\x12\x31\n\npartitions\x18\x01 \x03(\x0b\x32\x1d.holdfast.v1.SettledPartitionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eholdfast/v1/subscription.proto\x12\x0bholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18holdfast/v1/record.proto\"\x7f\n\x10PartitionOffsets\x12;\n\x07offsets\x18\x01 \x03(\x0b\x32*.holdfast.v1.PartitionOffsets.OffsetsEntry\x1a.\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xa6\x01\n\x08Position\x12\x12\n\x08\x65\x61rliest\x18\x01 \x01(\x08H\x00\x12\x10\n\x06latest\x18\x02 \x01(\x08H\x00\x12\x10\n\x06offset\x18\x03 \x01(\x04H\x00\x12\x30\n\x07offsets\x18\x04 \x01(\x0b\x32\x1d.holdfast.v1.PartitionOffsetsH\x00\x12*\n\x04time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x42\x04\n\x02\x61t\"\x95\x01\n\x0cSubscription\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12.\n\ncreated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x05start\x18\x04 \x01(\x0b\x32\x15.holdfast.v1.Position\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\"x\n\x11SubscriptionPlace\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x04\x12.\n\x07trimmed\x18\x03 \x01(\x0b\x32\x18.holdfast.v1.OffsetRangeH\x00\x88\x01\x01\x42\n\n\x08_trimmed\"\x9b\x01\n\x19\x43reateSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x05start\x18\x03 \x01(\x0b\x32\x15.holdfast.v1.Position\x12\x13\n\x0bor_earliest\x18\x04 \x01(\x08\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\"\x8e\x01\n\x1a\x43reateSubscriptionResponse\x12/\n\x0csubscription\x18\x01 \x01(\x0b\x32\x19.holdfast.v1.Subscription\x12\x0f\n\x07\x63reated\x18\x02 \x01(\x08\x12.\n\x06places\x18\x03 \x03(\x0b\x32\x1e.holdfast.v1.SubscriptionPlace\"(\n\x18ListSubscriptionsRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\"M\n\x19ListSubscriptionsResponse\x12\x30\n\rsubscriptions\x18\x01 \x03(\x0b\x32\x19.holdfast.v1.Subscription\"\x9e\x01\n\x19\x44\x65leteSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12 \n\x18subscription_incarnation\x18\x05 \x01(\t\"\x1c\n\x1a\x44\x65leteSubscriptionResponse\"\xca\x01\n\x17SeekSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12!\n\x02to\x18\x03 \x01(\x0b\x32\x15.holdfast.v1.Position\x12\x16\n\tpartition\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x0bor_earliest\x18\x05 \x01(\x08\x12\x13\n\x0bincarnation\x18\x06 \x01(\t\x12 \n\x18subscription_incarnation\x18\x07 \x01(\tB\x0c\n\n_partition\"J\n\x18SeekSubscriptionResponse\x12.\n\x06places\x18\x01 \x03(\x0b\x32\x1e.holdfast.v1.SubscriptionPlace\"\xe4\x01\n\x19SettleSubscriptionRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x44\n\x07offsets\x18\x03 \x03(\x0b\x32\x33.holdfast.v1.SettleSubscriptionRequest.OffsetsEntry\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12 \n\x18subscription_incarnation\x18\x05 \x01(\t\x1a.\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"G\n\x10SettledPartition\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\r\n\x05\x61\x63ked\x18\x02 \x01(\x04\x12\x11\n\twatermark\x18\x03 \x01(\x04\"O\n\x1aSettleSubscriptionResponse\x12\x31\n\npartitions\x18\x01 \x03(\x0b\x32\x1d.holdfast.v1.SettledPartitionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,27 +39,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIPTIONPLACE']._serialized_start=556
   _globals['_SUBSCRIPTIONPLACE']._serialized_end=676
   _globals['_CREATESUBSCRIPTIONREQUEST']._serialized_start=679
-  _globals['_CREATESUBSCRIPTIONREQUEST']._serialized_end=814
-  _globals['_CREATESUBSCRIPTIONRESPONSE']._serialized_start=817
-  _globals['_CREATESUBSCRIPTIONRESPONSE']._serialized_end=959
-  _globals['_LISTSUBSCRIPTIONSREQUEST']._serialized_start=961
-  _globals['_LISTSUBSCRIPTIONSREQUEST']._serialized_end=1001
-  _globals['_LISTSUBSCRIPTIONSRESPONSE']._serialized_start=1003
-  _globals['_LISTSUBSCRIPTIONSRESPONSE']._serialized_end=1080
-  _globals['_DELETESUBSCRIPTIONREQUEST']._serialized_start=1083
-  _globals['_DELETESUBSCRIPTIONREQUEST']._serialized_end=1241
-  _globals['_DELETESUBSCRIPTIONRESPONSE']._serialized_start=1243
-  _globals['_DELETESUBSCRIPTIONRESPONSE']._serialized_end=1271
-  _globals['_SEEKSUBSCRIPTIONREQUEST']._serialized_start=1274
-  _globals['_SEEKSUBSCRIPTIONREQUEST']._serialized_end=1476
-  _globals['_SEEKSUBSCRIPTIONRESPONSE']._serialized_start=1478
-  _globals['_SEEKSUBSCRIPTIONRESPONSE']._serialized_end=1552
-  _globals['_SETTLESUBSCRIPTIONREQUEST']._serialized_start=1555
-  _globals['_SETTLESUBSCRIPTIONREQUEST']._serialized_end=1783
+  _globals['_CREATESUBSCRIPTIONREQUEST']._serialized_end=834
+  _globals['_CREATESUBSCRIPTIONRESPONSE']._serialized_start=837
+  _globals['_CREATESUBSCRIPTIONRESPONSE']._serialized_end=979
+  _globals['_LISTSUBSCRIPTIONSREQUEST']._serialized_start=981
+  _globals['_LISTSUBSCRIPTIONSREQUEST']._serialized_end=1021
+  _globals['_LISTSUBSCRIPTIONSRESPONSE']._serialized_start=1023
+  _globals['_LISTSUBSCRIPTIONSRESPONSE']._serialized_end=1100
+  _globals['_DELETESUBSCRIPTIONREQUEST']._serialized_start=1103
+  _globals['_DELETESUBSCRIPTIONREQUEST']._serialized_end=1261
+  _globals['_DELETESUBSCRIPTIONRESPONSE']._serialized_start=1263
+  _globals['_DELETESUBSCRIPTIONRESPONSE']._serialized_end=1291
+  _globals['_SEEKSUBSCRIPTIONREQUEST']._serialized_start=1294
+  _globals['_SEEKSUBSCRIPTIONREQUEST']._serialized_end=1496
+  _globals['_SEEKSUBSCRIPTIONRESPONSE']._serialized_start=1498
+  _globals['_SEEKSUBSCRIPTIONRESPONSE']._serialized_end=1572
+  _globals['_SETTLESUBSCRIPTIONREQUEST']._serialized_start=1575
+  _globals['_SETTLESUBSCRIPTIONREQUEST']._serialized_end=1803
   _globals['_SETTLESUBSCRIPTIONREQUEST_OFFSETSENTRY']._serialized_start=187
   _globals['_SETTLESUBSCRIPTIONREQUEST_OFFSETSENTRY']._serialized_end=233
-  _globals['_SETTLEDPARTITION']._serialized_start=1785
-  _globals['_SETTLEDPARTITION']._serialized_end=1856
-  _globals['_SETTLESUBSCRIPTIONRESPONSE']._serialized_start=1858
-  _globals['_SETTLESUBSCRIPTIONRESPONSE']._serialized_end=1937
+  _globals['_SETTLEDPARTITION']._serialized_start=1805
+  _globals['_SETTLEDPARTITION']._serialized_end=1876
+  _globals['_SETTLESUBSCRIPTIONRESPONSE']._serialized_start=1878
+  _globals['_SETTLESUBSCRIPTIONRESPONSE']._serialized_end=1957
 # @@protoc_insertion_point(module_scope)

@@ -62,18 +62,20 @@ class SubscriptionPlace(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., trimmed: _Optional[_Union[_record_pb2.OffsetRange, _Mapping]] = ...) -> None: ...
 
 class CreateSubscriptionRequest(_message.Message):
-    __slots__ = ("sink", "name", "start", "or_earliest", "incarnation")
+    __slots__ = ("sink", "name", "start", "or_earliest", "incarnation", "request_id")
     SINK_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     OR_EARLIEST_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     sink: str
     name: str
     start: Position
     or_earliest: bool
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., start: _Optional[_Union[Position, _Mapping]] = ..., or_earliest: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, sink: _Optional[str] = ..., name: _Optional[str] = ..., start: _Optional[_Union[Position, _Mapping]] = ..., or_earliest: bool = ..., incarnation: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class CreateSubscriptionResponse(_message.Message):
     __slots__ = ("subscription", "created", "places")

@@ -222,6 +222,17 @@ def sink_name(name: str) -> str:
     return name
 
 
+def checked_request_id(text: str) -> str:
+    """Return the id of a request, which may be empty; raises ``InvalidName`` where it is none."""
+    if text and not is_id(text):
+        raise InvalidName(
+            f"{text[:80]!r} is not the id of a request: use 1 to 64 of [A-Za-z0-9._-], at random, or leave it out",
+            field="request_id",
+            allowed=_ID.pattern,
+        )
+    return text
+
+
 def is_id(text: str) -> bool:
     """Whether ``text`` may be the id of a writer or consumer, or name a subscription."""
     return _ID.fullmatch(text) is not None

@@ -36,6 +36,9 @@ class SinkRecord:
     paused: str | None = None
     """Why deliveries are stopped, or None."""
 
+    request_id: str = ""
+    """Of the request that made it, where that named one."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutSink:
@@ -118,6 +121,9 @@ class SubscriptionRecord:
 
     incarnation: str = ""
     """Of this creation: one that is deleted and made anew has another."""
+
+    request_id: str = ""
+    """Of the request that made it, where that named one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ class SubscriptionCalls:
         self._broker.check_serving()
         start = position(request.start, "start") if request.HasField("start") else EARLIEST
         subscribing = self._broker.sink(request.sink, request.incarnation).subscribing
-        made, found, created = await subscribing.create(request.name, start, or_earliest=request.or_earliest)
+        made, found, created = await subscribing.create(
+            request.name, start, or_earliest=request.or_earliest, request_id=request.request_id
+        )
         return pb.CreateSubscriptionResponse(
             subscription=subscription(request.sink, made), created=created, places=places(found)
         )

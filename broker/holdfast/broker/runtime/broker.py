@@ -34,7 +34,7 @@ from holdfast.broker.core.mending import Mended
 from holdfast.broker.core.pages import Gap
 from holdfast.broker.core.reserve import Held, Reserve
 from holdfast.broker.core.retention import Marks
-from holdfast.broker.core.settings import SinkSettings, sink_name
+from holdfast.broker.core.settings import SinkSettings, checked_request_id, sink_name
 from holdfast.broker.core.writes import (
     Due,
     PutAge,
@@ -272,14 +272,7 @@ class Broker:
             settings = replace(settings, partitions=max(found) + 1)
         for problem in wrong:
             _log.warning("stored setting was corrected sink=%s problem=%s", stored.record.name, problem)
-        record = SinkRecord(
-            stored.record.id,
-            stored.record.name,
-            stored.record.incarnation,
-            settings,
-            stored.record.created_at_us,
-            stored.record.paused,
-        )
+        record = replace(stored.record, settings=settings)
         made_at_us = {one.name: one.created_at_us for one in stored.subscriptions.values()}
         made_at_us.setdefault(DEFAULT_SUBSCRIPTION, record.created_at_us)
         standing = restarting.go_on(stored, settings, made_at_us)
@@ -435,26 +428,33 @@ class Broker:
             raise SinkReplaced(name, incarnation, found.record.incarnation)
         return found
 
-    async def create(self, name: str, settings: SinkSettings) -> tuple[Buffer, bool]:
-        """Make a sink, durably; answers the existing one when it has the same settings."""
+    async def create(self, name: str, settings: SinkSettings, *, request_id: str = "") -> tuple[Buffer, bool]:
+        """Make a sink, durably; answers the existing one when it has the same settings.
+
+        One that was made by the request of the same id is answered as made, whatever its settings are by now.
+        """
         self.check_serving()
         sink_name(name)
         settings.checked()
         existing = self.sinks.get(name)
+        if existing is not None and request_id and existing.record.request_id == request_id:
+            await asyncio.shield(existing.created)
+            return existing, True
         if existing is not None:
             if existing.settings != settings:
                 raise SinkExists(name, existing.settings.differences(settings))
             await asyncio.shield(existing.created)
             return existing, False
-        buffer = self._make(name, settings)
+        buffer = self._make(name, settings, checked_request_id(request_id))
         await asyncio.shield(buffer.created)
         return buffer, True
 
-    def _make(self, name: str, settings: SinkSettings) -> Buffer:
+    def _make(self, name: str, settings: SinkSettings, request_id: str = "") -> Buffer:
         if len(self.sinks) >= self.bounds.sinks:
             raise TooManySinks("sinks", self.bounds.sinks)
         self._check_partitions(settings.partitions)
-        record = SinkRecord(self._next_sink, name, secrets.token_hex(8), settings, self.clock.wall_us())
+        made_at_us, incarnation = self.clock.wall_us(), secrets.token_hex(8)
+        record = SinkRecord(self._next_sink, name, incarnation, settings, made_at_us, request_id=request_id)
         self._next_sink += 1
         buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
         self._add(buffer, {})

@@ -30,7 +30,7 @@ from holdfast.broker.core.errors import (
 from holdfast.broker.core.lane import Lane
 from holdfast.broker.core.log import PartitionLog
 from holdfast.broker.core.position import EARLIEST, At, Place, Position, place
-from holdfast.broker.core.settings import is_id
+from holdfast.broker.core.settings import checked_request_id, is_id
 from holdfast.broker.core.writes import DropGap, DropSubscription, PutSubscription, SubscriptionRecord, Write
 from holdfast.broker.runtime.replay import Replay
 from holdfast.broker.runtime.subscription import DEFAULT_SUBSCRIPTION, Subscription
@@ -87,9 +87,11 @@ class Subscribing:
         return [self._records[name] for name in self.names if name not in self._waiting]
 
     async def create(
-        self, name: str, start: Position, *, or_earliest: bool
+        self, name: str, start: Position, *, or_earliest: bool, request_id: str = ""
     ) -> tuple[SubscriptionRecord, Sequence[Place], bool]:
         """Make a subscription; answers the existing one, without places, when it was made with the same start.
+
+        One that was made by the request of the same id is answered as made.
 
         Raises:
             InvalidSubscriptionName: it is no id.
@@ -108,11 +110,12 @@ class Subscribing:
             if existing.start != start:
                 raise SubscriptionExists(self._buffer.name, name)
             await asyncio.shield(self._waiting.get(name, self._buffer.created))
-            return existing, (), False
+            return existing, (), bool(request_id) and existing.request_id == request_id
         if len(self._records) >= SUBSCRIPTIONS_MAX:
             raise TooManySubscriptions(self._buffer.name, SUBSCRIPTIONS_MAX)
         places = [place(start, log, since, or_earliest=or_earliest) for log in self._buffer.logs]
-        record = SubscriptionRecord(name, self._services.clock.wall_us(), start, secrets.token_hex(8))
+        made_at_us, incarnation = self._services.clock.wall_us(), secrets.token_hex(8)
+        record = SubscriptionRecord(name, made_at_us, start, incarnation, checked_request_id(request_id))
         created = self._waiting[name] = self._services.committer.write(self._begin(record, places))
         created.add_done_callback(lambda _: self._waiting.pop(name, None))
         await asyncio.shield(created)

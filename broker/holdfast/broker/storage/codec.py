@@ -212,7 +212,8 @@ def decode_subscription(value: bytes) -> SubscriptionRecord:
         position = Position(At(start["at"]), int(start["number"]), offsets)
         made_at_us = int(stored["created_at_us"])
         incarnation = str(stored.get("incarnation") or f"{made_at_us & (1 << 64) - 1:016x}")
-        return SubscriptionRecord(stored["name"], made_at_us, position, incarnation)
+        request_id = str(stored.get("request_id", ""))
+        return SubscriptionRecord(stored["name"], made_at_us, position, incarnation, request_id)
     except (ValueError, KeyError, TypeError) as error:
         raise Undecodable(f"not a subscription: {error}") from error
 
