@@ -38,6 +38,7 @@ LANE: Final = (*PLACE, "group")
 
 # name: (kind, unit, attributes beside messaging.system)
 BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "holdfast.calls.refused": (COUNTER, "{call}", ("caller", "reason")),
     "holdfast.connections": (GAUGE, "{connection}", ("use",)),
     "holdfast.connections.closed": (COUNTER, "{connection}", ("reason",)),
     "holdfast.delivered.records": (COUNTER, "{record}", LANE),
@@ -164,6 +165,7 @@ def everything_measured() -> Observed:
     broker.failed("orders", "default", "nack")
     broker.dropped("orders", 0, DropReason.OVERFLOW, 1)
     broker.connections_closed("per_peer", 1)
+    broker.call_refused("unknown", "TOKEN_REFUSED")
     broker.stream_shed(1)
     publisher = Telemetry("orders", tracers=seen.tracers, meters=seen.meters)
     publisher.sent(publisher.send(0, 1, None), 1)

@@ -212,7 +212,9 @@ class Serving:
         self._report = CredentialReport(
             credential_files(settings), log=_log, clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
-        self._listening = Listening(security.certificates, security.credentials, time.monotonic)
+        self._listening = Listening(
+            security.certificates, security.credentials, time.monotonic, self.instruments.call_refused
+        )
         total = min(settings.connections_max, connections_max or settings.connections_max)
         self.connections = Connections(
             ConnectionLimits(total, min(total, settings.connections_per_peer_max), settings.unread_bytes_max),

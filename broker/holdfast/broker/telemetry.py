@@ -85,6 +85,7 @@ class OpenTelemetryInstruments(Instruments):
             "holdfast.connections.closed", "{connection}", "Connections closed beyond a bound"
         )
         self._shed = meter.create_counter("holdfast.streams.shed", "{stream}", "Streams ended for their memory")
+        self._refused = meter.create_counter("holdfast.calls.refused", "{call}", "Calls refused by access control")
         self._places = Series(SINK, PARTITION)
         self._sinks = Series(SINK)
         self._lanes = Series(SINK, PARTITION, GROUP)
@@ -171,6 +172,9 @@ class OpenTelemetryInstruments(Instruments):
 
     def connections_closed(self, reason: str, count: int) -> None:
         self._closed.add(count, attributes({"reason": reason}))
+
+    def call_refused(self, caller: str, reason: str) -> None:
+        self._refused.add(1, attributes({"caller": caller, "reason": reason}))
 
     def stream_shed(self, held: int) -> None:
         self._shed.add(1, attributes({}))

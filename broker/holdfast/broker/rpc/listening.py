@@ -11,19 +11,23 @@ import grpc.aio
 from holdfast.broker.core.access.credentials import Credentials
 from holdfast.broker.core.certificates import Certificates
 from holdfast.broker.rpc.access.authorizer import Authorizer
-from holdfast.broker.rpc.access.guard import AccessGuard
+from holdfast.broker.rpc.access.guard import AccessGuard, OnRefused
 
 
 class Listening:
     """Certificates and credentials of one server. What there is can be renewed; what there is not cannot be added."""
 
     def __init__(
-        self, certificates: Certificates | None, credentials: Credentials | None, clock: Callable[[], float]
+        self,
+        certificates: Certificates | None,
+        credentials: Credentials | None,
+        clock: Callable[[], float],
+        on_refused: OnRefused = lambda caller, reason: None,
     ) -> None:
-        """``clock`` is monotonic, in seconds."""
+        """``clock`` is monotonic, in seconds. ``on_refused``: see ``AccessGuard``."""
         self._certificates = certificates
         self._controlled = credentials is not None
-        self._guard = AccessGuard(credentials, clock)
+        self._guard = AccessGuard(credentials, clock, on_refused)
 
     def interceptors(self, reading: grpc.aio.ServerInterceptor) -> Sequence[grpc.aio.ServerInterceptor]:
         """Return what a call passes: authentication, then ``reading``, which decodes requests, then authorization."""

@@ -63,6 +63,9 @@ class Instruments:
     def connections_closed(self, reason: str, count: int) -> None:
         """Connections were closed for a bound: ``per_peer`` or ``total``."""
 
+    def call_refused(self, caller: str, reason: str) -> None:
+        """A call was refused by access control; ``caller`` is what it is known by, never its name."""
+
     def stream_shed(self, held: int) -> None:
         """A stream was ended that held so many bytes, since its peer took nothing and others waited for room."""
 

@@ -71,6 +71,13 @@ class Proof:
     digest: bytes = b""
     identities: frozenset[str] = frozenset()
 
+    @property
+    def kind(self) -> str:
+        """What the caller is known by: ``token``, ``certificate`` or ``nothing``."""
+        if self.digest:
+            return "token"
+        return "certificate" if self.identities else "nothing"
+
 
 def proof_of(token: str | None, identities: frozenset[str] = frozenset()) -> Proof:
     """Return the proof of a call; a token goes before a certificate."""

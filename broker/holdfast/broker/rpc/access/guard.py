@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -27,6 +28,7 @@ SCHEME: Final = "bearer "
 UNKNOWN: Final = "unknown"
 """Principal of a refused call in the audit log."""
 
+OnRefused = Callable[[str, str], None]
 _NO_RULE: Final = Rule(Right.ADMIN, lambda _: ())
 """For an rpc that the table lacks."""
 
@@ -34,8 +36,18 @@ _NO_RULE: Final = Rule(Right.ADMIN, lambda _: ())
 class AccessGuard(grpc.aio.ServerInterceptor):
     """Access control of one server. Used on one loop."""
 
-    def __init__(self, credentials: Credentials | None, clock: Callable[[], float]) -> None:
-        """``credentials`` None lets every caller do everything. ``clock`` is monotonic, in seconds."""
+    def __init__(
+        self,
+        credentials: Credentials | None,
+        clock: Callable[[], float],
+        on_refused: OnRefused = lambda caller, reason: None,
+    ) -> None:
+        """``credentials`` None lets every caller do everything. ``clock`` is monotonic, in seconds.
+
+        ``on_refused`` is told of each refused call what its caller is known by (see ``Proof.kind``), or ``unknown``
+        where the credential is none of this broker, and the reason.
+        """
+        self._on_refused = on_refused
         self._credentials = credentials
         self._clock = clock
         self._audit = Audit(clock)
@@ -79,6 +91,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
 
     def _refused(self, method: str, error: BrokerError) -> Callable[[Any, Any], Any]:
         async def refuse(request: Any, context: Any) -> None:
+            self._on_refused(UNKNOWN, error.reason)
             self._audit.refused(Caller(UNKNOWN, context.peer()), method, error)
             await abort(context, error)
 
@@ -121,6 +134,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
         finally:
             self._calls.discard(call)
             if call.refusal is not None:
+                self._on_refused(call.proof.kind, call.refusal.reason)
                 self._audit.refused(call.caller, call.method, call.refusal)
             elif call.rule.audited and call.sinks is not None:
                 self._audit.managed(call.caller, call.method, call.sinks, outcome)
@@ -138,7 +152,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
             principal = known
         rates = self._rates.get(principal)
         if rates is None:
-            rates = Rates(principal, self._clock)
+            rates = Rates(principal, self._clock, partial(self._on_refused, proof.kind))
             if self._credentials is not None:  # their number is bounded, that of names in certificates is not
                 self._rates[principal] = rates
         return OpenCall(method, rule, proof, principal, context.peer(), rates)

@@ -24,7 +24,11 @@ DELAY_MAX_S: Final = 2.0
 class Rates:
     """Rate limits of one principal, shared by all its calls."""
 
-    def __init__(self, principal: Principal, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, principal: Principal, clock: Callable[[], float], on_refused: Callable[[str], None] = lambda reason: None
+    ) -> None:
+        """``clock`` is monotonic, in seconds. ``on_refused`` is told the reason of each call that is refused."""
+        self._on_refused = on_refused
         limits, now_s = principal.limits, clock()
         self._principal = principal
         self._clock = clock
@@ -48,6 +52,7 @@ class Rates:
         """Wait for a short time; raises `RateLimited` where that does not suffice."""
         delay_s, limit, bound = self._delay()
         if delay_s > DELAY_MAX_S:
+            self._on_refused(RateLimited.reason)
             raise RateLimited(self._principal.name, limit, bound, delay_s)
         await self.wait()
 

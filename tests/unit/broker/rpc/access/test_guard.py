@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import grpc
 import pytest
 
 from holdfast.broker.core.access.credentials import TOKEN_BYTES_MAX, parse, token_credential
+from holdfast.broker.core.access.principal import Limits, anonymous
+from holdfast.broker.core.errors import RateLimited
 from holdfast.broker.rpc.access.authorizer import Authorizer
 from holdfast.broker.rpc.access.guard import AccessGuard
+from holdfast.broker.rpc.access.open_call import Rates
 from holdfast.v1 import sink_service_pb2 as pb
 
 KINDS = ("unary_unary", "unary_stream", "stream_stream")
@@ -177,3 +181,32 @@ async def test_a_principal_over_its_rate_is_refused_with_the_time_to_wait() -> N
 
     assert refusal.value.args[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "bytes_per_s is 10" in refusal.value.args[1]
+
+
+@pytest.mark.anyio
+async def test_refusals_are_counted_by_what_the_caller_is_known_by_and_never_by_its_name() -> None:
+    counted: list[tuple[str, str]] = []
+    lines = token_credential("tests", "known", ["publish=events"]).line
+    guard = AccessGuard(parse(lines), lambda: 100.0, lambda caller, reason: counted.append((caller, reason)))
+
+    for token in ("wrong", "known"):
+        found, _ = await handler_of(guard, [("authorization", f"Bearer {token}")])
+        call = found.stream_stream if token == "wrong" else found.unary_unary
+        with pytest.raises(Aborted):
+            await call(pb.GetSinkRequest(name="orders"), Context())
+
+    assert counted == [("unknown", "TOKEN_REFUSED"), ("token", "PERMISSION_DENIED")]
+
+
+@pytest.mark.anyio
+async def test_a_call_over_a_rate_limit_is_counted() -> None:
+    counted: list[str] = []
+    principal = replace(anonymous("tests"), limits=Limits(calls_per_s=1))
+    rates = Rates(principal, lambda: 100.0, counted.append)
+    for _ in range(10):
+        rates.charge(pb.GetSinkRequest())
+
+    with pytest.raises(RateLimited):
+        await rates.wait_or_refuse()
+
+    assert counted == ["RATE_LIMITED"]
