@@ -72,7 +72,7 @@ def headers_without_end(endpoint: str, bytes_max: int) -> int:
         while sent < bytes_max:
             try:
                 connection.sendall(more)
-            except ConnectionError:
+            except OSError:  # closed, or nothing of it is taken any more
                 break
             sent += len(more)
     return sent
