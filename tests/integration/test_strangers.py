@@ -119,7 +119,7 @@ def test_at_the_bound_newcomers_are_refused_by_grpc_and_callers_stay() -> None:
 
 def test_headers_that_never_end_close_their_connection() -> None:
     most = 1 << 30
-    with serving(unread_bytes_max=16 << 20) as (server, client, _stack):
+    with serving(unread_bytes_max=64 << 20) as (server, client, _stack):
         taken = headers_without_end(server.endpoint, most)
 
         assert taken < most
