@@ -8,6 +8,7 @@ others with the commit of their epoch, or when nobody has touched them for the s
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -36,6 +37,7 @@ from holdfast.broker.runtime.stage import Stage, StagedAppend, StageLineup, Stag
 if TYPE_CHECKING:
     from holdfast.broker.runtime.buffer import Buffer, Services
 
+_log: Final = logging.getLogger(__name__)
 STAGES_MAX: Final = 100_000
 """Tokens of a sink that may have pages staged; a commit names no more."""
 FEW_PAGES: Final = 4_000
@@ -327,8 +329,8 @@ class Staging:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._discards.discard(task)
-        if not task.cancelled():
-            task.exception()  # the store is fenced: perhaps nobody waits for it
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log.error("staged pages were not thrown away sink=%s cause=%s", self._buffer.name, failure)
 
     async def close(self) -> None:
         """Return when nothing is being thrown away any more."""
