@@ -26,6 +26,7 @@ from holdfast.broker.runtime.events import Delivered, GapMet, Revoked
 from holdfast.broker.runtime.group import Append
 from holdfast.broker.runtime.publishing import Session
 from holdfast.broker.runtime.replay import Replay
+from holdfast.broker.storage.accepted import AcceptedInMemory
 from holdfast.broker.storage.contract import Store
 from holdfast.broker.storage.memory import MemoryStore
 from tests.property.buffer_model import DROPPED, PENDING, Partition
@@ -80,7 +81,8 @@ class BufferDriver(RuleBasedStateMachine):
 
     async def open(self, chosen: SinkSettings | None = None) -> None:
         self.mortal = Mortal(self.bytes_store)
-        self.broker: Broker = begin(self.mortal, self.clock)
+        self.delivered = AcceptedInMemory()
+        self.broker: Broker = begin(self.mortal, self.clock, delivered=self.delivered)
         if chosen is not None:
             await self.broker.create("orders", chosen)
         self.buffer: Buffer = self.broker.sink("orders")
@@ -262,7 +264,8 @@ class BufferDriver(RuleBasedStateMachine):
                 append.done.exception()
         hand, self.mortal = None, Mortal(self.bytes_store)
         del hand
-        self.broker = begin(self.mortal, self.clock)
+        self.delivered = self.delivered.killed()
+        self.broker = begin(self.mortal, self.clock, delivered=self.delivered)
         self.buffer = self.broker.sink("orders")
         for number, found, append, _ in under_way:
             tail = self.buffer.logs[number].tail.next_offset
