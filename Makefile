@@ -37,17 +37,17 @@ help: ## list the targets
 
 # --- environments ------------------------------------------------------------------------------------------------
 
-venv: .venv/.installed ## create .venv with the locked dependencies and Holdfast itself, editable
+venv: .venv/.installed ## create .venv with the locked dependencies and Forebay itself, editable
 
 # The stamp holds the folder's path: an environment that was copied along with the folder still points to the old one.
 MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$(CURDIR)" ] || echo moved)
 
 .venv/.installed: requirements.lock pyproject.toml $(MOVED)
 	@python=$$(.ci/need python)
-	echo "holdfast: installing requirements.lock into .venv with $$($$python --version) (one to three minutes the first time)"
+	echo "forebay: installing requirements.lock into .venv with $$($$python --version) (one to three minutes the first time)"
 	[ -z "$(MOVED)" ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || $$python -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	echo "holdfast: installing this folder into .venv, editable"
+	echo "forebay: installing this folder into .venv, editable"
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	echo "$(CURDIR)" >$@
 
@@ -55,7 +55,7 @@ MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$(CURDIR)" ] || ech
 
 .venv-proto/.installed: protos/requirements.lock
 	@python=$$(.ci/need python)
-	echo "holdfast: creating .venv-proto with the packages of protos/requirements.lock"
+	echo "forebay: creating .venv-proto with the packages of protos/requirements.lock"
 	[ -x .venv-proto/bin/python ] && .venv-proto/bin/python -m pip --version >/dev/null 2>&1 || $$python -m venv --clear .venv-proto
 	.venv-proto/bin/python -m pip install --quiet --require-hashes -r protos/requirements.lock
 	touch $@
@@ -65,13 +65,13 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
 lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
-	@[ -n "$(UV)" ] || { echo "holdfast: uv was not found; run make venv first, or install uv." >&2; exit 1; }
+	@[ -n "$(UV)" ] || { echo "forebay: uv was not found; run make venv first, or install uv." >&2; exit 1; }
 	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
 	$(COMPILE) --output-file protos/requirements.lock protos/requirements.in
 	if grep -nE '://|(^|[[:space:]=])/' requirements.lock protos/requirements.lock; then
-		echo "holdfast: an address or a path got into a lock file, see above." >&2; exit 1
+		echo "forebay: an address or a path got into a lock file, see above." >&2; exit 1
 	fi
-	echo "holdfast: wrote requirements.lock and protos/requirements.lock"
+	echo "forebay: wrote requirements.lock and protos/requirements.lock"
 
 java:
 	@.ci/need java
@@ -79,19 +79,19 @@ java:
 # --- run and test ------------------------------------------------------------------------------------------------
 
 demo: java venv ## Spark, the broker and a slow system at work, in one terminal
-	@$(BIN)/holdfast demo
+	@$(BIN)/forebay demo
 
 # In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
 # Two processes, since half of the tests wait for something: two cores are busy, and tests/conftest.py says what stays together.
-test: java venv $(if $(HOLDFAST_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
+test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
 check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules
-	@echo "holdfast: ruff format --check" && $(BIN)/ruff format --check .
-	echo "holdfast: ruff check" && $(BIN)/ruff check .
-	echo "holdfast: mypy --strict" && $(BIN)/mypy
-	echo "holdfast: protos/generate.py --check" && .venv-proto/bin/python protos/generate.py --check
-	echo "holdfast: import rules" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py
+	@echo "forebay: ruff format --check" && $(BIN)/ruff format --check .
+	echo "forebay: ruff check" && $(BIN)/ruff check .
+	echo "forebay: mypy --strict" && $(BIN)/mypy
+	echo "forebay: protos/generate.py --check" && .venv-proto/bin/python protos/generate.py --check
+	echo "forebay: import rules" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py
 
 format: venv ## format and fix what ruff can fix
 	@$(BIN)/ruff format .
@@ -133,12 +133,12 @@ compose-test: ## start compose/compose.yaml with a container engine and test it
 
 # --- wire contract -----------------------------------------------------------------------------------------------
 
-proto: .venv-proto/.installed ## generate the code in protos/holdfast/v1
+proto: .venv-proto/.installed ## generate the code in protos/forebay/v1
 	@.venv-proto/bin/python protos/generate.py
 
 proto-baseline: venv proto ## take the current schema as the one that must stay compatible: at a release only
-	@cp protos/holdfast/v1/descriptors.binpb tests/contract/baseline.binpb
-	echo "holdfast: wrote tests/contract/baseline.binpb"
+	@cp protos/forebay/v1/descriptors.binpb tests/contract/baseline.binpb
+	echo "forebay: wrote tests/contract/baseline.binpb"
 
 # --- tools -------------------------------------------------------------------------------------------------------
 
@@ -147,18 +147,18 @@ grpcurl: .tools/bin/grpcurl ## build grpcurl into .tools/bin
 .tools/bin/grpcurl:
 	@mkdir -p .tools/bin
 	if .ci/need go 2>/dev/null; then
-		echo "holdfast: building grpcurl $(GRPCURL_VERSION) into .tools/bin (about a minute)"
+		echo "forebay: building grpcurl $(GRPCURL_VERSION) into .tools/bin (about a minute)"
 		GOBIN="$(CURDIR)/.tools/bin" GOFLAGS=-modcacherw \
 			go install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION)
 	elif command -v grpcurl >/dev/null; then
-		echo "holdfast: using the grpcurl of the PATH"
+		echo "forebay: using the grpcurl of the PATH"
 		ln -sf "$$(command -v grpcurl)" $@
 	else
 		.ci/need go
 	fi
 
 clean: ## remove what builds, tests and runs left behind
-	@rm -rf dist build bench-results .holdfast .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	@rm -rf dist build bench-results .forebay .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db
 	find . -name __pycache__ -not -path './.venv*' -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## and the environments and tools too

@@ -1,6 +1,6 @@
 """Compares what the job has written with what the target holds and with the broker's account.
 
-    python check.py --db FILE --sink NAME --ticks N [--wait-s N]      (the broker: HOLDFAST_ENDPOINT)
+    python check.py --db FILE --sink NAME --ticks N [--wait-s N]      (the broker: FOREBAY_ENDPOINT)
 
 Runs in the target's container, once the job has stopped: waits until nothing is pending, then writes one JSON object,
 and ends with 0 only when every tick below N is in the table, in order per partition, and the broker's account balances
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import BrokerUnavailable, Client, SinkStats
+from forebay.client import BrokerUnavailable, Client, SinkStats
 
 ALWAYS: Final = "cpu/load"
 """A reading that every tick has."""
@@ -70,7 +70,7 @@ def main() -> int:
     parser.add_argument("--ticks", type=int, required=True)
     parser.add_argument("--wait-s", type=float, default=120.0)
     options = parser.parse_args()
-    with Client(os.environ["HOLDFAST_ENDPOINT"]) as client:
+    with Client(os.environ["FOREBAY_ENDPOINT"]) as client:
         stats = drained(client, options.sink, options.wait_s)
     database = sqlite3.connect(options.db)
     found = compare(database, stats, options.ticks)

@@ -24,8 +24,8 @@ def broker(endpoint: str) -> str:
     import grpc  # noqa: PLC0415
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
 
-    from holdfast.client import ClientSettings  # noqa: PLC0415
-    from holdfast.client.securing import open_channel  # noqa: PLC0415
+    from forebay.client import ClientSettings  # noqa: PLC0415
+    from forebay.client.securing import open_channel  # noqa: PLC0415
 
     with open_channel(endpoint, ClientSettings.from_environment(), []) as channel:
         try:
@@ -49,13 +49,13 @@ def target(url: str) -> str:
 
 def deliverer(endpoint: str, sink: str) -> str:
     """Return what is wrong with the deliverer of a sink, or nothing."""
-    from holdfast.client import Client, ClientSettings, HoldfastError, RetryPolicy  # noqa: PLC0415
+    from forebay.client import Client, ClientSettings, ForebayError, RetryPolicy  # noqa: PLC0415
 
     once = replace(ClientSettings.from_environment(), call_timeout_s=TIMEOUT_S, retry=RetryPolicy(tries_max=1))
     try:
         with Client(endpoint, settings=once) as client:
             consumers = sum(subscription.consumers for subscription in client.sinks.stats(sink).subscriptions)
-    except HoldfastError as error:
+    except ForebayError as error:
         return str(error)
     return "" if consumers else f"nobody consumes {sink}"
 

@@ -1,6 +1,6 @@
 """A streaming query that writes live readings of its machine to a sink, until SIGTERM.
 
-    python job.py --sink NAME --checkpoint DIR [--rate N]      (the broker: HOLDFAST_ENDPOINT)
+    python job.py --sink NAME --checkpoint DIR [--rate N]      (the broker: FOREBAY_ENDPOINT)
 
 Spark's rate source gives the ticks, so that they are numbered without a hole over restarts; the readings are taken in
 the tasks, when a tick is processed. A batch that is run again takes them again: same tick, same entity. On SIGTERM
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from holdfast.cli.demo import readings
-from holdfast.spark.session import local_session
+from forebay.cli.demo import readings
+from forebay.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +89,7 @@ def main() -> int:
     ticks = spark.readStream.format("rate").option("rowsPerSecond", options.rate).load()
     query = (
         records(ticks)
-        .writeStream.format("holdfast")
+        .writeStream.format("forebay")
         .queryName("readings")
         .option("sink", options.sink)
         .option("checkpointLocation", options.checkpoint)

@@ -27,9 +27,9 @@ if [ -z "${COMPOSE:-}" ]; then
 fi
 
 # A name of its own: a stack that somebody runs here is not touched.
-export COMPOSE_PROJECT_NAME="holdfast-test-$$"
-export HOLDFAST_TAG="test-$$" HOLDFAST_PORT=0 DOCKER
-[ -z "${KEEP_IMAGES:-}" ] || export HOLDFAST_TAG=test
+export COMPOSE_PROJECT_NAME="forebay-test-$$"
+export FOREBAY_TAG="test-$$" FOREBAY_PORT=0 DOCKER
+[ -z "${KEEP_IMAGES:-}" ] || export FOREBAY_TAG=test
 images=(broker deliver target spark)
 compose() { $COMPOSE -f compose/compose.yaml "$@"; }
 container() { compose ps -q "$1"; }
@@ -52,7 +52,7 @@ clean_up() {
     say "tearing everything down"
     compose down --volumes --remove-orphans --timeout 10 >/dev/null 2>&1 || true
     if [ -z "${KEEP_IMAGES:-}" ]; then
-        for image in "${images[@]}"; do "$DOCKER" image rm "holdfast-$image:$HOLDFAST_TAG" >/dev/null 2>&1 || true; done
+        for image in "${images[@]}"; do "$DOCKER" image rm "forebay-$image:$FOREBAY_TAG" >/dev/null 2>&1 || true; done
     fi
     remains=$(left)
     if [ -n "$remains" ]; then
@@ -78,7 +78,7 @@ wait_healthy() {
 
 stats() { compose exec -T target python -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:8080/stats").read().decode())'; }
 rows() { stats | sed -n 's/.*"rows":\([0-9]*\),"arrivals".*/\1/p'; }
-waiting() { compose exec -T broker holdfast lag readings -o json | grep -o '"records": *[0-9]*' | awk -F: '{ n += $2 } END { print n + 0 }'; }
+waiting() { compose exec -T broker forebay lag readings -o json | grep -o '"records": *[0-9]*' | awk -F: '{ n += $2 } END { print n + 0 }'; }
 
 wait_rows() {
     local found until=$((SECONDS + $2))
@@ -100,11 +100,11 @@ kill_broker() {
 compose config --quiet
 say "building on ${BASE_IMAGE:-python:3.12-slim} (some minutes the first time)"
 compose/build "${images[@]}"
-"$DOCKER" run --rm --entrypoint /bin/sh "holdfast-broker:$HOLDFAST_TAG" -c \
+"$DOCKER" run --rm --entrypoint /bin/sh "forebay-broker:$FOREBAY_TAG" -c \
     '[ -z "$(find / -xdev \( -name libjvm.so -o -name "*.jar" -o -name pyspark \) -print -quit 2>/dev/null)" ]' ||
     lack "the broker's image holds Java or Spark"
 for image in "${images[@]}"; do
-    [ "$("$DOCKER" run --rm --entrypoint id "holdfast-$image:$HOLDFAST_TAG" -u)" != 0 ] || lack "holdfast-$image runs as root"
+    [ "$("$DOCKER" run --rm --entrypoint id "forebay-$image:$FOREBAY_TAG" -u)" != 0 ] || lack "forebay-$image runs as root"
 done
 
 say "starting"
@@ -137,4 +137,4 @@ compose stop spark >/dev/null 2>&1
 written=$(compose logs --no-color --tail=5 spark | sed -n 's/.*{"ticks": \([0-9]*\)}.*/\1/p' | tail -n 1)
 [ -n "$written" ] || lack "the job did not say how far it came"
 say "the job has written all readings of $written ticks; comparing"
-compose exec -T target python /opt/holdfast/compose/check.py --db /data/target.sqlite --sink readings --ticks "$written"
+compose exec -T target python /opt/forebay/compose/check.py --db /data/target.sqlite --sink readings --ticks "$written"

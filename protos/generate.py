@@ -23,7 +23,7 @@ from typing import Final
 from grpc_tools import protoc
 
 ROOT: Final = Path(__file__).resolve().parent
-PACKAGE: Final = Path("holdfast/v1")
+PACKAGE: Final = Path("forebay/v1")
 DESCRIPTORS: Final = PACKAGE / "descriptors.binpb"
 CHECKS: Final = (
     ("from google.protobuf import runtime_version as _runtime_version\n", ""),

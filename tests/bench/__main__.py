@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from holdfast.client import Client
-from holdfast.process import tune
+from forebay.client import Client
+from forebay.process import tune
 from tests.bench import bulk, commit, disk, echo, lanes, latency, modes, relaxed, report, restart, spark, trickle
 from tests.bench.processes import ROOT, broker
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.bench import disk, echo
 from tests.bench.deliver import deliver
 from tests.bench.processes import broker

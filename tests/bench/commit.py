@@ -17,13 +17,13 @@ from typing import Any, Final
 import grpc.aio
 import uvloop
 
-from holdfast.client import Client, StagedPart, StagedSummary
-from holdfast.client.pages import encode_columns
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import epoch_service_pb2 as epochs_pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
-from holdfast.v1.epoch_service_pb2_grpc import EpochServiceStub
+from forebay.client import Client, StagedPart, StagedSummary
+from forebay.client.pages import encode_columns
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import epoch_service_pb2 as epochs_pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
 from tests.bench.neighbours import SINK as NEIGHBOURS
 from tests.bench.neighbours import beside
 from tests.bench.processes import Child, broker

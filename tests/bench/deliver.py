@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.bench.processes import Child
 from tests.bench.values import Load, Sample
 

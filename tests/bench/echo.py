@@ -23,15 +23,15 @@ import grpc
 import grpc.aio
 import uvloop
 
-from holdfast.broker.server import TRANSPORT
-from holdfast.client.pages import encode_columns, frame_publish_page
-from holdfast.process import tune
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.broker.server import TRANSPORT
+from forebay.client.pages import encode_columns, frame_publish_page
+from forebay.process import tune
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.bench.processes import Child, child
 from tests.bench.values import Load, Sample
 
-SERVICE: Final = "holdfast.bench.Echo"
+SERVICE: Final = "forebay.bench.Echo"
 MESSAGE_BYTES_MAX: Final = 32 << 20
 WINDOW_PAGES: Final = 96
 OPTIONS: Final = [

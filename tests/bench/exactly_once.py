@@ -132,15 +132,15 @@ class Job:
     """The child: warms every way up, then measures them in turns."""
 
     def __init__(self, endpoint: str, bare: str, folder: Path, count: int, rounds: int) -> None:
-        from holdfast.client import Client
-        from holdfast.spark.session import local_session
+        from forebay.client import Client
+        from forebay.spark.session import local_session
 
         self.endpoint = endpoint
         self.bare = bare
         self.folder = folder
         self.count = count
         self.rounds = rounds
-        self.spark = local_session("holdfast-bench-spark", conf={"spark.driver.memory": "3g"})
+        self.spark = local_session("forebay-bench-spark", conf={"spark.driver.memory": "3g"})
         self.spark.dataSource.register(discarding())
         self.spark.dataSource.register(from_memory(TASKS))
         self.spark.dataSource.register(from_stream(TASKS))
@@ -166,7 +166,7 @@ class Job:
         frame = self.spark.range(self.count, numPartitions=TASKS).selectExpr(*columns(kind, "id"))
         sink = self._sink()
         take("batch, discarded", lambda: self._written(frame, "discarding", {}))
-        take("batch, exactly once", lambda: self._written(frame, "holdfast", self._options(sink)))
+        take("batch, exactly once", lambda: self._written(frame, "forebay", self._options(sink)))
         self._expect(sink, self.count)
         if kind == "Arrow rows":
             path = str(self.folder / f"parquet-{next(self._numbers)}")
@@ -177,17 +177,17 @@ class Job:
             take("read, from memory", lambda: self._read(memory.load()))
             bare = self.spark.read.format("from-stream").options(**some, endpoint=self.bare, method=DOWNLOAD)
             take("read, from a bare stream", lambda: self._read(bare.load()))
-            reading = self.spark.read.format("holdfast")
+            reading = self.spark.read.format("forebay")
             take("read", lambda: self._read(reading.options(**self._options(sink)).load()))
             plain = self._sink()
             options = {**self._options(plain), "arrow_compression": "none"}
-            take("not compressed, batch, exactly once", lambda: self._written(frame, "holdfast", options))
+            take("not compressed, batch, exactly once", lambda: self._written(frame, "forebay", options))
             take("not compressed, read", lambda: self._read(reading.options(**self._options(plain)).load()))
             self.client.sinks.delete(plain, force=True)
         self.client.sinks.delete(sink, force=True)
         sink = self._sink()
         take("stream, discarded", lambda: self._streamed(kind, "discarding", {}))
-        take("stream, exactly once", lambda: self._streamed(kind, "holdfast", self._options(sink)))
+        take("stream, exactly once", lambda: self._streamed(kind, "forebay", self._options(sink)))
         self.client.sinks.delete(sink, force=True)
 
     def _some(self, frame: DataFrame) -> dict[str, str]:

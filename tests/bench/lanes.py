@@ -15,11 +15,11 @@ from typing import Any, Final
 import grpc.aio
 import uvloop
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.core.writes import (
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.writes import (
     PutCursor,
     PutHead,
     PutSink,
@@ -28,11 +28,11 @@ from holdfast.broker.core.writes import (
     SinkRecord,
     SubscriptionRecord,
 )
-from holdfast.broker.storage.recovery import recover
-from holdfast.broker.storage.rocks import RocksStore
-from holdfast.client import Client
-from holdfast.v1 import sink_service_pb2 as pb
-from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.rocks import RocksStore
+from forebay.client import Client
+from forebay.v1 import sink_service_pb2 as pb
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 from tests.bench.neighbours import SINK as NEIGHBOURS
 from tests.bench.neighbours import beside
 from tests.bench.processes import Child, broker

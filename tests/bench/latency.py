@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 from typing import Final
 
-from holdfast.client import Client, Record
+from forebay.client import Client, Record
 from tests.bench.values import Row
 
 WARM: Final = 100

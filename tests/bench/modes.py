@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.client import BufferMode, Client
+from forebay.client import BufferMode, Client
 from tests.bench.processes import broker
 from tests.bench.publish import publish
 from tests.bench.values import Load, Row, Sample, row_of

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import grpc.aio
 
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 SINK: Final = "neighbours"
 PAUSE_S: Final = 0.005

@@ -100,7 +100,7 @@ def child(module: str, *arguments: str, log: Path, environment: Mapping[str, str
 def broker(folder: Path, log: Path) -> Iterator[tuple[Child, str]]:
     """A broker as users run it, on ``folder``; its process and its endpoint."""
     with child(
-        "holdfast.cli", "serve", "--data-dir", str(folder), "--listen", "127.0.0.1:0", "--log-level", "warning",
+        "forebay.cli", "serve", "--data-dir", str(folder), "--listen", "127.0.0.1:0", "--log-level", "warning",
         "-o", "json", log=log,
     ) as process:  # fmt: skip
         yield process, str(process.report()["endpoint"])

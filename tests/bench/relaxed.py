@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.bench.deliver import CREDIT_BYTES, CREDIT_RECORDS, deliver
 from tests.bench.processes import Child, broker
 from tests.bench.publish import publish

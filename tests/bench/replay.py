@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.client import Client, StoredPage
+from forebay.client import Client, StoredPage
 from tests.bench.processes import Child
 from tests.bench.values import Load, Sample
 

@@ -38,7 +38,7 @@ def _rounded(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(rows: Sequence[Row]) -> Table:
-    table = Table(title="Holdfast on this machine: medians", title_justify="left")
+    table = Table(title="Forebay on this machine: medians", title_justify="left")
     table.add_column("")
     for name in ("record B", "partitions", "per second", "MB/s", "p50 ms", "p99 ms", "broker s/GiB", "written/byte"):
         table.add_column(name, justify="right")

@@ -59,8 +59,8 @@ def run(endpoint: str, count: int, rounds: int) -> None:
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
     from pyspark.sql.types import StructType
 
-    from holdfast.client import Client
-    from holdfast.spark.session import local_session
+    from forebay.client import Client
+    from forebay.spark.session import local_session
 
     @dataclass
     class Discarded(WriterCommitMessage):
@@ -78,7 +78,7 @@ def run(endpoint: str, count: int, rounds: int) -> None:
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
             return DiscardingWriter()
 
-    spark = local_session("holdfast-bench", conf={"spark.driver.memory": "2g"})
+    spark = local_session("forebay-bench", conf={"spark.driver.memory": "2g"})
     spark.dataSource.register(Discarding)
     address, _, port = endpoint.rpartition(":")
     with Client(endpoint) as client:
@@ -91,7 +91,7 @@ def run(endpoint: str, count: int, rounds: int) -> None:
 
         def write(rows: DataFrame) -> float:
             begun = time.perf_counter()
-            rows.write.format("holdfast").option("endpoint", f"{address}:{port}").mode("append").save("spark")
+            rows.write.format("forebay").option("endpoint", f"{address}:{port}").mode("append").save("spark")
             return time.perf_counter() - begun
 
         warm = frame(spark, count // 3)

@@ -17,10 +17,10 @@ from typing import Any, Final
 import grpc.aio
 import uvloop
 
-from holdfast.client import Client
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client import Client
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.bench.processes import Child, broker
 from tests.bench.values import Bar, Row, Sample, Sense, row_of
 

@@ -27,8 +27,8 @@ ANY: Final = None
 class Rule:
     """What one package may import. Prefixes are dotted names and cover everything below them."""
 
-    holdfast: frozenset[str]
-    """Parts of Holdfast that may be imported; the package itself always may."""
+    forebay: frozenset[str]
+    """Parts of Forebay that may be imported; the package itself always may."""
 
     lazily: frozenset[str] = frozenset()
     """Parts that may be imported inside a function only."""
@@ -43,7 +43,7 @@ class Rule:
     """Calls that may not be written, as they read in the source."""
 
 
-WIRE: Final = frozenset({"grpc", "holdfast.v1"})
+WIRE: Final = frozenset({"grpc", "forebay.v1"})
 CLOCKS_AND_CHANCE: Final = frozenset({"time", "random", "secrets", "uuid", "sched"})
 INPUT_AND_OUTPUT: Final = frozenset(
     {
@@ -66,94 +66,94 @@ CONCURRENCY: Final = frozenset(
 )
 
 RULES: Final[dict[str, Rule]] = {
-    "holdfast.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
-    "holdfast.broker.core": Rule(
+    "forebay.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
+    "forebay.broker.core": Rule(
         frozenset(),
         never=CLOCKS_AND_CHANCE | INPUT_AND_OUTPUT | CONCURRENCY,
         calls_never=frozenset(
             {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
         ),
     ),
-    "holdfast.broker.storage": Rule(frozenset({"holdfast.broker.core"})),
-    "holdfast.broker.storage.header": Rule(
-        frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"isal"})
+    "forebay.broker.storage": Rule(frozenset({"forebay.broker.core"})),
+    "forebay.broker.storage.header": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"isal"})
     ),
-    "holdfast.broker.storage.rocks": Rule(
-        frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    "forebay.broker.storage.rocks": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "holdfast.broker.storage.inspecting": Rule(
-        frozenset({"holdfast.broker.core", "holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    "forebay.broker.storage.inspecting": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "holdfast.broker.storage.rocks_families": Rule(
-        frozenset({"holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    "forebay.broker.storage.rocks_families": Rule(
+        frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "holdfast.broker.storage.rocks_options": Rule(
-        frozenset({"holdfast.broker.storage"}), third_party=frozenset({"rocksdict"})
+    "forebay.broker.storage.rocks_options": Rule(
+        frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "holdfast.broker.runtime": Rule(
-        frozenset({"holdfast.broker.core"}),
+    "forebay.broker.runtime": Rule(
+        frozenset({"forebay.broker.core"}),
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     # For every process that moves pages in bulk.
-    "holdfast.process": Rule(frozenset()),
+    "forebay.process": Rule(frozenset()),
     # For whoever shows or logs text of others.
-    "holdfast.text": Rule(frozenset()),
+    "forebay.text": Rule(frozenset()),
     # For whoever uses files of certificates and secrets.
-    "holdfast.credentials": Rule(frozenset()),
+    "forebay.credentials": Rule(frozenset()),
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
-    "holdfast.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
-    "holdfast.broker.rpc": Rule(
-        frozenset({"holdfast.broker.core", "holdfast.broker.runtime", "holdfast.v1"}),
-        lazily=frozenset({"holdfast.arrow"}),
+    "forebay.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
+    "forebay.broker.rpc": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.v1"}),
+        lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "isal", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     # The composition root, and the only other place with grpc.
-    "holdfast.broker.server": Rule(
-        frozenset({"holdfast.broker", "holdfast.credentials", "holdfast.process", "holdfast.v1"}),
+    "forebay.broker.server": Rule(
+        frozenset({"forebay.broker", "forebay.credentials", "forebay.process", "forebay.v1"}),
         third_party=ANY,
         never=frozenset({"rocksdict"}),
     ),
     # settings.py, telemetry.py and whatever else stands beside them.
-    "holdfast.broker": Rule(
-        frozenset({"holdfast.credentials", "holdfast.text"}),
+    "forebay.broker": Rule(
+        frozenset({"forebay.credentials", "forebay.text"}),
         third_party=ANY,
-        never=WIRE | {"rocksdict", "holdfast.broker.server"},
+        never=WIRE | {"rocksdict", "forebay.broker.server"},
     ),
-    "holdfast.client": Rule(
-        frozenset({"holdfast.credentials", "holdfast.text", "holdfast.v1"}),
-        lazily=frozenset({"holdfast.arrow"}),
+    "forebay.client": Rule(
+        frozenset({"forebay.credentials", "forebay.text", "forebay.v1"}),
+        lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     # Faster where it is there, and works where it is not.
-    "holdfast.client.checksum": Rule(frozenset(), third_party=frozenset({"isal"})),
+    "forebay.client.checksum": Rule(frozenset(), third_party=frozenset({"isal"})),
     # For users of Arrow, who import it themselves.
-    "holdfast.client.arrow": Rule(frozenset({"holdfast.arrow", "holdfast.client"}), third_party=frozenset({"pyarrow"})),
+    "forebay.client.arrow": Rule(frozenset({"forebay.arrow", "forebay.client"}), third_party=frozenset({"pyarrow"})),
     # The in-process broker for users' tests: needs the broker only when it is called.
-    "holdfast.client.testing": Rule(
-        frozenset({"holdfast.client", "holdfast.v1"}),
-        lazily=frozenset({"holdfast.broker.server", "holdfast.broker.settings"}),
+    "forebay.client.testing": Rule(
+        frozenset({"forebay.client", "forebay.v1"}),
+        lazily=frozenset({"forebay.broker.server", "forebay.broker.settings"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
     ),
-    "holdfast.deliver": Rule(
-        frozenset({"holdfast.client", "holdfast.credentials", "holdfast.text"}),
+    "forebay.deliver": Rule(
+        frozenset({"forebay.client", "forebay.credentials", "forebay.text"}),
         third_party=ANY,
         never=WIRE | {"pyspark", "rocksdict"},
     ),
-    "holdfast.spark": Rule(
-        frozenset({"holdfast.arrow", "holdfast.client"}),
+    "forebay.spark": Rule(
+        frozenset({"forebay.arrow", "forebay.client"}),
         third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),
-        never=frozenset({"holdfast.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
+        never=frozenset({"forebay.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
-    "pyspark_holdfast": Rule(frozenset({"holdfast.spark"}), third_party=frozenset({"pyspark"})),
+    "pyspark_forebay": Rule(frozenset({"forebay.spark"}), third_party=frozenset({"pyspark"})),
     # What a command writes passes its module for output, which escapes it.
-    "holdfast.cli": Rule(
-        frozenset({"holdfast"}), third_party=ANY, calls_never=frozenset({"print", "typer.echo", "logging.basicConfig"})
+    "forebay.cli": Rule(
+        frozenset({"forebay"}), third_party=ANY, calls_never=frozenset({"print", "typer.echo", "logging.basicConfig"})
     ),
-    "holdfast.cli.output": Rule(frozenset({"holdfast"}), third_party=ANY),
-    "holdfast.cli.demo": Rule(frozenset({"holdfast"}), third_party=ANY),
+    "forebay.cli.output": Rule(frozenset({"forebay"}), third_party=ANY),
+    "forebay.cli.demo": Rule(frozenset({"forebay"}), third_party=ANY),
 }
 
 
@@ -232,8 +232,8 @@ def problem_of(item: Import, package: str, rule: Rule) -> str | None:
         return ""
     if covers(rule.lazily, item.name):
         return None if item.lazy else " outside a function"
-    if top in {"holdfast", "pyspark_holdfast"}:
-        return None if covers(rule.holdfast | {package}, item.name) else ""
+    if top in {"forebay", "pyspark_forebay"}:
+        return None if covers(rule.forebay | {package}, item.name) else ""
     if top in sys.stdlib_module_names or rule.third_party is ANY:
         return None
     return None if top in rule.third_party else ""
@@ -243,6 +243,6 @@ def modules(root: Path) -> Iterator[tuple[str, bool, Path]]:
     """Yield the dotted name of every module below a source root, whether it is a package, and its file."""
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        if parts[0] in {"holdfast", "pyspark_holdfast"}:
+        if parts[0] in {"forebay", "pyspark_forebay"}:
             is_package = parts[-1] == "__init__"
             yield ".".join(parts[:-1] if is_package else parts), is_package, path

@@ -5,7 +5,7 @@ protobuf's binary form and in its JSON form, which names fields and values. So n
 may go away, change its name, its number or its type; adding is free. A field that is no longer used stays and
 says so.
 
-Only files below ``holdfast/`` are compared; what they import has guardians of its own.
+Only files below ``forebay/`` are compared; what they import has guardians of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def schema_of(files: FileDescriptorSet) -> Schema:
     """Take ``files`` apart."""
     schema = Schema()
     for file in files.file:
-        if not file.name.startswith("holdfast/"):
+        if not file.name.startswith("forebay/"):
             continue
         add_enums(schema, file.package, file.enum_type)
         for message in file.message_type:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-BROKER: Final = Path(__file__).resolve().parents[2] / "broker" / "holdfast" / "broker"
+BROKER: Final = Path(__file__).resolve().parents[2] / "broker" / "forebay" / "broker"
 
 OWN_TASKS: Final = {
     "exporters.py": "ends the exporters at a stop, for 5 s at most",

@@ -35,7 +35,7 @@ def services() -> dict[str, str]:
 
 
 def image_of(service: str) -> str:
-    [image] = re.findall(r"image: holdfast-([a-z]+):\$\{HOLDFAST_TAG:-local\}", services()[service])
+    [image] = re.findall(r"image: forebay-([a-z]+):\$\{FOREBAY_TAG:-local\}", services()[service])
     return str(image)
 
 
@@ -63,7 +63,7 @@ def test_nobody_is_root_or_can_become_it(service: str) -> None:
     user = re.findall(r"^USER (\S+)$", stages()[image_of(service)], flags=re.MULTILINE)
     common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
 
-    assert user[-1:] == ["holdfast"]
+    assert user[-1:] == ["forebay"]
     assert "<<: *common" in services()[service]
     assert "user:" not in services()[service]
     for line in ("read_only: true", "cap_drop: [ALL]", 'security_opt: ["no-new-privileges:true"]'):
@@ -83,14 +83,14 @@ def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
 def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
     assert "jre" not in stages()["broker"]
     assert re.findall(r"COPY --from=(\S+)", stages()["broker"]) == ["broker-build"]
-    assert "compose/install /opt/holdfast broker cli\n" in stages()["broker-build"]
+    assert "compose/install /opt/forebay broker cli\n" in stages()["broker-build"]
     assert {"grpcio", "pyarrow", "rocksdict"} <= locked("broker", "cli")
     assert not {"pyspark", "py4j", "pandas", "numpy"} & locked("broker", "cli")
 
 
 @pytest.mark.parametrize("image", ["broker", "deliver", "spark"])
 def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str) -> None:
-    [extras] = re.findall(r"compose/install /opt/holdfast (.*)\n", stages()[f"{image}-build"])
+    [extras] = re.findall(r"compose/install /opt/forebay (.*)\n", stages()[f"{image}-build"])
 
     assert extras == f"{image} cli"
     assert {"grpcio", "protobuf", "opentelemetry-api", "typer"} <= locked(*extras.split())
@@ -120,8 +120,8 @@ def test_what_the_images_copy_is_there_and_let_through() -> None:
 def test_the_files_that_a_service_runs_are_in_its_image(service: str) -> None:
     stage = stages()[image_of(service)]
 
-    for name in re.findall(r"/opt/holdfast/compose/(\w+\.py)", services()[service] + stage):
-        assert re.search(rf"^COPY .*compose/{re.escape(name)} .*/opt/holdfast/compose/$", stage, flags=re.MULTILINE)
+    for name in re.findall(r"/opt/forebay/compose/(\w+\.py)", services()[service] + stage):
+        assert re.search(rf"^COPY .*compose/{re.escape(name)} .*/opt/forebay/compose/$", stage, flags=re.MULTILINE)
 
 
 def test_one_default_for_what_the_images_are_built_on() -> None:
@@ -139,7 +139,7 @@ def test_one_default_for_what_the_images_are_built_on() -> None:
 def test_the_broker_is_open_to_this_machine_alone() -> None:
     published = [line for lines in services().values() for line in re.findall(r"ports: (.*)", lines)]
 
-    assert published == ['["127.0.0.1:${HOLDFAST_PORT:-7461}:7461"]']
+    assert published == ['["127.0.0.1:${FOREBAY_PORT:-7461}:7461"]']
 
 
 def test_no_image_is_taken_from_a_registry_where_somebody_else_may_have_its_name() -> None:

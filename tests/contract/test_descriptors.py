@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorS
 from tests.contract.schema_changes import breaking_changes
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-CURRENT: Final = ROOT / "protos" / "holdfast" / "v1" / "descriptors.binpb"
+CURRENT: Final = ROOT / "protos" / "forebay" / "v1" / "descriptors.binpb"
 BASELINE: Final = ROOT / "tests" / "contract" / "baseline.binpb"
 
 
@@ -31,7 +31,7 @@ def test_the_schema_is_compatible_with_the_last_release() -> None:
 def sample() -> FileDescriptorSet:
     """Return a schema with one of each kind."""
     files = FileDescriptorSet()
-    file = files.file.add(name="holdfast/v1/sample.proto", package="holdfast.v1", syntax="proto3")
+    file = files.file.add(name="forebay/v1/sample.proto", package="forebay.v1", syntax="proto3")
     message = file.message_type.add(name="Sink")
     message.field.add(name="name", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL")
     message.field.add(name="limit", number=2, type="TYPE_UINT64", label="LABEL_OPTIONAL", oneof_index=0)
@@ -44,7 +44,7 @@ def sample() -> FileDescriptorSet:
     policy.value.add(name="POLICY_UNSPECIFIED", number=0)
     policy.value.add(name="POLICY_REJECT", number=1)
     service = file.service.add(name="Sinks")
-    service.method.add(name="Watch", input_type=".holdfast.v1.Sink", output_type=".holdfast.v1.Sink")
+    service.method.add(name="Watch", input_type=".forebay.v1.Sink", output_type=".forebay.v1.Sink")
     return files
 
 
@@ -77,11 +77,11 @@ def renumber_value(files: FileDescriptorSet) -> None:
 
 
 def move_package(files: FileDescriptorSet) -> None:
-    files.file[0].package = "holdfast.v2"
+    files.file[0].package = "forebay.v2"
 
 
 def change_request(files: FileDescriptorSet) -> None:
-    files.file[0].service[0].method[0].input_type = ".holdfast.v1.Sink.Part"
+    files.file[0].service[0].method[0].input_type = ".forebay.v1.Sink.Part"
 
 
 def stream_responses(files: FileDescriptorSet) -> None:
@@ -95,13 +95,13 @@ def stream_requests(files: FileDescriptorSet) -> None:
 BREAKING: Final[dict[str, tuple[Callable[[FileDescriptorSet], object], str]]] = {
     "message removed": (
         lambda files: files.file[0].message_type.pop(),
-        "message holdfast.v1.Sink was removed",
+        "message forebay.v1.Sink was removed",
     ),
     "nested message removed": (
         lambda files: files.file[0].message_type[0].nested_type.pop(),
         "Part was removed",
     ),
-    "field removed": (lambda files: files.file[0].message_type[0].field.pop(), "field 2 of holdfast.v1.Sink"),
+    "field removed": (lambda files: files.file[0].message_type[0].field.pop(), "field 2 of forebay.v1.Sink"),
     "field renumbered": (renumber_field, "was 'string name' and was removed"),
     "field renamed": (rename_field, "is now 'string title'"),
     "field retyped": (retype, "is now 'bytes name'"),
@@ -113,15 +113,15 @@ BREAKING: Final[dict[str, tuple[Callable[[FileDescriptorSet], object], str]]] = 
         lambda files: files.file[0].message_type[0].reserved_name.pop(),
         "reserves the name colour",
     ),
-    "enum removed": (lambda files: files.file[0].enum_type.pop(), "enum holdfast.v1.Policy was removed"),
+    "enum removed": (lambda files: files.file[0].enum_type.pop(), "enum forebay.v1.Policy was removed"),
     "nested enum removed": (lambda files: files.file[0].message_type[0].enum_type.pop(), "Mode was removed"),
     "value removed": (lambda files: files.file[0].enum_type[0].value.pop(), "value POLICY_REJECT"),
     "value renumbered": (renumber_value, "was 1 and is now '2'"),
-    "service removed": (lambda files: files.file[0].service.pop(), "service holdfast.v1.Sinks was removed"),
-    "rpc removed": (lambda files: files.file[0].service[0].method.pop(), "rpc holdfast.v1.Sinks.Watch was"),
-    "request changed": (change_request, "rpc holdfast.v1.Sinks.Watch"),
-    "responses streamed": (stream_responses, "returns (stream .holdfast.v1.Sink)"),
-    "requests streamed": (stream_requests, "is now '(stream .holdfast.v1.Sink)"),
+    "service removed": (lambda files: files.file[0].service.pop(), "service forebay.v1.Sinks was removed"),
+    "rpc removed": (lambda files: files.file[0].service[0].method.pop(), "rpc forebay.v1.Sinks.Watch was"),
+    "request changed": (change_request, "rpc forebay.v1.Sinks.Watch"),
+    "responses streamed": (stream_responses, "returns (stream .forebay.v1.Sink)"),
+    "requests streamed": (stream_requests, "is now '(stream .forebay.v1.Sink)"),
 }
 
 
@@ -148,7 +148,7 @@ def test_adding_breaks_nothing() -> None:
     newer.file[0].message_type[0].field.add(name="b", number=3, type="TYPE_BOOL", label="LABEL_REPEATED")
     newer.file[0].message_type[0].reserved_range[0].end = 12
     newer.file[0].enum_type[0].value.add(name="POLICY_DROP", number=2)
-    newer.file[0].service[0].method.add(name="Drop", input_type=".holdfast.v1.Sink", output_type=".holdfast.v1.Sink")
-    newer.file.add(name="holdfast/v1/other.proto", package="holdfast.v1").service.add(name="Others")
+    newer.file[0].service[0].method.add(name="Drop", input_type=".forebay.v1.Sink", output_type=".forebay.v1.Sink")
+    newer.file.add(name="forebay/v1/other.proto", package="forebay.v1").service.add(name="Others")
 
     assert breaking_changes(sample(), newer) == []

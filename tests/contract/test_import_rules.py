@@ -1,4 +1,4 @@
-"""The parts of Holdfast import each other in the directions of tests/contract/import_rules.py only."""
+"""The parts of Forebay import each other in the directions of tests/contract/import_rules.py only."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ def test_every_import_follows_the_rules(source_root: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("holdfast.broker.core.cursors", "import threading"),
-        ("holdfast.broker.core.cursors", "import os.path"),
-        ("holdfast.broker.core.cursors", "import rocksdict"),
-        ("holdfast.broker.core.cursors", "from holdfast.broker.storage import keys"),
-        ("holdfast.broker.core.cursors", "from ..runtime import clock"),
-        ("holdfast.broker.core.leases", "from datetime import datetime\nNOW = datetime.now()"),
-        ("holdfast.broker.core.leases", "import datetime\nNOW = datetime.datetime.now(datetime.UTC)"),
-        ("holdfast.broker.core.leases", "def read() -> None:\n    open('file')"),
-        ("holdfast.broker.storage.memory", "import rocksdict"),
-        ("holdfast.broker.storage.rocks", "from holdfast.broker.runtime import clock"),
-        ("holdfast.broker.runtime.clock", "import grpc"),
-        ("holdfast.broker.runtime.clock", "from opentelemetry.sdk.metrics import MeterProvider"),
-        ("holdfast.broker.runtime.clock", "from holdfast.broker.storage import memory"),
-        ("holdfast.broker.rpc.sinks", "from holdfast.broker.storage import memory"),
-        ("holdfast.broker.rpc.sinks", "from holdfast.broker import server"),
-        ("holdfast.broker.settings", "import grpc.aio"),
-        ("holdfast.broker.telemetry", "from holdfast.v1 import sink_pb2"),
-        ("holdfast.broker.telemetry", "from holdfast.broker import server"),
-        ("holdfast.client.channel", "from holdfast.broker import settings"),
-        ("holdfast.client.channel", "def late() -> None:\n    import holdfast.broker.server"),
-        ("holdfast.client.testing", "from holdfast.broker.server import Server"),
-        ("holdfast.client.testing", "def late() -> None:\n    import holdfast.broker.core"),
-        ("holdfast.deliver.loop", "import grpc"),
-        ("holdfast.deliver.loop", "import importlib\nimportlib.import_module('holdfast.v1')"),
-        ("holdfast.spark.writer", "import grpc"),
+        ("forebay.broker.core.cursors", "import threading"),
+        ("forebay.broker.core.cursors", "import os.path"),
+        ("forebay.broker.core.cursors", "import rocksdict"),
+        ("forebay.broker.core.cursors", "from forebay.broker.storage import keys"),
+        ("forebay.broker.core.cursors", "from ..runtime import clock"),
+        ("forebay.broker.core.leases", "from datetime import datetime\nNOW = datetime.now()"),
+        ("forebay.broker.core.leases", "import datetime\nNOW = datetime.datetime.now(datetime.UTC)"),
+        ("forebay.broker.core.leases", "def read() -> None:\n    open('file')"),
+        ("forebay.broker.storage.memory", "import rocksdict"),
+        ("forebay.broker.storage.rocks", "from forebay.broker.runtime import clock"),
+        ("forebay.broker.runtime.clock", "import grpc"),
+        ("forebay.broker.runtime.clock", "from opentelemetry.sdk.metrics import MeterProvider"),
+        ("forebay.broker.runtime.clock", "from forebay.broker.storage import memory"),
+        ("forebay.broker.rpc.sinks", "from forebay.broker.storage import memory"),
+        ("forebay.broker.rpc.sinks", "from forebay.broker import server"),
+        ("forebay.broker.settings", "import grpc.aio"),
+        ("forebay.broker.telemetry", "from forebay.v1 import sink_pb2"),
+        ("forebay.broker.telemetry", "from forebay.broker import server"),
+        ("forebay.client.channel", "from forebay.broker import settings"),
+        ("forebay.client.channel", "def late() -> None:\n    import forebay.broker.server"),
+        ("forebay.client.testing", "from forebay.broker.server import Server"),
+        ("forebay.client.testing", "def late() -> None:\n    import forebay.broker.core"),
+        ("forebay.deliver.loop", "import grpc"),
+        ("forebay.deliver.loop", "import importlib\nimportlib.import_module('forebay.v1')"),
+        ("forebay.spark.writer", "import grpc"),
         (
-            "holdfast.spark.writer",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import holdfast.v1",
+            "forebay.spark.writer",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import forebay.v1",
         ),
-        ("holdfast.spark.writer", "from holdfast import broker"),
-        ("holdfast.spark", "from .. import v1"),
-        ("pyspark_holdfast", "import holdfast.client"),
+        ("forebay.spark.writer", "from forebay import broker"),
+        ("forebay.spark", "from .. import v1"),
+        ("pyspark_forebay", "import forebay.client"),
     ],
 )
 def test_a_forbidden_import_or_call_is_found(module: str, source: str) -> None:
-    is_package = module in {"holdfast.spark", "pyspark_holdfast"}
+    is_package = module in {"forebay.spark", "pyspark_forebay"}
 
     assert len(violations(source, module, is_package=is_package)) == 1
 
@@ -69,15 +69,15 @@ def test_a_forbidden_import_or_call_is_found(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("holdfast.broker.core.cursors", "from holdfast.broker.core.records import Offset\nimport bisect"),
-        ("holdfast.broker.core.cursors", "from datetime import timedelta"),
-        ("holdfast.broker.storage.rocks", "import rocksdict\nfrom holdfast.broker.storage import keys"),
-        ("holdfast.broker.runtime.clock", "import asyncio\nfrom opentelemetry import metrics"),
-        ("holdfast.broker.rpc.sinks", "import grpc\nfrom holdfast.v1 import sink_pb2"),
-        ("holdfast.broker.server", "from holdfast.broker.storage.rocks import RocksStore"),
-        ("holdfast.client.testing", "def late() -> None:\n    from holdfast.broker.server import Server"),
-        ("holdfast.spark.writer", "from holdfast.client import Client\nimport pyspark.sql"),
-        ("holdfast.cli.serve", "from holdfast.broker import server"),
+        ("forebay.broker.core.cursors", "from forebay.broker.core.records import Offset\nimport bisect"),
+        ("forebay.broker.core.cursors", "from datetime import timedelta"),
+        ("forebay.broker.storage.rocks", "import rocksdict\nfrom forebay.broker.storage import keys"),
+        ("forebay.broker.runtime.clock", "import asyncio\nfrom opentelemetry import metrics"),
+        ("forebay.broker.rpc.sinks", "import grpc\nfrom forebay.v1 import sink_pb2"),
+        ("forebay.broker.server", "from forebay.broker.storage.rocks import RocksStore"),
+        ("forebay.client.testing", "def late() -> None:\n    from forebay.broker.server import Server"),
+        ("forebay.spark.writer", "from forebay.client import Client\nimport pyspark.sql"),
+        ("forebay.cli.serve", "from forebay.broker import server"),
     ],
 )
 def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
@@ -86,4 +86,4 @@ def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
 
 def test_a_package_without_a_rule_is_an_error() -> None:
     with pytest.raises(LookupError, match="add a line to RULES"):
-        rule_of("holdfast.utils")
+        rule_of("forebay.utils")

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from google.protobuf.descriptor import Descriptor, MethodDescriptor
 
-from holdfast.v1 import (
+from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
@@ -51,11 +51,11 @@ def methods() -> Iterator[MethodDescriptor]:
 def naming(message: Descriptor, seen: frozenset[str] = frozenset()) -> Iterator[Descriptor]:
     """The parts of a request that name a sink."""
     names = {"sink", "name"} if message.file.name.endswith("/sink_service.proto") else {"sink"}
-    if names & set(message.fields_by_name) and message.full_name != "holdfast.v1.Receipt":
+    if names & set(message.fields_by_name) and message.full_name != "forebay.v1.Receipt":
         yield message
     for field in message.fields:
         inner = field.message_type
-        if inner is not None and inner.file.package == "holdfast.v1" and inner.full_name not in seen:
+        if inner is not None and inner.file.package == "forebay.v1" and inner.full_name not in seen:
             yield from naming(inner, seen | {inner.full_name})
 
 

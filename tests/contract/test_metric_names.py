@@ -14,16 +14,16 @@ import pytest
 from opentelemetry.metrics import Meter, MeterProvider, NoOpMeter
 from opentelemetry.trace import SpanKind
 
-from holdfast.broker.core.pages import Body, DropReason
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.runtime.committer import Synced
-from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.telemetry import OpenTelemetryInstruments
-from holdfast.client.telemetry import Telemetry
-from holdfast.deliver import Batch, BatchLimits, Reject
-from holdfast.deliver import Delivered as Taken
-from holdfast.deliver.courier import Courier
-from holdfast.deliver.telemetry import Instruments as DelivererInstruments
+from forebay.broker.core.pages import Body, DropReason
+from forebay.broker.core.ranges import Range
+from forebay.broker.runtime.committer import Synced
+from forebay.broker.runtime.events import Delivered
+from forebay.broker.telemetry import OpenTelemetryInstruments
+from forebay.client.telemetry import Telemetry
+from forebay.deliver import Batch, BatchLimits, Reject
+from forebay.deliver import Delivered as Taken
+from forebay.deliver.courier import Courier
+from forebay.deliver.telemetry import Instruments as DelivererInstruments
 from tests.unit.broker.samples import entry
 from tests.unit.deliver.memory_source import MemoryDelivery, records
 from tests.unit.deliver.recording_target import RecordingTarget
@@ -38,34 +38,34 @@ LANE: Final = (*PLACE, "group")
 
 # name: (kind, unit, attributes beside messaging.system)
 BROKER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "holdfast.calls.refused": (COUNTER, "{call}", ("caller", "reason")),
-    "holdfast.connections": (GAUGE, "{connection}", ("use",)),
-    "holdfast.connections.closed": (COUNTER, "{connection}", ("reason",)),
-    "holdfast.delivered.records": (COUNTER, "{record}", LANE),
-    "holdfast.delivery.failures": (COUNTER, "{failure}", ("sink", "group", "reason")),
-    "holdfast.dropped.records": (COUNTER, "{record}", (*PLACE, "reason")),
-    "holdfast.ingest.bytes": (COUNTER, "By", PLACE),
-    "holdfast.ingest.duration": (HISTOGRAM, "s", ("sink",)),
-    "holdfast.ingest.records": (COUNTER, "{record}", PLACE),
-    "holdfast.reader.mode": (GAUGE, "1", LANE),
-    "holdfast.redelivered.records": (COUNTER, "{record}", LANE),
-    "holdfast.residence.duration": (HISTOGRAM, "s", ("sink", "group")),
-    "holdfast.settled.records": (COUNTER, "{record}", (*LANE, "outcome")),
-    "holdfast.sink.depth": (GAUGE, "{record}", PLACE),
-    "holdfast.sink.size": (GAUGE, "By", PLACE),
-    "holdfast.storage.sync.duration": (HISTOGRAM, "s", ()),
-    "holdfast.streams": (GAUGE, "{stream}", ()),
-    "holdfast.streams.shed": (COUNTER, "{stream}", ()),
-    "holdfast.streams.size": (GAUGE, "By", ()),
-    "holdfast.subscription.lag": (GAUGE, "{record}", LANE),
-    "holdfast.subscription.lag.age": (GAUGE, "s", LANE),
-    "holdfast.subscription.lag.size": (GAUGE, "By", LANE),
-    "holdfast.tail.size": (GAUGE, "By", ()),
-    "holdfast.background.failures": (TOTAL, "{failure}", ()),
-    "holdfast.quarantine.evicted.pages": (TOTAL, "{page}", ()),
-    "holdfast.quarantine.pages": (GAUGE, "{page}", ()),
-    "holdfast.storage.read.failures": (TOTAL, "{failure}", ()),
-    "holdfast.storage.unreadable.partitions": (GAUGE, "{partition}", ()),
+    "forebay.calls.refused": (COUNTER, "{call}", ("caller", "reason")),
+    "forebay.connections": (GAUGE, "{connection}", ("use",)),
+    "forebay.connections.closed": (COUNTER, "{connection}", ("reason",)),
+    "forebay.delivered.records": (COUNTER, "{record}", LANE),
+    "forebay.delivery.failures": (COUNTER, "{failure}", ("sink", "group", "reason")),
+    "forebay.dropped.records": (COUNTER, "{record}", (*PLACE, "reason")),
+    "forebay.ingest.bytes": (COUNTER, "By", PLACE),
+    "forebay.ingest.duration": (HISTOGRAM, "s", ("sink",)),
+    "forebay.ingest.records": (COUNTER, "{record}", PLACE),
+    "forebay.reader.mode": (GAUGE, "1", LANE),
+    "forebay.redelivered.records": (COUNTER, "{record}", LANE),
+    "forebay.residence.duration": (HISTOGRAM, "s", ("sink", "group")),
+    "forebay.settled.records": (COUNTER, "{record}", (*LANE, "outcome")),
+    "forebay.sink.depth": (GAUGE, "{record}", PLACE),
+    "forebay.sink.size": (GAUGE, "By", PLACE),
+    "forebay.storage.sync.duration": (HISTOGRAM, "s", ()),
+    "forebay.streams": (GAUGE, "{stream}", ()),
+    "forebay.streams.shed": (COUNTER, "{stream}", ()),
+    "forebay.streams.size": (GAUGE, "By", ()),
+    "forebay.subscription.lag": (GAUGE, "{record}", LANE),
+    "forebay.subscription.lag.age": (GAUGE, "s", LANE),
+    "forebay.subscription.lag.size": (GAUGE, "By", LANE),
+    "forebay.tail.size": (GAUGE, "By", ()),
+    "forebay.background.failures": (TOTAL, "{failure}", ()),
+    "forebay.quarantine.evicted.pages": (TOTAL, "{page}", ()),
+    "forebay.quarantine.pages": (GAUGE, "{page}", ()),
+    "forebay.storage.read.failures": (TOTAL, "{failure}", ()),
+    "forebay.storage.unreadable.partitions": (GAUGE, "{partition}", ()),
 }
 CLIENT: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "messaging.client.consumed.messages": (COUNTER, "{message}", ("sink", "group", "operation")),
@@ -75,11 +75,11 @@ CLIENT: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 }
 DELIVERED: Final = (*LANE, "operation", "messaging.operation.type")
 DELIVERER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "holdfast.deliver.duration": (HISTOGRAM, "s", DELIVERED),
-    "holdfast.deliver.gaps": (COUNTER, "{gap}", DELIVERED),
-    "holdfast.deliver.records": (COUNTER, "{record}", DELIVERED),
-    "holdfast.deliver.rejects": (COUNTER, "{record}", DELIVERED),
-    "holdfast.deliver.retries": (COUNTER, "{batch}", DELIVERED),
+    "forebay.deliver.duration": (HISTOGRAM, "s", DELIVERED),
+    "forebay.deliver.gaps": (COUNTER, "{gap}", DELIVERED),
+    "forebay.deliver.records": (COUNTER, "{record}", DELIVERED),
+    "forebay.deliver.rejects": (COUNTER, "{record}", DELIVERED),
+    "forebay.deliver.retries": (COUNTER, "{batch}", DELIVERED),
 }
 SPANS: Final = {
     "buffer orders": SpanKind.INTERNAL,
@@ -201,7 +201,7 @@ def test_every_series_has_the_attributes_that_were_promised_and_no_others() -> N
 
     assert found == {name: promised[name] for name in found}
     gauges = {name for name, (kind, _, _) in BROKER.items() if kind in {GAUGE, TOTAL}}  # those need a running broker
-    assert set(promised) - set(found) <= gauges | {"holdfast.deliver.retries"}
+    assert set(promised) - set(found) <= gauges | {"forebay.deliver.retries"}
 
 
 def test_every_span_has_the_name_and_kind_that_were_promised() -> None:
@@ -210,14 +210,14 @@ def test_every_span_has_the_name_and_kind_that_were_promised() -> None:
 
 @pytest.mark.parametrize(
     ("document", "tables"),
-    [("broker/README.md", (BROKER,)), ("client/holdfast/deliver/README.md", (DELIVERER, CLIENT))],
+    [("broker/README.md", (BROKER,)), ("client/forebay/deliver/README.md", (DELIVERER, CLIENT))],
 )
 def test_the_documents_name_every_metric_and_no_other(
     document: str, tables: tuple[dict[str, tuple[str, str, tuple[str, ...]]], ...]
 ) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
 
-    rows = re.findall(r"^\| `((?:holdfast|messaging)\.[a-z.]+)` \| (\w+) \| `([^`]+)` \|", text, re.M)
+    rows = re.findall(r"^\| `((?:forebay|messaging)\.[a-z.]+)` \| (\w+) \| `([^`]+)` \|", text, re.M)
 
     assert {name: (kind, unit) for name, kind, unit in rows} == {
         name: (kind.removeprefix("observable "), unit) for table in tables for name, (kind, unit, _) in table.items()

@@ -9,10 +9,10 @@ import pytest
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
-from holdfast.broker.core.errors import InvalidRange, NumberOutOfRange
-from holdfast.broker.rpc import convert
-from holdfast.broker.rpc.requests.reading import reader_of
-from holdfast.v1 import (
+from forebay.broker.core.errors import InvalidRange, NumberOutOfRange
+from forebay.broker.rpc import convert
+from forebay.broker.rpc.requests.reading import reader_of
+from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,

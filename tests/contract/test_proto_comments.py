@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast.v1 import (
+from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
@@ -26,7 +26,7 @@ from holdfast.v1 import (
     subscription_pb2,
 )
 
-PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "holdfast" / "v1"
+PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "forebay" / "v1"
 FILES: Final = {
     "admin_service.proto": admin_service_pb2.DESCRIPTOR,
     "buffer_service.proto": buffer_service_pb2.DESCRIPTOR,

@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from holdfast.broker.server import BrokerServer
-from holdfast.v1 import admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2
+from forebay.broker.server import BrokerServer
+from forebay.v1 import admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,13 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
     assert found == {
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
-        "holdfast.v1.AdminService",
-        "holdfast.v1.BufferService",
-        "holdfast.v1.DeadLetterService",
-        "holdfast.v1.EpochService",
-        "holdfast.v1.ResendService",
-        "holdfast.v1.SchemaService",
-        "holdfast.v1.SinkService",
+        "forebay.v1.AdminService",
+        "forebay.v1.BufferService",
+        "forebay.v1.DeadLetterService",
+        "forebay.v1.EpochService",
+        "forebay.v1.ResendService",
+        "forebay.v1.SchemaService",
+        "forebay.v1.SinkService",
     }
 
 
@@ -63,6 +63,6 @@ def test_it_describes_every_message(ask: Any) -> None:
 
 
 def test_it_says_what_it_does_not_know(ask: Any) -> None:
-    answer = ask(file_containing_symbol="holdfast.v1.NoSuchService")
+    answer = ask(file_containing_symbol="forebay.v1.NoSuchService")
 
     assert answer.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]

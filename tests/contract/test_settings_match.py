@@ -8,10 +8,10 @@ from typing import Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
-from holdfast.broker.rpc import sinks
-from holdfast.broker.settings import SinkDefaults
-from holdfast.v1 import sink_pb2
+from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
+from forebay.broker.rpc import sinks
+from forebay.broker.settings import SinkDefaults
+from forebay.v1 import sink_pb2
 
 WIRE: Final = sink_pb2.SinkSettings.DESCRIPTOR
 OTHER: Final = SinkSettings(

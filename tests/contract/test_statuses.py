@@ -11,12 +11,12 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2
 
-from holdfast.broker.core import errors
-from holdfast.broker.core.errors import BrokerError
-from holdfast.broker.rpc.status import CODES, DOMAIN, code_of, status_of
-from holdfast.client import errors as client_errors
+from forebay.broker.core import errors
+from forebay.broker.core.errors import BrokerError
+from forebay.broker.rpc.status import CODES, DOMAIN, code_of, status_of
+from forebay.client import errors as client_errors
 
-PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "holdfast" / "v1"
+PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "forebay" / "v1"
 BASES: Final = {BrokerError, errors.Invalid, errors.Exhausted}
 """Never raised themselves."""
 

@@ -33,15 +33,15 @@ def names(wheel: Path) -> list[str]:
 @pytest.mark.parametrize(
     "part",
     [
-        "holdfast/v1",
-        "holdfast/broker",
-        "holdfast/client",
-        "holdfast/deliver",
-        "holdfast/cli",
-        "holdfast/arrow",
-        "holdfast/process",
-        "holdfast/spark",
-        "pyspark_holdfast",
+        "forebay/v1",
+        "forebay/broker",
+        "forebay/client",
+        "forebay/deliver",
+        "forebay/cli",
+        "forebay/arrow",
+        "forebay/process",
+        "forebay/spark",
+        "pyspark_forebay",
     ],
 )
 def test_the_wheel_has_each_part(names: list[str], part: str) -> None:
@@ -51,14 +51,14 @@ def test_the_wheel_has_each_part(names: list[str], part: str) -> None:
 def test_the_wheel_adds_two_names_and_owns_no_namespace(names: list[str]) -> None:
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
 
-    assert top == {"holdfast", "pyspark_holdfast"}
-    assert "holdfast/__init__.py" not in names
+    assert top == {"forebay", "pyspark_forebay"}
+    assert "forebay/__init__.py" not in names
 
 
 def test_the_wheel_carries_the_schema_and_its_types(names: list[str]) -> None:
-    assert "holdfast/v1/descriptors.binpb" in names
+    assert "forebay/v1/descriptors.binpb" in names
     for part in ("v1", "arrow", "broker", "client", "deliver", "process", "spark"):
-        assert f"holdfast/{part}/py.typed" in names
+        assert f"forebay/{part}/py.typed" in names
 
 
 def test_the_base_needs_neither_a_storage_engine_nor_spark(wheel: Path, names: list[str]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.explain import Place, RecordState, Wait
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.pages import DropReason, Durability, Encoding
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import BufferMode
-from holdfast.v1 import buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2
+from forebay.broker.core.explain import Place, RecordState, Wait
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.pages import DropReason, Durability, Encoding
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import BufferMode
+from forebay.v1 import buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2
 
 
 @pytest.mark.parametrize(

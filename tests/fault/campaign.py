@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=None, help="where the store is; kept")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    directory = given.directory or Path(tempfile.mkdtemp(prefix="holdfast-fault-"))
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="forebay-fault-"))
     directory.mkdir(parents=True, exist_ok=True)
     report = run(Options(given.kills, seed, directory, say=lambda text: print(text, flush=True)))
     if given.directory is None and report.ok:

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from holdfast.client import Client, Delivery, Ordering
+from forebay.client import Client, Delivery, Ordering
 from tests.fault.oracle import DEFAULT, Oracle
 from tests.fault.publishers import SETTINGS, Connect
 from tests.fault.records import identity_of

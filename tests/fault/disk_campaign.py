@@ -1,7 +1,7 @@
 """`make fault-disk`: damages every kind of stored thing, one at a time, and looks at what a broker makes of it.
 
 Three ways to damage (a bit flipped, the end cut off, a range of zeros) are tried in turn at random places. A start that
-is refused has to name `holdfast repair`, and what that saves is judged the same way. The last line is a JSON object.
+is refused has to name `forebay repair`, and what that saves is judged the same way. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.errors import REMEDY, StoreError
-from holdfast.broker.storage.repairing import repair, verify
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.errors import REMEDY, StoreError
+from forebay.broker.storage.repairing import repair, verify
+from forebay.broker.storage.rocks import RocksStore
 from tests.fault.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
 
 HIT: Final = 1
@@ -144,7 +144,7 @@ WHOLE_STORE: Final = {"table file (sst)", "log (wal)", "manifest", "current", "b
 def trial(template: Path, damage: Damage, row: Row, seed: int) -> list[str]:
     """One directory damaged and judged; returns what was wrong."""
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="holdfast-disk-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forebay-disk-") as folder:
         directory = Path(folder) / "store"
         shutil.copytree(template, directory)
         damage(directory, chance)
@@ -203,7 +203,7 @@ def templates(folder: Path) -> dict[str, Path]:
 def campaign(trials: int, seed: int, kinds: list[str], say: Callable[[str], None] = print) -> list[Row]:
     """Damage each kind so many times."""
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="holdfast-disk-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forebay-disk-") as folder:
         found = templates(Path(folder))
         for kind in kinds:
             template, damage = KINDS[kind]
@@ -222,7 +222,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     asked = parser.parse_args()
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("forebay").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
     rows = campaign(asked.trials, asked.seed, asked.kind or list(KINDS))
     names = [name for name in asdict(rows[0]) if name != "kind"]

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from holdfast.broker.core.account import Totals
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochRecord, ProducerRecord
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import Body, DropReason, Entry, Gap, Incoming, Part
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.reserve import Reserve
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import (
+from forebay.broker.core.account import Totals
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.epochs import EpochRecord, ProducerRecord
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.pages import Body, DropReason, Entry, Gap, Incoming, Part
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.reserve import Reserve
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writer import Slot
+from forebay.broker.core.writes import (
     DropEntry,
     Due,
     PageWrite,
@@ -47,13 +47,13 @@ from holdfast.broker.core.writes import (
     SubscriptionRecord,
     Write,
 )
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import Delivered, GapMet
-from holdfast.broker.runtime.subscription import Subscription
-from holdfast.broker.storage.contract import Store
-from holdfast.broker.storage.recovery import recover
-from holdfast.broker.storage.rocks import RocksStore
-from holdfast.broker.storage.settings import RocksSettings
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import Delivered, GapMet
+from forebay.broker.runtime.subscription import Subscription
+from forebay.broker.storage.contract import Store
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.settings import RocksSettings
 from tests.unit.broker.running import Hand, begin
 
 NAMES: Final = ("first", "second", "third")

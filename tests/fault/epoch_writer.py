@@ -10,14 +10,14 @@ from typing import Final, TypeVar
 
 import grpc
 
-from holdfast.client import BrokerUnavailable, HoldfastError
-from holdfast.client.pages import encode_columns
-from holdfast.client.status import from_call, from_status
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import epoch_service_pb2 as epochs_pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
-from holdfast.v1.epoch_service_pb2_grpc import EpochServiceStub
+from forebay.client import BrokerUnavailable, ForebayError
+from forebay.client.pages import encode_columns
+from forebay.client.status import from_call, from_status
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import epoch_service_pb2 as epochs_pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
 
 CALL_S: Final = 20.0
 SINKS: Final = ("orders", "others")
@@ -98,7 +98,7 @@ class EpochWriter:
             )
             try:
                 found = _called(EpochServiceStub(channel).CommitEpoch, epochs_pb.CommitEpochRequest(commits=[commit]))
-            except HoldfastError as refused:
+            except ForebayError as refused:
                 return refused.reason
         assert found.already_committed
         return ""
@@ -119,7 +119,7 @@ class EpochWriter:
             for sink in SINKS:
                 for task, token in enumerate(tokens):
                     self._stage(channel, sink, epoch, token, task, pages=PAGES)
-        except HoldfastError as failure:
+        except ForebayError as failure:
             if failure.reason != "ALREADY_COMMITTED":
                 raise
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client, HoldfastError, RetryPolicy, SinkStats
+from forebay.client import Client, ForebayError, RetryPolicy, SinkStats
 from tests.fault import operators, rejecting
 from tests.fault.consumers import ConsumerThread, Temper
 from tests.fault.matrix import SOUGHT, Cell, cells
@@ -144,7 +144,7 @@ class Campaign:
             self._stop_consuming.set()
             broker.kill()
             for client in self._clients.values():
-                with suppress(HoldfastError):  # after a failure publishers may not be done
+                with suppress(ForebayError):  # after a failure publishers may not be done
                     client.close()
         return self._report()
 

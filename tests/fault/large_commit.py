@@ -25,17 +25,17 @@ from typing import Final
 
 import grpc
 
-from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.rocks import RocksStore
-from holdfast.client import Client, StagedPart, StagedSummary
-from holdfast.client.pages import encode_columns
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import epoch_service_pb2 as epochs_pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
-from holdfast.v1.epoch_service_pb2_grpc import EpochServiceStub
+from forebay.broker.storage import codec, keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.rocks import RocksStore
+from forebay.client import Client, StagedPart, StagedSummary
+from forebay.client.pages import encode_columns
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import epoch_service_pb2 as epochs_pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
 from tests.fault.process import BrokerProcess, Launcher, free_port
 from tests.integration.cases.eventually import values_of
 from tests.unit.broker.named_pages import named_pages, stored_pages
@@ -308,7 +308,7 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=size.pages)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="holdfast-commit-") as name, Launcher() as launcher:
+    with tempfile.TemporaryDirectory(prefix="forebay-commit-") as name, Launcher() as launcher:
         campaign = Campaign(launcher, Path(name), Size(asked.tasks, asked.partitions, asked.pages), asked.seed)
         report = campaign.run(asked.kills)
         campaign.read_all()

@@ -3,7 +3,7 @@
 Run as ``python -m tests.fault.launcher DESCRIPTOR``, the descriptor being a Unix socket. A request is one line of JSON:
 ``{"start": {settings}}``, with the two descriptors that become the broker's standard output and error, is answered by
 its process id; ``{"wait": pid}`` by its exit code, negative for a signal. A broker is a process of its own that serves
-as ``holdfast serve`` does. When the socket closes, whoever asked is gone, and the brokers that are left are killed.
+as ``forebay serve`` does. When the socket closes, whoever asked is gone, and the brokers that are left are killed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import socket
 import sys
 from typing import Any, Final
 
-import holdfast.broker.storage.rocks  # noqa: F401 - imported before the fork
-from holdfast.broker.server import serve
-from holdfast.broker.settings import load
+import forebay.broker.storage.rocks  # noqa: F401 - imported before the fork
+from forebay.broker.server import serve
+from forebay.broker.settings import load
 
 REQUEST_BYTES_MAX: Final = 65_536
 

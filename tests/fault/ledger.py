@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from holdfast.client import DropReason
+from forebay.client import DropReason
 from tests.fault.records import number_of, source_of
 
 _GROWTH: Final = 1 << 14

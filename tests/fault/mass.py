@@ -2,7 +2,7 @@
 
     python -m tests.fault.mass [--idle 10000] [--readers 1000] [--publishers 1000] [--sinks 10000] [--seconds 15]
 
-A real ``holdfast serve`` gets sinks, connections that say nothing, replays that nobody reads, and publishers, all at
+A real ``forebay serve`` gets sinks, connections that say nothing, replays that nobody reads, and publishers, all at
 once. Beside them one client in a process of its own publishes a record at a time. Then all leave, and the broker is
 started again. Exit code 1 says that one of the bounds did not hold. Everything is on the loopback interface.
 """
@@ -28,11 +28,11 @@ from typing import Any, Final
 
 import grpc.aio
 
-from holdfast.client import Client, HoldfastError, Record
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2, sink_service_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
-from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+from forebay.client import Client, ForebayError, Record
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2, sink_service_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 from tests.fault.process import BrokerProcess, serve_command
 
 MIB: Final = 1 << 20
@@ -97,7 +97,7 @@ def healthy(endpoint: str, seconds: float) -> None:
             began = time.monotonic()
             try:
                 client.publish("healthy", [Record(b"x")])
-            except HoldfastError:
+            except ForebayError:
                 failed += 1
             took.append(time.monotonic() - began)
             time.sleep(0.02)
@@ -264,7 +264,7 @@ def main() -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     load = Load(given.idle, given.readers, given.publishers, given.sinks, given.seconds)
-    with tempfile.TemporaryDirectory(prefix="holdfast-mass-") as directory:
+    with tempfile.TemporaryDirectory(prefix="forebay-mass-") as directory:
         rows = run(load, Path(directory))
     for row in rows:
         print(f"{row.what:36} {row.value:10.1f} {row.unit:4} at most {row.bound:g}  {'ok' if row.ok else 'MISSED'}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from holdfast.client import Client, HoldfastError
+from forebay.client import Client, ForebayError
 from tests.fault.oracle import Oracle
 
 
@@ -18,7 +18,7 @@ def purge(client: Client, oracle: Oracle, partition: int, chance: random.Random)
     oracle.purging(partition, until)
     try:
         purged = client.sinks.purge(oracle.sink, partition=partition, until_offset=until)
-    except HoldfastError:
+    except ForebayError:
         return 0  # killed: what comes of it is seen by whoever is told of a gap
     return sum(one.records for one in purged)
 
@@ -30,7 +30,7 @@ def seek(client: Client, oracle: Oracle, partition: int, subscription: str, chan
     before = oracle.seeking(partition, to, subscription)
     try:
         [place] = client.subscriptions.seek(oracle.sink, subscription, to=to, partition=partition, or_earliest=True)
-    except HoldfastError:
+    except ForebayError:
         oracle.sought(partition, to, subscription, before)
         return False
     oracle.sought(partition, place.start_offset, subscription)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.client import Durability, Gap, SettleOutcome, SettleResult, SinkStats
+from forebay.client import Durability, Gap, SettleOutcome, SettleResult, SinkStats
 from tests.fault.ledger import Ledger
 
 STORIES_MAX: Final = 50

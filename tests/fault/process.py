@@ -1,6 +1,6 @@
 """Broker processes that a test starts, kills and starts again on the same directory and port.
 
-Two ways in, one handle: ``Launcher`` forks brokers within milliseconds, ``serve_command`` runs ``holdfast serve``.
+Two ways in, one handle: ``Launcher`` forks brokers within milliseconds, ``serve_command`` runs ``forebay serve``.
 Neither keeps a ballast on the disk unless it is told to: there are many, and some look at what the directory takes up.
 """
 
@@ -123,7 +123,7 @@ class Launcher:
         theirs.close()
 
     def start(self, data_dir: Path, listen: str, **settings: object) -> BrokerProcess:
-        """Start a broker; ``settings`` are those of ``holdfast.broker.settings.load``."""
+        """Start a broker; ``settings`` are those of ``forebay.broker.settings.load``."""
         log = data_dir.with_name(f"{data_dir.name}.log")
         ours, output = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -167,15 +167,15 @@ def serve_command(
     before: Sequence[str] = (),
     environment: dict[str, str] | None = None,
 ) -> BrokerProcess:
-    """Start ``holdfast serve`` on a directory; ``before`` is put in front of the command."""
+    """Start ``forebay serve`` on a directory; ``before`` is put in front of the command."""
     log = data_dir.with_name(f"{data_dir.name}.log")
-    serve = [sys.executable, "-m", "holdfast.cli", "serve", "--data-dir", str(data_dir), "--listen", listen]
+    serve = [sys.executable, "-m", "forebay.cli", "serve", "--data-dir", str(data_dir), "--listen", listen]
     ours, output = os.pipe()
     with log.open("ab") as errors:
         process = subprocess.Popen(
             [*before, *serve, "--log-level", "warning"],
             cwd=data_dir.parent,
-            env={**os.environ, "HOLDFAST_DISK_BALLAST_BYTES": "0", **(environment or {})},
+            env={**os.environ, "FOREBAY_DISK_BALLAST_BYTES": "0", **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,
-    HoldfastError,
+    ForebayError,
     Publisher,
     Receipt,
     Record,
@@ -148,7 +148,7 @@ class PublisherThread(threading.Thread):
         """Close; pages that a hasty publisher has given up are no failure."""
         try:
             publisher.close(FLUSH_S)
-        except HoldfastError as error:
+        except ForebayError as error:
             if self._habit.delivery_timeout_s > FLUSH_S:
                 self._oracle.fault("faults", f"{self.name} could not close: {error!r}")
 
@@ -212,7 +212,7 @@ class PublisherThread(threading.Thread):
             batch = [Record(self._value(record)) for record in records]
             try:
                 receipts = client.publish(self._oracle.sink, batch, partition=self._chance.randrange(self._partitions))
-            except HoldfastError:
+            except ForebayError:
                 self.given_up += len(records)
             else:
                 self._promised(records, receipts)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from holdfast.client import Client, Delivery, Durability, HoldfastError, SinkStats
+from forebay.client import Client, Delivery, Durability, ForebayError, SinkStats
 from tests.fault.oracle import Oracle
 from tests.fault.publishers import SETTINGS
 from tests.fault.records import identity_of, number_of, source_of
@@ -166,7 +166,7 @@ def make(client: Client) -> None:
 
 def redrive(client: Client, places: Places) -> None:
     """Bring the dead letters back, as far as a kill lets it."""
-    with suppress(HoldfastError):  # killed, or there is none yet: what was redriven gets its places all the same
+    with suppress(ForebayError):  # killed, or there is none yet: what was redriven gets its places all the same
         places.redriven += client.dead_letters.redrive(SINK)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from holdfast.client import Client, Gap, OffsetTrimmed
+from forebay.client import Client, Gap, OffsetTrimmed
 from tests.fault.oracle import Oracle
 from tests.fault.records import identity_of
 

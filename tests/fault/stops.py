@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from holdfast.broker import server
-from holdfast.broker.runtime import group
-from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker import server
+from forebay.broker.runtime import group
+from forebay.broker.settings import BrokerSettings
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
+from forebay.broker.storage.rocks import RocksStore
 from tests.fault import launcher
 
 Action = Literal["ingest", "write", "sync", "compact"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, DropReason, Record
+from forebay.client import Client, DropReason, Record
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
 from tests.integration.cases.eventually import values_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, DropReason, Gap, Record, SinkStats
+from forebay.client import Client, DropReason, Gap, Record, SinkStats
 from tests.fault.process import serve_command
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher

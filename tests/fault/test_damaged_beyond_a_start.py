@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.directory import FORMAT
-from holdfast.cli.exits import ExitCode
-from holdfast.client import Client, Record
+from forebay.broker.storage.directory import FORMAT
+from forebay.cli.exits import ExitCode
+from forebay.client import Client, Record
 from tests.fault.process import BrokerEnded, serve_command
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
@@ -90,9 +90,9 @@ def test_a_database_that_cannot_be_opened_is_named_with_what_to_do(damage: Calla
 
     assert code == ExitCode.FAILED
     [line] = lines
-    assert line.startswith("holdfast: ")
+    assert line.startswith("forebay: ")
     assert str(store) in line
-    assert "save what can be saved with `holdfast repair --data-dir DIR --into NEW`" in line
+    assert "save what can be saved with `forebay repair --data-dir DIR --into NEW`" in line
     assert again == (code, lines)
 
 
@@ -128,7 +128,7 @@ def test_a_format_from_the_future_is_refused_with_both_numbers_and_changes_nothi
     [line] = lines
     assert code == ExitCode.FAILED
     assert line == (
-        f"holdfast: store {store} has format {found}, this version reads format {FORMAT}; "
-        "use the version of Holdfast that wrote it, or another directory"
+        f"forebay: store {store} has format {found}, this version reads format {FORMAT}; "
+        "use the version of Forebay that wrote it, or another directory"
     )
     assert {path: path.stat().st_mtime_ns for path in (store / "db").iterdir()} == before

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, Record
+from forebay.client import Client, Record
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
 from tests.integration.cases.wire import DeliverCall, offsets

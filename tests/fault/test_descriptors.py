@@ -6,7 +6,7 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-from holdfast.client import Client, ClientSettings, Record, TlsSettings
+from forebay.client import Client, ClientSettings, Record, TlsSettings
 from tests.certificates import Authority
 from tests.fault.process import serve_command
 
@@ -40,7 +40,7 @@ def test_idle_strangers_take_no_descriptor_from_the_store(tmp_path: Path) -> Non
 def test_floods_of_connections_that_begin_tls_do_not_end_the_broker(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own = authority.signed("broker")
-    secured = {"HOLDFAST_TLS_SERVER_CERT_FILE": str(own.cert), "HOLDFAST_TLS_SERVER_KEY_FILE": str(own.key)}
+    secured = {"FOREBAY_TLS_SERVER_CERT_FILE": str(own.cert), "FOREBAY_TLS_SERVER_KEY_FILE": str(own.key)}
     trusting = ClientSettings(tls=TlsSettings(ca_file=str(authority.cert)))
     with serve_command(tmp_path / "data", environment=secured) as broker:
         endpoint = broker.ready()

@@ -1,4 +1,4 @@
-"""`holdfast verify`, `repair` and `quarantine` on directories whose contents are known."""
+"""`forebay verify`, `repair` and `quarantine` on directories whose contents are known."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.rocks import RocksStore
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.main import run
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.rocks import RocksStore
+from forebay.cli.exits import ExitCode
+from forebay.cli.main import run
 from tests.fault.disk_directory import NAMES, fill, judged
 
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_opened_has_an_exit_code_of_its_own_and_can_be_repaired(
     before = files(store)
 
     assert run(["verify", "--data-dir", str(store)]) == 2
-    assert "holdfast repair" in capsys.readouterr().err
+    assert "forebay repair" in capsys.readouterr().err
     code, report = asked(capsys, "repair", "--data-dir", store, "--into", tmp_path / "saved")
 
     assert code == ExitCode.OK

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from holdfast.client import BrokerUnavailable, Client, DropReason, Gap, Overflow, Record
-from holdfast.v1.buffer_service_pb2 import Credit, DeliverRequest
+from forebay.client import BrokerUnavailable, Client, DropReason, Gap, Overflow, Record
+from forebay.v1.buffer_service_pb2 import Credit, DeliverRequest
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher, let_go, wait_held
 from tests.fault.stops import Stop

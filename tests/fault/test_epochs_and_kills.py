@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.fault.epoch_writer import PARTITIONS, SINKS, EpochWriter, values_of_epoch
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher

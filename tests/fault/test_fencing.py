@@ -10,10 +10,10 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.errors import StoreFailed, StoreNoSpace
-from holdfast.broker.storage.memory import Action, MemoryStore
-from holdfast.client import Client, ClientSettings, HoldfastError, Record, RetryPolicy, StoreFenced
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.errors import StoreFailed, StoreNoSpace
+from forebay.broker.storage.memory import Action, MemoryStore
+from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy, StoreFenced
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall
 
@@ -137,7 +137,7 @@ def test_a_failed_sync_is_never_made_up_for_by_a_later_one(served: Served) -> No
     refused = served.fail("sync")
 
     for _ in range(3):
-        with pytest.raises(HoldfastError):
+        with pytest.raises(ForebayError):
             served.publish(b"again")
     served.server.stop()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import BrokerUnavailable, Client, ClientSettings, Record, RetryPolicy
+from forebay.client import BrokerUnavailable, Client, ClientSettings, Record, RetryPolicy
 from tests.fault.process import serve_command
 from tests.integration.cases.eventually import values_of
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, ClientSettings, DiskFull, HoldfastError, Record, RetryPolicy, SettleOutcome
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, ClientSettings, DiskFull, ForebayError, Record, RetryPolicy, SettleOutcome
 from tests.fault.process import BrokerProcess, serve_command
 from tests.fault.test_space import consume, wait_until
 from tests.integration.cases.eventually import values_of
@@ -59,7 +59,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     mount, umount = shutil.which("mount"), shutil.which("umount")
     if mount is None or umount is None:
         pytest.skip("needs mount")
-    command = [mount, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "holdfast-test", str(place)]
+    command = [mount, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "forebay-test", str(place)]
     mounted = subprocess.run(command, check=False, capture_output=True, text=True)
     if mounted.returncode != 0:
         pytest.skip(f"may not mount a file system: {mounted.stderr.strip()}")
@@ -70,7 +70,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def serve(disk: Path) -> BrokerProcess:
     """A broker on the small disk."""
     sizes = {"DISK_RESERVE": RESERVE_BYTES, "DISK_BALLAST": BALLAST_BYTES}
-    return serve_command(disk / "store", environment={f"HOLDFAST_{k}_BYTES": str(v) for k, v in sizes.items()})
+    return serve_command(disk / "store", environment={f"FOREBAY_{k}_BYTES": str(v) for k, v in sizes.items()})
 
 
 def ballast(disk: Path) -> int:
@@ -151,12 +151,12 @@ def fill_up(disk: Path, left_free: int) -> list[Path]:
     return [filler]
 
 
-def refused(client: Client) -> HoldfastError:
+def refused(client: Client) -> ForebayError:
     """Publish until that is refused: the broker looks at the disk once a second and after each batch."""
     while True:
         try:
             client.publish(SINK, [Record(b"x" * 1_000)], partition=0)
-        except HoldfastError as refusal:
+        except ForebayError as refusal:
             return refusal
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.fault.oracle import Oracle
 from tests.fault.process import BrokerEnded, BrokerProcess
 from tests.fault.publishers import SETTINGS

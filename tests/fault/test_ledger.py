@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from holdfast.client import DropReason
+from forebay.client import DropReason
 from tests.fault.ledger import Ledger
 from tests.fault.records import identity
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.repairing import verify
-from holdfast.client import BufferMode, Client, DropReason, Durability, PartitionStats, Record, SinkStats
+from forebay.broker.storage.repairing import verify
+from forebay.client import BufferMode, Client, DropReason, Durability, PartitionStats, Record, SinkStats
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
 from tests.integration.cases.wire import DeliverCall, PublishCall, offsets

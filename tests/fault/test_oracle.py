@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.client import DropReason, Durability, Gap, SinkStats
-from holdfast.client.testing import broker
+from forebay.client import DropReason, Durability, Gap, SinkStats
+from forebay.client.testing import broker
 from tests.fault.oracle import Oracle
 from tests.fault.records import identity
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,
@@ -23,8 +23,8 @@ from holdfast.client import (
     RetryPolicy,
     WaitReason,
 )
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher, let_go, wait_held
 from tests.fault.stops import Stop

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, Record
+from forebay.client import Client, Record
 from tests.fault.process import BrokerProcess
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,

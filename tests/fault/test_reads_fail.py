@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, Delivery, ReadFailed, Record
+from forebay.client import Client, Delivery, ReadFailed, Record
 from tests.fault.process import serve_command
 from tests.fault.test_fencing_by_the_system import needs_strace
 from tests.integration.cases.eventually import until, values_of
 
 SINK = "orders"
 RECORDS = 600
-FROM_DISK = {"HOLDFAST_TAIL_BYTES": "0"}
+FROM_DISK = {"FOREBAY_TAIL_BYTES": "0"}
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.client import Client, Record
-from holdfast.client.testing import broker
+from forebay.client import Client, Record
+from forebay.client.testing import broker
 from tests.fault import rejecting
 from tests.fault.records import identity, value_of
 

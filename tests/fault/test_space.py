@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from holdfast.client import Client, Record
+from forebay.client import Client, Record
 from tests.fault.process import serve_command
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import BrokerDraining, BrokerUnavailable, Client, ClientSettings, Receipt, Record, RetryPolicy
+from forebay.client import BrokerDraining, BrokerUnavailable, Client, ClientSettings, Receipt, Record, RetryPolicy
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher, let_go, wait_held
 from tests.fault.stops import Stop

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.exits import ExitCode
-from holdfast.client import Client, Record
+from forebay.cli.exits import ExitCode
+from forebay.client import Client, Record
 from tests.fault.process import free_port, serve_command
 from tests.fault.publishers import SETTINGS
 from tests.integration.cases.eventually import values_of
@@ -23,7 +23,7 @@ ENDS_S = 30.0
 
 def refused(data_dir: Path, listen: str = "127.0.0.1:0", *, before: Sequence[str] = ()) -> tuple[int, str]:
     """Exit code of a broker that does not come to serve, and all that it says."""
-    serve = [sys.executable, "-m", "holdfast.cli", "serve", "--data-dir", str(data_dir), "--listen", listen]
+    serve = [sys.executable, "-m", "forebay.cli", "serve", "--data-dir", str(data_dir), "--listen", listen]
     ended = subprocess.run(
         [*before, *serve],
         cwd="/",
@@ -54,7 +54,7 @@ def test_r23_a_second_broker_on_a_live_directory_is_refused_and_told_the_directo
         found = values_of(client, "orders")
 
     assert code == ExitCode.REFUSED
-    assert said == f"holdfast: store {link} is in use by process {owner.pid}; end it, or use another directory\n"
+    assert said == f"forebay: store {link} is in use by process {owner.pid}; end it, or use another directory\n"
     assert found == [b"the owner goes on"]
 
 
@@ -66,7 +66,7 @@ def test_a_file_in_the_place_of_the_directory_is_named_and_left_alone(below: str
     code, said = refused(tmp_path / "file" / below)
 
     assert code == ExitCode.FAILED
-    assert said == f"holdfast: store could not open: [Errno 20] It is there and is no directory: '{tmp_path}/file'\n"
+    assert said == f"forebay: store could not open: [Errno 20] It is there and is no directory: '{tmp_path}/file'\n"
     assert (tmp_path / "file").read_text() == "precious"
 
 
@@ -83,7 +83,7 @@ def test_a_directory_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     code, said = refused(tmp_path / "closed" / "store", before=before)
 
     assert code == ExitCode.FAILED
-    assert said == f"holdfast: store could not open: [Errno 13] Permission denied: '{tmp_path}/closed/store'\n"
+    assert said == f"forebay: store could not open: [Errno 13] Permission denied: '{tmp_path}/closed/store'\n"
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_an_address_that_is_taken_is_named_with_the_systems_reason(tmp_path: Pat
         code, said = refused(tmp_path / "store", listen)
 
     assert code == ExitCode.FAILED
-    assert said == f"holdfast: cannot listen on {listen}: Address already in use\n"
+    assert said == f"forebay: cannot listen on {listen}: Address already in use\n"
 
 
 @pytest.mark.slow
@@ -102,11 +102,11 @@ def test_an_address_that_is_taken_is_named_with_the_systems_reason(tmp_path: Pat
 def test_an_address_that_is_not_ours_is_named_in_one_line(
     listen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_ALLOW_ANONYMOUS", "true")
+    monkeypatch.setenv("FOREBAY_ALLOW_ANONYMOUS", "true")
     code, said = refused(tmp_path / "store", listen)
 
     assert code == ExitCode.FAILED
-    assert said.startswith(f"holdfast: cannot listen on {listen}: ")
+    assert said.startswith(f"forebay: cannot listen on {listen}: ")
     assert said.count("\n") == 1
 
 
@@ -116,7 +116,7 @@ def test_an_address_of_a_wrong_form_is_a_wrong_setting_and_nothing_is_made(liste
     code, said = refused(tmp_path / "store", listen)
 
     assert code == ExitCode.USAGE
-    assert said == f"holdfast: listen = {listen!r}: must be HOST:PORT with a port of 0 to 65535\n"
+    assert said == f"forebay: listen = {listen!r}: must be HOST:PORT with a port of 0 to 65535\n"
     assert not (tmp_path / "store").exists()
 
 

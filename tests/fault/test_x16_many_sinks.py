@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, Record
+from forebay.client import Client, Record
 from tests.fault.process import serve_command
 from tests.fault.publishers import SETTINGS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import BrokerUnavailable, Client, WriterFenced
+from forebay.client import BrokerUnavailable, Client, WriterFenced
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher, let_go, wait_held
 from tests.fault.stops import Action, Stop

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import BrokerUnavailable, Client, Record
+from forebay.client import BrokerUnavailable, Client, Record
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher, let_go, wait_held
 from tests.fault.stops import Stop

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from holdfast.client import BrokerUnavailable, Client, Delivery, Record, SinkStats
+from forebay.client import BrokerUnavailable, Client, Delivery, Record, SinkStats
 from tests.fault.oracle import Oracle
 from tests.fault.publishers import SETTINGS
 from tests.fault.records import identity, identity_of, value_of

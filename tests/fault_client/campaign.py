@@ -2,7 +2,7 @@
 
     python -m tests.fault_client.campaign [--rounds 500] [--seed N] [--kinds reset,clock] [--hold 6] [--slack 20]
 
-A real ``holdfast serve``, a publisher and a subscriber, each in a process of its own, and a wire between them. A round
+A real ``forebay serve``, a publisher and a subscriber, each in a process of its own, and a wire between them. A round
 is one fault. Then records have to be acknowledged and delivered again within what the documentation says of that fault,
 and ``--slack`` on top for a busy machine. After ``--stage`` rounds all that was acknowledged has to be delivered, and
 broker and clients begin anew, by turns with TLS and tokens and without. Exit code 1 says that something was lost, stood
@@ -253,7 +253,7 @@ def main() -> int:
             f"--kinds {given.kinds}: no such kind; there are {', '.join(kind.name for kind in KINDS_OF_FAULT)}"
         )
     print(f"seed {given.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="holdfast-fault-client-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forebay-fault-client-") as folder:
         found = run(
             given.rounds,
             Path(folder),

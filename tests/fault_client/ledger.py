@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.fault_client.worker import PARTITIONS
 
-UNNAMED: Final = frozenset({"ClientFault", "HoldfastError"})
+UNNAMED: Final = frozenset({"ClientFault", "ForebayError"})
 """Errors that say of an end only that it was not expected."""
 
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from holdfast.broker.core.access.credentials import token_credential
-from holdfast.client import Client
+from forebay.broker.core.access.credentials import token_credential
+from forebay.client import Client
 from tests.certificates import Authority
 from tests.fault.process import ROOT, BrokerEnded, BrokerProcess, free_port, serve_command
 from tests.fault_client.control import Control
@@ -22,7 +22,7 @@ from tests.fault_client.ledger import Ledger
 from tests.fault_client.wire import Wire
 from tests.fault_client.worker import PARTITIONS, SINK, settings_of
 
-BADLY: Final = ("holdfast: ", " ERROR ", " CRITICAL ")
+BADLY: Final = ("forebay: ", " ERROR ", " CRITICAL ")
 """What marks the lines of a log in which a broker says why it ended."""
 START_MAX_S: Final = 120.0
 """A start on a busy machine; how long one takes is not what is looked at here."""
@@ -126,9 +126,9 @@ class Keys:
     def environment(self) -> dict[str, str]:
         """What the broker needs."""
         return {
-            "HOLDFAST_TLS_SERVER_CERT_FILE": str(self.cert),
-            "HOLDFAST_TLS_SERVER_KEY_FILE": str(self.key),
-            "HOLDFAST_TOKEN_HASHES_FILE": str(self.hashes),
+            "FOREBAY_TLS_SERVER_CERT_FILE": str(self.cert),
+            "FOREBAY_TLS_SERVER_KEY_FILE": str(self.key),
+            "FOREBAY_TOKEN_HASHES_FILE": str(self.hashes),
         }
 
     def _new_authority(self) -> Authority:
@@ -189,7 +189,7 @@ class Stage:
         self._listen = f"127.0.0.1:{free_port()}"
         self._environment = {
             **CRASHES_SAID,
-            "HOLDFAST_TAIL_BYTES": "0",  # deliveries are read from the disk
+            "FOREBAY_TAIL_BYTES": "0",  # deliveries are read from the disk
             **({} if control is None else control.environment),
             **({} if keys is None else keys.environment),
         }

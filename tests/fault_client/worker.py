@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
-from holdfast.client import Client, ClientSettings, HoldfastError, Publisher, Receipt, TlsSettings
+from forebay.client import Client, ClientSettings, ForebayError, Publisher, Receipt, TlsSettings
 
 SINK: Final = "orders"
 PARTITIONS: Final = 2
@@ -35,7 +35,7 @@ def say(*what: object) -> None:
         print(json.dumps(what), flush=True)
 
 
-def ended(who: str, error: HoldfastError) -> None:
+def ended(who: str, error: ForebayError) -> None:
     """Write down that something ended, and why."""
     say("ended", who, type(error).__name__, error.reason, str(error)[:400])
 
@@ -55,7 +55,7 @@ def again(who: str, stopping: threading.Event, work: Callable[[], None]) -> None
     while not stopping.is_set():
         try:
             work()
-        except HoldfastError as error:
+        except ForebayError as error:
             ended(who, error)
             stopping.wait(0.2)
 
@@ -67,7 +67,7 @@ def publish(client: Client, stopping: threading.Event) -> None:
     def noted(partition: int, at: int, sent: float) -> Callable[[Future[Receipt]], None]:
         def done(future: Future[Receipt]) -> None:
             error = future.exception()
-            if isinstance(error, HoldfastError):
+            if isinstance(error, ForebayError):
                 ended("record", error)
             elif error is not None:
                 say("ended", "record", type(error).__name__, "", str(error)[:400])
@@ -101,7 +101,7 @@ def ask(client: Client, stopping: threading.Event) -> None:
         began, why = time.monotonic(), ("", "", "")
         try:
             client.sinks.stats(SINK)
-        except HoldfastError as error:
+        except ForebayError as error:
             why = (type(error).__name__, error.reason, str(error)[:400])
         say("asked", time.monotonic() - began, *why)
         stopping.wait(0.5)

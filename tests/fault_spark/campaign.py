@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.fault.process import BrokerProcess, Launcher, free_port
 from tests.fault_spark.driver import Work
 from tests.fault_spark.failures import UNEXPECTED, name_of
@@ -284,7 +284,7 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=None, help="where everything is kept")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    directory = given.directory or Path(tempfile.mkdtemp(prefix="holdfast-fault-spark-"))
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="forebay-fault-spark-"))
     directory.mkdir(parents=True, exist_ok=True)
     report = run(Options(given.kills, seed, directory, say=lambda text: print(text, flush=True)))
     if given.directory is None and report.ok:

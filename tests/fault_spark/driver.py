@@ -27,7 +27,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.spark.session import local_session
+from forebay.spark.session import local_session
 
 WIDTH: Final = 120
 """Bytes of a row."""
@@ -115,7 +115,7 @@ def start(spark: SparkSession, work: Work) -> StreamingQuery:
     """Start the query."""
     writer = (
         numbers(spark, work)
-        .writeStream.format("holdfast")
+        .writeStream.format("forebay")
         .options(endpoint=work.endpoint, sink=work.sink, delivery=work.delivery, page_bytes="4096", linger_ms="0")
         .option("checkpointLocation", work.checkpoint)
     )

@@ -12,8 +12,8 @@ UNEXPECTED: Final = frozenset(
 
 
 def name_of(why: str) -> str:
-    """What a query failed with: an error of Holdfast's client if one is named, else the kind that Spark gives."""
-    if found := re.search(r": ([A-Z][A-Za-z]+): ", why.partition("HoldfastSparkError")[2]):
+    """What a query failed with: an error of Forebay's client if one is named, else the kind that Spark gives."""
+    if found := re.search(r": ([A-Z][A-Za-z]+): ", why.partition("ForebaySparkError")[2]):
         return found[1]
     if found := re.search(r"\[([A-Z_.]+)\]", why):
         return found[1]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client, ClientSettings, Gap, HoldfastError, RetryPolicy
+from forebay.client import Client, ClientSettings, ForebayError, Gap, RetryPolicy
 from tests.fault_spark.driver import Work
 from tests.fault_spark.oracle import CLEAN, NONE, Look, judge
 
@@ -58,7 +58,7 @@ class Looker(threading.Thread):
                 try:
                     while not self._ended.wait(BETWEEN_LOOKS_S) and not self.faults:
                         self._look(client)
-                except HoldfastError as error:
+                except ForebayError as error:
                     if not error.retryable:
                         self.faults.append(f"a look failed: {error!r}")
             self._ended.wait(BETWEEN_LOOKS_S)

@@ -27,7 +27,7 @@ import pyspark
 from tests.fault.process import ROOT
 from tests.fault_spark.driver import Event, Work
 
-MARK: Final = "HOLDFAST_TEST_RUN"
+MARK: Final = "FOREBAY_TEST_RUN"
 TICK_S: Final = 0.05
 SPARK: Final = Path(pyspark.__file__).parent
 

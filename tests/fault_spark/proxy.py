@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Literal, Self
 
-COMMIT: Final = b"/holdfast.v1.EpochService/CommitEpoch"
+COMMIT: Final = b"/forebay.v1.EpochService/CommitEpoch"
 CHUNK: Final = 1 << 16
 
 Moment = Literal["request", "answer"]

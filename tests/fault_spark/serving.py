@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client, EpochNotFound
+from forebay.client import Client, EpochNotFound
 from tests.fault.process import BrokerProcess, free_port
 from tests.fault.stopping import StoppingLauncher
 from tests.fault.stops import Stop

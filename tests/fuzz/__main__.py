@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=None, help="where the store is; kept")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    directory = given.directory or Path(tempfile.mkdtemp(prefix="holdfast-fuzz-"))
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="forebay-fuzz-"))
     directory.mkdir(parents=True, exist_ok=True)
     report = run(Options(given.minutes * 60, seed, directory, say=lambda text: print(text, flush=True)))
     for kind, example in report.findings.items():

@@ -14,7 +14,7 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor
 from google.rpc import error_details_pb2, status_pb2
 
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.fuzz import pages
 from tests.fuzz.chance import UNSIGNED, Chance
 from tests.fuzz.messages import message, wire
@@ -173,5 +173,5 @@ def _reason(details: bytes) -> str:
     info = error_details_pb2.ErrorInfo()
     for detail in status_pb2.Status.FromString(details).details:
         if detail.Unpack(info):
-            return info.reason if info.domain == "holdfast.v1" else ""
+            return info.reason if info.domain == "forebay.v1" else ""
     return ""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from holdfast.v1 import sink_pb2
+from forebay.v1 import sink_pb2
 
 SINKS: Final = ("disk", "relaxed", "spill", "memory", "no-dlq", "drop", "rows", "no-fsync", "disk.dlq", "relaxed.dlq")
 SUBSCRIPTIONS: Final = ("", "default", "first", "second")

@@ -23,7 +23,7 @@ def message(chance: Chance, kind: Any, depth: int = 0) -> Any:
     if kind.full_name in _TIMES:
         _time(chance, made)
         return made
-    if kind.full_name == "holdfast.v1.PublishPage":
+    if kind.full_name == "forebay.v1.PublishPage":
         return pages.page(chance)
     chosen = {oneof.name: chance.one(None, *oneof.fields) for oneof in kind.oneofs}
     for field in kind.fields:

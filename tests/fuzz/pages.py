@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from holdfast.arrow import coded, encode_batches, encode_schema
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.arrow import coded, encode_batches, encode_schema
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.fuzz.chance import ODD_TEXTS, UNSIGNED, Chance
 
 SCHEMA: Final = pa.schema(

@@ -1,4 +1,4 @@
-"""Runs the fuzzer against a real ``holdfast serve``, and judges what it left behind."""
+"""Runs the fuzzer against a real ``forebay serve``, and judges what it left behind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import psutil
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 
-from holdfast.client import Client, ClientSettings, HoldfastError, Record, RetryPolicy
-from holdfast.v1 import (
+from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy
+from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
@@ -81,7 +81,7 @@ class Options:
 
 
 def methods() -> list[MethodDescriptor]:
-    """Return every call of every service of Holdfast."""
+    """Return every call of every service of Forebay."""
     pool = descriptor_pool.Default()
     return [
         method
@@ -152,7 +152,7 @@ async def _keep(endpoint: str, report: Report) -> None:
         await asyncio.sleep(RENEWED_S)
         try:
             await asyncio.to_thread(_renew, endpoint)
-        except HoldfastError as failure:
+        except ForebayError as failure:
             report.find("the sinks were not made anew", str(failure))
 
 
@@ -160,10 +160,10 @@ def _renew(endpoint: str) -> None:
     """Delete all sinks, and make those that the calls name, with something in them."""
     with Client(endpoint, settings=_PATIENT) as client:
         for sink in client.sinks.list():
-            with suppress(HoldfastError):  # others delete and make them too
+            with suppress(ForebayError):  # others delete and make them too
                 client.sinks.delete(sink.name, force=True, dead_letters=True)
         for name, settings in _SINKS.items():
-            with suppress(HoldfastError):
+            with suppress(ForebayError):
                 client.sinks.create(name, **settings)
                 for subscription in SUBSCRIPTIONS[2:]:
                     client.subscriptions.create(name, subscription)
@@ -189,7 +189,7 @@ def _look_at_what_is_left(broker: BrokerProcess, endpoint: str, report: Report) 
         try:
             names: Sequence[str] = [sink.name for sink in client.sinks.list()]
             unbalanced = [name for name in names if not client.sinks.stats(name).identity_ok]
-        except HoldfastError as failure:
+        except ForebayError as failure:
             report.find("the broker did not answer in the end", str(failure))
             return
     if unbalanced:

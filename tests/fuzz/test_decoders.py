@@ -16,24 +16,24 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.core.errors import InvalidPage, InvalidRequest, InvalidSetting, NumberOutOfRange, RequestTooLarge
-from holdfast.broker.core.pages import Body, Encoding, Entry
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writes import SchemaRecord
-from holdfast.broker.rpc import arrow_page, page_requests, sinks
-from holdfast.broker.rpc.counting import count_records
-from holdfast.broker.rpc.peeking import peeked
-from holdfast.broker.rpc.requests.reading import reader_of
-from holdfast.broker.rpc.rows import json_rows, shown_rows
-from holdfast.broker.rpc.run_columns import records_at
-from holdfast.broker.settings import SettingsError, load
-from holdfast.broker.storage import codec, header
-from holdfast.client import Encoding as RowEncoding
-from holdfast.client import InvalidPage as ClientInvalidPage
-from holdfast.client import Schema, StoredPage
-from holdfast.client.rows import json_values
-from holdfast.v1 import buffer_service_pb2, sink_pb2
+from forebay.broker.core.errors import InvalidPage, InvalidRequest, InvalidSetting, NumberOutOfRange, RequestTooLarge
+from forebay.broker.core.pages import Body, Encoding, Entry
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writes import SchemaRecord
+from forebay.broker.rpc import arrow_page, page_requests, sinks
+from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc.peeking import peeked
+from forebay.broker.rpc.requests.reading import reader_of
+from forebay.broker.rpc.rows import json_rows, shown_rows
+from forebay.broker.rpc.run_columns import records_at
+from forebay.broker.settings import SettingsError, load
+from forebay.broker.storage import codec, header
+from forebay.client import Encoding as RowEncoding
+from forebay.client import InvalidPage as ClientInvalidPage
+from forebay.client import Schema, StoredPage
+from forebay.client.rows import json_values
+from forebay.v1 import buffer_service_pb2, sink_pb2
 from tests.fuzz import pages
 from tests.fuzz.calls import name_of
 from tests.fuzz.chance import Chance, Known

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client
+from forebay.broker.server import BrokerServer
+from forebay.client import Client
 
 
 @pytest.fixture

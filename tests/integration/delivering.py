@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.client import (
+from forebay.client import (
     Client,
     Record,
 )
-from holdfast.v1 import record_pb2
+from forebay.v1 import record_pb2
 from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import DeliverCall, offsets
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 
 
 def body(*values: bytes, **columns: Any) -> bytes:

@@ -13,14 +13,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from holdfast.broker.server import READINESS, BrokerServer, serve
-from holdfast.broker.settings import load
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.errors import StoreUnreadable
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import BrokerUnavailable, Client, ClientSettings, ReadFailed, Record, RetryPolicy, StoreFenced
-from holdfast.v1 import admin_service_pb2 as pb
-from holdfast.v1.admin_service_pb2_grpc import AdminServiceStub
+from forebay.broker.server import READINESS, BrokerServer, serve
+from forebay.broker.settings import load
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.errors import StoreUnreadable
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import BrokerUnavailable, Client, ClientSettings, ReadFailed, Record, RetryPolicy, StoreFenced
+from forebay.v1 import admin_service_pb2 as pb
+from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
 from tests.integration.cases.eventually import until, values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall
 

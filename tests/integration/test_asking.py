@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.cli import run
-from holdfast.cli.exits import ExitCode
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import (
     Client,
     DropReason,
     InvalidPartition,

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from holdfast.broker import server as server_module
-from holdfast.broker.runtime.memory import SHARE, Reading
-from holdfast.broker.server import BrokerServer
-from holdfast.client import BrokerFull, Client, ClientSettings, MemoryOverloaded, Record, RetryPolicy
-from holdfast.client.pages import encode_columns
+from forebay.broker import server as server_module
+from forebay.broker.runtime.memory import SHARE, Reading
+from forebay.broker.server import BrokerServer
+from forebay.client import BrokerFull, Client, ClientSettings, MemoryOverloaded, Record, RetryPolicy
+from forebay.client.pages import encode_columns
 from tests.integration.cases.wire import PublishCall
 from tests.unit.broker.runtime.held_store import HeldStore
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.settings import load
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.broker.settings import load
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,

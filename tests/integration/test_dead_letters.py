@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.cli.main import run
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.cli.main import run
+from forebay.client import (
     Client,
     DeadLetter,
     DeadLetterReason,
@@ -22,9 +22,9 @@ from holdfast.client import (
     SinkFull,
     SinkNotFound,
 )
-from holdfast.client.status import from_call
-from holdfast.v1 import dead_letter_service_pb2 as pb
-from holdfast.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
+from forebay.client.status import from_call
+from forebay.v1 import dead_letter_service_pb2 as pb
+from forebay.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
 from tests.integration.cases.eventually import stats_when
 
 WHEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -141,7 +141,7 @@ def test_a_dead_letter_sink_is_read_like_any_other_but_written_by_the_broker_alo
         [record] = delivery
         delivery.ack(wait=True)
 
-    assert dict(record.headers)["holdfast.dead.error"] == b"no such customer 4"
+    assert dict(record.headers)["forebay.dead.error"] == b"no such customer 4"
     assert list(client.dead_letters.list("orders")) == []
     with pytest.raises(InvalidName):
         client.publish("orders.dlq", [Record(b"forged")])

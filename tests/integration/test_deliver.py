@@ -7,8 +7,8 @@ import queue
 import grpc
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     Client,
     InvalidCredit,
     InvalidNack,
@@ -18,10 +18,10 @@ from holdfast.client import (
     SinkNotFound,
     SubscriptionNotFound,
 )
-from holdfast.client.errors import HoldfastError
-from holdfast.client.status import from_call
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.errors import ForebayError
+from forebay.client.status import from_call
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.wire import DeliverCall
 from tests.integration.delivering import assignment, fill, nothing_more, ranged, sent
 
@@ -63,7 +63,7 @@ def test_opening_tells_what_one_has_to_know(broker: BrokerServer, client: Client
     ],
 )
 def test_a_stream_begins_with_a_good_open(
-    broker: BrokerServer, client: Client, first: pb.DeliverRequest, kind: type[HoldfastError]
+    broker: BrokerServer, client: Client, first: pb.DeliverRequest, kind: type[ForebayError]
 ) -> None:
     client.sinks.create("orders")
     requests: queue.SimpleQueue[pb.DeliverRequest | None] = queue.SimpleQueue()
@@ -92,7 +92,7 @@ def test_a_stream_begins_with_a_good_open(
     ],
 )
 def test_a_wrong_message_ends_the_stream_with_its_reason(
-    broker: BrokerServer, client: Client, request_: pb.DeliverRequest, kind: type[HoldfastError]
+    broker: BrokerServer, client: Client, request_: pb.DeliverRequest, kind: type[ForebayError]
 ) -> None:
     fill(client, 2)
     with DeliverCall(broker.endpoint, "orders") as call:

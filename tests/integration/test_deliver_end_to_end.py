@@ -16,12 +16,12 @@ from threading import Event, Thread
 
 import pytest
 
-from holdfast.client import Client, SubscriptionPartitionStats
-from holdfast.client.testing import TestBroker, broker
-from holdfast.deliver import BatchLimits, Deliverer, DelivererSettings, Target
-from holdfast.deliver.file import FileTarget
-from holdfast.deliver.http import HttpTarget
-from holdfast.deliver.http_settings import HttpSettings
+from forebay.client import Client, SubscriptionPartitionStats
+from forebay.client.testing import TestBroker, broker
+from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
+from forebay.deliver.file import FileTarget
+from forebay.deliver.http import HttpTarget
+from forebay.deliver.http_settings import HttpSettings
 from tests.unit.deliver.scripted_server import Answer, Request, ScriptedServer, serving
 
 WAIT_S = 30.0
@@ -97,7 +97,7 @@ def received(server: ScriptedServer, status_of: Callable[[Request], int], partit
     return [
         value
         for request in server.requests
-        if request.headers["Holdfast-Partition"] == str(partition) and status_of(request) == 200
+        if request.headers["Forebay-Partition"] == str(partition) and status_of(request) == 200
         for value in request.body.split()
     ]
 
@@ -255,8 +255,8 @@ def test_a_deliverer_killed_at_any_moment_leaves_a_whole_file_with_each_record_o
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from holdfast.client import Client
-        from holdfast.deliver import BatchLimits, Deliverer, DelivererSettings, targets
+        from forebay.client import Client
+        from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, targets
         settings = DelivererSettings(batch=BatchLimits(records_max=50))
         with Client(sys.argv[1]) as client:
             Deliverer(client, "orders", targets.create("file", {"path": sys.argv[2]}), settings=settings).run()

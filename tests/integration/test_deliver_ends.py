@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.settings import load
-from holdfast.client import Client, Record
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.broker.server import BrokerServer
+from forebay.broker.settings import load
+from forebay.client import Client, Record
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.integration.cases.wire import DeliverCall
 from tests.integration.delivering import fill
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.client import Client
+from forebay.client import Client
 
 WAIT_S = 60.0
 RECORDS = 12_000
@@ -69,10 +69,10 @@ def wait_until_acked(client: Client, count: int) -> None:
 @pytest.mark.slow
 def test_w10_whoever_is_killed_every_record_is_held_once_and_came_in_order(tmp_path: Path) -> None:
     def broker(listen: str) -> list[str]:
-        return ["holdfast.cli", "serve", "--data-dir", str(tmp_path / "broker"), "--listen", listen, "-o", "json"]
+        return ["forebay.cli", "serve", "--data-dir", str(tmp_path / "broker"), "--listen", listen, "-o", "json"]
 
     def receiver(listen: str) -> list[str]:
-        return ["holdfast.deliver.receiver", "--db", str(tmp_path / "target.db"), "--listen", listen]
+        return ["forebay.deliver.receiver", "--db", str(tmp_path / "target.db"), "--listen", listen]
 
     with ExitStack() as stack:
         keeping = stack.enter_context(child(broker, lambda said: str(said["endpoint"])))
@@ -81,7 +81,7 @@ def test_w10_whoever_is_killed_every_record_is_held_once_and_came_in_order(tmp_p
 
         def deliver(_: str) -> list[str]:
             options = ["-O", "envelope=true", "--batch-records", "50", "--endpoint", keeping.listen, "-o", "json"]
-            return ["holdfast.cli", "deliver", "orders", "--to", f"{url}/records", *options]
+            return ["forebay.cli", "deliver", "orders", "--to", f"{url}/records", *options]
 
         client = stack.enter_context(Client(keeping.listen))
         client.sinks.create("orders", partitions=PARTITIONS, retry_backoff_min_s=0.01, retry_backoff_max_s=0.1)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ConsumerReplaced,
     ReaderMode,
     SinkNotFound,
 )
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.integration.cases.wire import DeliverCall, offsets, outcomes
 from tests.integration.delivering import assignment, fill, ranged, sent
 

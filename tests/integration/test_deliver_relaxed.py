@@ -8,12 +8,12 @@ from threading import Thread
 
 import pytest
 
-from holdfast.client import Client
-from holdfast.client.testing import broker
-from holdfast.deliver import BatchLimits, Deliverer, DelivererSettings, Target
-from holdfast.deliver.file import FileTarget
-from holdfast.deliver.http import HttpTarget
-from holdfast.deliver.http_settings import HttpSettings
+from forebay.client import Client
+from forebay.client.testing import broker
+from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
+from forebay.deliver.file import FileTarget
+from forebay.deliver.http import HttpTarget
+from forebay.deliver.http_settings import HttpSettings
 from tests.integration.cases.eventually import stats_when
 from tests.unit.deliver.scripted_server import Answer, Request, serving
 
@@ -43,14 +43,14 @@ def test_e20_what_the_target_could_not_take_is_kept_and_goes_to_the_second_addre
     """E20: the target answers 503: kept and resent; and with a second address, resent to that one."""
 
     def answer(request: Request) -> Answer:
-        down = request.path.endswith("/live") and request.headers["Holdfast-First-Offset"] == "4"
+        down = request.path.endswith("/live") and request.headers["Forebay-First-Offset"] == "4"
         return Answer(503 if down else 200)
 
     with broker() as running, running.client() as client, serving(answer) as server:
         client.sinks.create("orders", ordering=ordering, retry_backoff_min_s=0.01, retry_backoff_max_s=0.01)
         live, late = (HttpTarget(HttpSettings(url=f"{server.url}{path}")) for path in ("/live", "/late"))
         delivered(client, live, late)
-        taken = [(one.path, one.headers.get("Holdfast-Resend"), one.body.split()) for one in server.requests]
+        taken = [(one.path, one.headers.get("Forebay-Resend"), one.body.split()) for one in server.requests]
 
     resent = [value for path, flag, body in taken if path.endswith("/late") for value in body if flag == "true"]
     first = [value for path, flag, body in taken if path.endswith("/live") for value in body if flag is None]
@@ -62,7 +62,7 @@ def test_e20_what_the_target_could_not_take_is_kept_and_goes_to_the_second_addre
 
 def test_what_failed_goes_to_a_file_of_its_own(tmp_path: Path) -> None:
     def answer(request: Request) -> Answer:
-        return Answer(503 if request.headers["Holdfast-First-Offset"] in {"2", "6"} else 200)
+        return Answer(503 if request.headers["Forebay-First-Offset"] in {"2", "6"} else 200)
 
     with broker() as running, running.client() as client, serving(answer) as server:
         client.sinks.create("orders", ordering="RELAXED", retry_backoff_min_s=0.01, retry_backoff_max_s=0.01)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from holdfast.client import Client, Record
-from holdfast.client.testing import broker
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client import Client, Record
+from forebay.client.testing import broker
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 SINK = "orders"
 RECORD_BYTES = 100_000

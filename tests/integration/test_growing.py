@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, InvalidSetting, Record, TooManySinks
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, InvalidSetting, Record, TooManySinks
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall
 from tests.integration.delivering import assignment, sent

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, Record
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, Record
 
 WAIT_S = 30
 
@@ -22,7 +22,7 @@ class Running:
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [sys.executable, "-m", "forebay.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._lines: Queue[str] = Queue()
         self._reader = threading.Thread(target=self._read)

@@ -11,11 +11,11 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     Client,
     EpochCommit,
-    HoldfastError,
+    ForebayError,
     InvalidRange,
     Record,
     ResendRanges,
@@ -27,8 +27,8 @@ from holdfast.client import (
     SubscriptionReplaced,
     SubscriptionStats,
 )
-from holdfast.client.status import from_call
-from holdfast.v1 import (
+from forebay.client.status import from_call
+from forebay.v1 import (
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
@@ -36,7 +36,7 @@ from holdfast.v1 import (
     schema_service_pb2,
     sink_service_pb2,
 )
-from holdfast.v1.schema_service_pb2_grpc import SchemaServiceStub
+from forebay.v1.schema_service_pb2_grpc import SchemaServiceStub
 from tests.integration.cases.proxy import Proxy
 
 FORMER: Final = "0123456789abcdef"
@@ -74,7 +74,7 @@ def requests() -> Iterator[tuple[MethodDescriptor, Any]]:
 REQUESTS: Final = {method.name: (method, request) for method, request in requests()}
 
 
-def called(channel: grpc.Channel, rpc: str, other: Any = None) -> HoldfastError:
+def called(channel: grpc.Channel, rpc: str, other: Any = None) -> ForebayError:
     """Make the call, or the same with another request, and return what ended it."""
     method, request = REQUESTS[rpc]
     request = other or request

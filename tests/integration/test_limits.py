@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.broker.server import MESSAGE_BYTES_MAX, BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import (
+from forebay.broker.server import MESSAGE_BYTES_MAX, BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import (
     Client,
     ClientSettings,
     DiskFull,
@@ -25,10 +25,10 @@ from holdfast.client import (
     TooManyStreams,
     TooManyWaiting,
 )
-from holdfast.client.pages import encode_columns
-from holdfast.client.sink_values import SinkOptions
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.pages import encode_columns
+from forebay.client.sink_values import SinkOptions
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.eventually import stats_when, values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall
 from tests.unit.broker.runtime.held_store import HeldStore

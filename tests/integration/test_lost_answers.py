@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, DropReason, Record, SinkExists, SinkReplaced, SubscriptionExists
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, DropReason, Record, SinkExists, SinkReplaced, SubscriptionExists
 from tests.integration.cases.eventually import values_of
 from tests.integration.losing import AnswerLoser
 

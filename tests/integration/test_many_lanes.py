@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.core.writes import (
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.writes import (
     PutCursor,
     PutHead,
     PutSink,
@@ -27,13 +27,13 @@ from holdfast.broker.core.writes import (
     SinkRecord,
     SubscriptionRecord,
 )
-from holdfast.broker.rpc import sinks
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import SystemClock
-from holdfast.broker.runtime.stats import sink_state
-from holdfast.broker.storage.recovery import recover
-from holdfast.broker.storage.rocks import RocksStore
-from holdfast.process import making_what_stays
+from forebay.broker.rpc import sinks
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import SystemClock
+from forebay.broker.runtime.stats import sink_state
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.rocks import RocksStore
+from forebay.process import making_what_stays
 from tests.unit.broker.running import begin
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +97,7 @@ async def test_such_a_sink_is_there_soon_after_a_start_and_its_statistics_and_sw
     with taking_at_most(START_S), making_what_stays():
         broker: Broker = begin(store, SystemClock())
     gc.collect()
-    gc.freeze()  # a collection of what stays is no part of it, see `holdfast.process`
+    gc.freeze()  # a collection of what stays is no part of it, see `forebay.process`
     try:
         buffer = broker.sink("wide")
         async with nobody_waits():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import BufferMode, Client, DropReason, Durability, InvalidSetting, Record, RecordPlace
-from holdfast.v1 import record_pb2
+from forebay.broker.server import BrokerServer
+from forebay.client import BufferMode, Client, DropReason, Durability, InvalidSetting, Record, RecordPlace
+from forebay.v1 import record_pb2
 from tests.integration.cases.wire import DeliverCall, PublishCall, offsets
 
 SINK = "orders"

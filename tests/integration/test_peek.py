@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, InvalidPartition, OffsetAhead, Record
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, InvalidPartition, OffsetAhead, Record
 
 
 def test_a_look_shows_records_as_they_read_best_and_changes_nothing(client: Client) -> None:

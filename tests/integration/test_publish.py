@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import (
     Client,
     Overflow,
     SequenceConflict,
@@ -16,8 +16,8 @@ from holdfast.client import (
     SinkFull,
     WriterFenced,
 )
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import PublishCall
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.broker.rpc import publish_stream
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, HoldfastError
-from holdfast.client.pages import encode_columns
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.broker.rpc import publish_stream
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, ForebayError
+from forebay.client.pages import encode_columns
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.integration.cases.eventually import until
 from tests.integration.cases.wire import PublishCall
 from tests.unit.broker.runtime.held_store import HeldStore
@@ -128,6 +128,6 @@ def test_what_became_durable_before_the_store_failed_is_answered_before_the_stre
         store.let_go()
 
         assert meaning(call.take().answer) == (0, 0, 0)
-        with pytest.raises(HoldfastError) as ended:
+        with pytest.raises(ForebayError) as ended:
             call.take()
         assert ended.value.reason == "STORE_FENCED"

@@ -6,8 +6,8 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     Client,
     Durability,
     InvalidPage,
@@ -17,11 +17,11 @@ from holdfast.client import (
     SinkNotFound,
     partition_of,
 )
-from holdfast.client.errors import HoldfastError
-from holdfast.client.status import from_call
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.errors import ForebayError
+from forebay.client.status import from_call
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.eventually import values_of
 
 MIB = 1 << 20
@@ -86,7 +86,7 @@ def test_all_records_of_a_call_for_a_partition_are_refused_together(client: Clie
     ],
 )
 def test_a_wrong_call_is_refused(
-    broker: BrokerServer, client: Client, request_: pb.PublishBatchRequest, kind: type[HoldfastError]
+    broker: BrokerServer, client: Client, request_: pb.PublishBatchRequest, kind: type[ForebayError]
 ) -> None:
     client.sinks.create("orders", partitions=2)
     with grpc.insecure_channel(broker.endpoint) as channel, pytest.raises(grpc.RpcError) as failure:

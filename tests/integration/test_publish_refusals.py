@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     Client,
     InvalidOpen,
     InvalidPage,
@@ -20,11 +20,11 @@ from holdfast.client import (
     RecordTooLarge,
     SinkNotFound,
 )
-from holdfast.client.errors import HoldfastError
-from holdfast.client.status import from_call
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.errors import ForebayError
+from forebay.client.status import from_call
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.wire import PublishCall
 from tests.integration.hand_made import body, page
 
@@ -53,7 +53,7 @@ def streaming(broker: BrokerServer, *requests: pb.PublishRequest) -> Iterator[An
         responses.cancel()
 
 
-def refusal(responses: Any) -> HoldfastError:
+def refusal(responses: Any) -> ForebayError:
     with pytest.raises(grpc.RpcError) as failure:
         for _ in responses:
             pass
@@ -91,7 +91,7 @@ def refusal(responses: Any) -> HoldfastError:
     ],
 )
 def test_a_wrong_page_is_refused_and_a_right_one_follows(
-    call: PublishCall, request_: pb.PublishRequest, kind: type[HoldfastError]
+    call: PublishCall, request_: pb.PublishRequest, kind: type[ForebayError]
 ) -> None:
     call.put(request_)
     with pytest.raises(kind):

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     BrokerUnavailable,
     Client,
     InvalidPull,
@@ -21,9 +21,9 @@ from holdfast.client import (
     SinkNotFound,
     SubscriptionNotFound,
 )
-from holdfast.client.status import from_call
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.status import from_call
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.eventually import stats_when
 
 MIB = 1 << 20

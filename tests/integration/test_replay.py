@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,
@@ -27,10 +27,10 @@ from holdfast.client import (
     ReplayedRecord,
     SinkNotFound,
 )
-from holdfast.client.errors import HoldfastError
-from holdfast.client.status import from_call
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.errors import ForebayError
+from forebay.client.status import from_call
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.eventually import stats_when
 
 MIB = 1 << 20
@@ -152,7 +152,7 @@ def test_the_largest_record_is_read_as_it_was_sent(client: Client) -> None:
     ],
 )
 def test_a_wrong_wish_is_refused(
-    broker: BrokerServer, client: Client, fields: dict[str, object], kind: type[HoldfastError]
+    broker: BrokerServer, client: Client, fields: dict[str, object], kind: type[ForebayError]
 ) -> None:
     fill(client)
     request = pb.ReplayRequest(**fields)  # type: ignore[arg-type]

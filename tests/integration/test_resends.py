@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import (
     Client,
     InvalidLease,
     InvalidRange,
@@ -20,7 +20,7 @@ from holdfast.client import (
     SubscriptionNotFound,
     WaitReason,
 )
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import DeliverCall, offsets
 from tests.integration.delivering import ranged

@@ -10,9 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.broker.core.access.credentials import certificate_credential, token_credential
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.core.access.credentials import certificate_credential, token_credential
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     AccessDenied,
     Client,
     ClientSettings,
@@ -24,10 +24,10 @@ from holdfast.client import (
     TlsSettings,
     Unauthenticated,
 )
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import buffer_service_pb2_grpc as pb_grpc
-from holdfast.v1 import epoch_service_pb2 as epoch_pb
-from holdfast.v1 import epoch_service_pb2_grpc as epoch_grpc
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import buffer_service_pb2_grpc as pb_grpc
+from forebay.v1 import epoch_service_pb2 as epoch_pb
+from forebay.v1 import epoch_service_pb2_grpc as epoch_grpc
 from tests.certificates import Authority
 
 QUICK_S = 20.0

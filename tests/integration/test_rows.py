@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import encode_batches
-from holdfast.broker.server import BrokerServer
-from holdfast.cli import run
-from holdfast.cli.exits import ExitCode
-from holdfast.client import (
+from forebay.arrow import encode_batches
+from forebay.broker.server import BrokerServer
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import (
     Client,
     Delivery,
     DeliveryState,
@@ -32,17 +32,17 @@ from holdfast.client import (
     StoredPage,
     arrow,
 )
-from holdfast.client.pages import EncodedPage
-from holdfast.client.rows import encode_rows
-from holdfast.deliver import Deliverer
-from holdfast.deliver.file import FileTarget
-from holdfast.v1 import record_pb2
+from forebay.client.pages import EncodedPage
+from forebay.client.rows import encode_rows
+from forebay.deliver import Deliverer
+from forebay.deliver.file import FileTarget
+from forebay.v1 import record_pb2
 from tests.integration.cases.eventually import stats_when
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, 3, 4]), "name": pa.array(["a", None, "c", "d"])})
 JSON = [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}', b'{"id":3,"name":"c"}', b'{"id":4,"name":"d"}']
-VERSION = (("holdfast.schema_version", b"1"),)
+VERSION = (("forebay.schema_version", b"1"),)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_rows_one_by_one_are_json_objects(client: Client, orders: Publisher) -> 
         (1, JSON[1].decode(), "json"),
         (2, JSON[2].decode(), "json"),
     ]
-    assert peeked[0].headers == {"holdfast.schema_version": "1"}
+    assert peeked[0].headers == {"forebay.schema_version": "1"}
     assert [(record.value, record.headers, record.key) for record in pulled] == [(text, VERSION, None) for text in JSON]
 
 

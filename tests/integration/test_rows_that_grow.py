@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.client import Client, InvalidPage, arrow
+from forebay.client import Client, InvalidPage, arrow
 
 MIB = 1 << 20
 SCHEMA = pa.schema([("text", pa.string())])

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.core.access.credentials import token_credential
-from holdfast.broker.server import BrokerServer
-from holdfast.cli import run
-from holdfast.cli.exits import ExitCode
-from holdfast.client import Client, ClientSettings, Record, TlsSettings, Unauthenticated
+from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.server import BrokerServer
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import Client, ClientSettings, Record, TlsSettings, Unauthenticated
 from tests.certificates import Authority, Pair
 from tests.integration.cases.eventually import stats_when
 
@@ -50,7 +50,7 @@ def broker(server: Pair, hashes: Path) -> Iterator[BrokerServer]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("HOLDFAST_TLS", "HOLDFAST_TOKEN"))]:
+    for name in [name for name in os.environ if name.startswith(("FOREBAY_TLS", "FOREBAY_TOKEN"))]:
         monkeypatch.delenv(name)
 
 
@@ -72,9 +72,9 @@ def test_so_does_the_environment_and_an_option_wins(
 ) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("wrong")
-    monkeypatch.setenv("HOLDFAST_TLS_CA_FILE", str(authority.cert))
-    monkeypatch.setenv("HOLDFAST_TOKEN", TOKEN)
-    monkeypatch.setenv("HOLDFAST_ENDPOINT", broker.endpoint)
+    monkeypatch.setenv("FOREBAY_TLS_CA_FILE", str(authority.cert))
+    monkeypatch.setenv("FOREBAY_TOKEN", TOKEN)
+    monkeypatch.setenv("FOREBAY_ENDPOINT", broker.endpoint)
 
     assert run(["info"]) == ExitCode.OK
     assert run(["--token-file", str(wrong), "info"]) == ExitCode.REFUSED
@@ -96,7 +96,7 @@ def test_serve_takes_it_all_and_sighup_renews_the_tokens(
     authority: Authority, server: Pair, hashes: Path, tmp_path: Path
 ) -> None:
     words = ["--tls-server-cert-file", str(server.cert), "--tls-server-key-file", str(server.key)]
-    command = [sys.executable, "-m", "holdfast.cli", "serve", "--data-dir", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "forebay.cli", "serve", "--data-dir", str(tmp_path / "data")]
     process = subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0", *words, "--token-hashes-file", str(hashes)],
         stdout=subprocess.PIPE,
@@ -148,8 +148,8 @@ def test_a_deliverer_takes_a_sink_over_tls_to_its_target(
 ) -> None:
     tls = TlsSettings(ca_file=str(authority.cert))
     out = tmp_path / "out.jsonl"
-    environment = {**os.environ, "HOLDFAST_TLS_CA_FILE": str(authority.cert), "HOLDFAST_TOKEN": TOKEN}
-    command = [sys.executable, "-m", "holdfast.cli", "deliver", "orders", "--to", "file", "-O", f"path={out}"]
+    environment = {**os.environ, "FOREBAY_TLS_CA_FILE": str(authority.cert), "FOREBAY_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "forebay.cli", "deliver", "orders", "--to", "file", "-O", f"path={out}"]
     with Client(broker.endpoint, settings=ClientSettings(tls=tls, token=TOKEN)) as client:
         client.sinks.create("orders")
         client.publish("orders", [Record(b'"a value"')])

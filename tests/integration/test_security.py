@@ -12,10 +12,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from holdfast.broker.core.access.credentials import token_credential
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import (
+from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import (
     Client,
     ClientSettings,
     CredentialsUnusable,
@@ -300,5 +300,5 @@ def test_no_refusal_of_the_broker_is_logged_with_its_token(hashes: Path, caplog:
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what a test sets is set."""
-    for name in ("HOLDFAST_TOKEN", "HOLDFAST_TLS_CA_FILE"):
+    for name in ("FOREBAY_TOKEN", "FOREBAY_TLS_CA_FILE"):
         monkeypatch.delenv(name, raising=False)

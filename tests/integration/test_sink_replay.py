@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,
@@ -23,9 +23,9 @@ from holdfast.client import (
     SinkNotFound,
     StoredPage,
 )
-from holdfast.client.channel import Channels
-from holdfast.client.replayer import AHEAD_S
-from holdfast.client.sink_replay import PAGES_LEFT
+from forebay.client.channel import Channels
+from forebay.client.replayer import AHEAD_S
+from forebay.client.sink_replay import PAGES_LEFT
 from tests.integration.cases.eventually import stats_when
 
 PARTITIONS = 3

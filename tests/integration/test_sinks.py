@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import (
     Client,
     InvalidName,
     InvalidPageToken,
@@ -24,10 +24,10 @@ from holdfast.client import (
     SinkNotFound,
     SubscriptionNotFound,
 )
-from holdfast.client.status import from_call
-from holdfast.v1 import sink_pb2
-from holdfast.v1 import sink_service_pb2 as pb
-from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+from forebay.client.status import from_call
+from forebay.v1 import sink_pb2
+from forebay.v1 import sink_service_pb2 as pb
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     Client,
     DeliveryState,
     InvalidArgument,

@@ -13,14 +13,14 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from holdfast.broker.rpc import deliver_stream, publish_stream
-from holdfast.broker.runtime.consumer import UNSENT_BYTES
-from holdfast.broker.runtime.stream_memory import COPIES
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, Record
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.broker.rpc import deliver_stream, publish_stream
+from forebay.broker.runtime.consumer import UNSENT_BYTES
+from forebay.broker.runtime.stream_memory import COPIES
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, Record
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.raw_calls import UnreadCall
 
 MIB: Final = 1 << 20
@@ -219,9 +219,9 @@ def request_of(kind: str, number: int) -> tuple[str, bytes]:
     """A call whose answer is 1 to 8 MiB, and its request."""
     if kind == "peek":
         peek = pb.PeekRequest(sink="orders", offset=0, max_records=1_000)
-        return "/holdfast.v1.BufferService/Peek", peek.SerializeToString()
+        return "/forebay.v1.BufferService/Peek", peek.SerializeToString()
     pull = pb.PullRequest(sink="orders", subscription=f"slow-{number}", consumer_id="slow", max_records=10_000)
-    return "/holdfast.v1.BufferService/Pull", pull.SerializeToString()
+    return "/forebay.v1.BufferService/Pull", pull.SerializeToString()
 
 
 @pytest.mark.parametrize("kind", ["pull", "peek"])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import (
+from forebay.broker.server import BrokerServer
+from forebay.client import (
     Client,
     ClientSettings,
     DeadlineExceeded,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.connections import Use
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, Record
+from forebay.broker.core.connections import Use
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, Record
 from tests.integration.raw_calls import headers_without_end
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"

@@ -1,4 +1,4 @@
-"""`holdfast subscription ...` and `holdfast sink seek` against a broker."""
+"""`forebay subscription ...` and `forebay sink seek` against a broker."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.cli import run
-from holdfast.cli.exits import ExitCode
-from holdfast.client import Client, Record
+from forebay.broker.server import BrokerServer
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import Client, Record
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     Client,
     DefaultSubscription,
     InvalidPartition,

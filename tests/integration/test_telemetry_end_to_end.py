@@ -21,8 +21,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from holdfast.client import Client
-from holdfast.client.testing import broker
+from forebay.client import Client
+from forebay.client.testing import broker
 from tests.integration.cases.eventually import stats_when
 from tests.integration.otlp import Point, Receiver, Span, receiving
 
@@ -32,9 +32,9 @@ SECRET: Final = "payload-4711"
 TASK: Final = """
 import os, sys, pyarrow as pa
 from pyspark.sql.types import BinaryType, StructField, StructType
-from holdfast.spark import HoldfastDataSource
+from forebay.spark import ForebayDataSource
 
-source = HoldfastDataSource({"endpoint": sys.argv[1], "sink": "orders"})
+source = ForebayDataSource({"endpoint": sys.argv[1], "sink": "orders"})
 writer = source.writer(StructType([StructField("value", BinaryType())]), False)
 writer.write(iter([pa.record_batch({"value": pa.array([b"x", b"y"], pa.binary())})]))
 os._exit(0)  # as a worker of Spark ends
@@ -68,8 +68,8 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def command(*words: str, env: Mapping[str, str]) -> Iterator[Started]:
-    """Run a ``holdfast`` command that goes on until it is ended, which happens at the end if not before."""
-    words = (sys.executable, "-m", "holdfast.cli", *words, "-o", "json")
+    """Run a ``forebay`` command that goes on until it is ended, which happens at the end if not before."""
+    words = (sys.executable, "-m", "forebay.cli", *words, "-o", "json")
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -86,7 +86,7 @@ def serving(folder: Path, env: Mapping[str, str], *words: str) -> AbstractContex
 
 def publish(endpoint: str, values: list[str], env: Mapping[str, str]) -> None:
     """Publish to `orders` with the command line."""
-    words = [sys.executable, "-m", "holdfast.cli", "publish", "orders", *values, "-e", endpoint]
+    words = [sys.executable, "-m", "forebay.cli", "publish", "orders", *values, "-e", endpoint]
     subprocess.run(words, env=dict(env), check=True, stdout=subprocess.DEVNULL, timeout=WAIT_S)
 
 
@@ -108,7 +108,7 @@ def test_a_delivery_is_linked_to_its_publish_over_a_restart_of_the_broker(
             client.sinks.create("orders")
         publish(first.said["endpoint"], [SECRET, "b", "c"], env)
         before = first.end(how)
-    after_publish = receiver.metrics("holdfast-broker")
+    after_publish = receiver.metrics("forebay-broker")
     target = tmp_path / "out"
     with serving(tmp_path, env) as second:
         endpoint = second.said["endpoint"]
@@ -124,9 +124,9 @@ def test_a_delivery_is_linked_to_its_publish_over_a_restart_of_the_broker(
     [process] = receiver.spans("process orders")
     [settle] = receiver.spans("settle orders")
     assert (send.service, buffer.service, deliver.service) == (
-        "holdfast-publish",
-        "holdfast-broker",
-        "holdfast-deliver",
+        "forebay-publish",
+        "forebay-broker",
+        "forebay-deliver",
     )
     assert buffer.links == deliver.links == {send.context}
     assert settle.links == {deliver.context}
@@ -140,35 +140,35 @@ def test_a_delivery_is_linked_to_its_publish_over_a_restart_of_the_broker(
 
 def assert_deliverer_measured(receiver: Receiver) -> None:
     """The publisher and the deliverer have told their part."""
-    sent = receiver.metrics("holdfast-publish")
-    taken = receiver.metrics("holdfast-deliver")
+    sent = receiver.metrics("forebay-publish")
+    taken = receiver.metrics("forebay-deliver")
     assert one(sent["messaging.client.sent.messages"], sink="orders").value == 3
     assert one(taken["messaging.client.consumed.messages"], sink="orders").value == 3
     assert one(taken["messaging.process.duration"], sink="orders").value == 1
-    assert one(taken["holdfast.deliver.records"], sink="orders", partition="0").value == 3
+    assert one(taken["forebay.deliver.records"], sink="orders", partition="0").value == 3
 
 
 def assert_broker_measured(receiver: Receiver, spans: list[Span]) -> None:
     """The broker that delivered has told its part, down to what it did last, and nobody has told a record."""
-    measured = receiver.metrics("holdfast-broker")
-    assert one(measured["holdfast.delivered.records"], sink="orders", partition="0").value == 3
-    settled = one(measured["holdfast.settled.records"], sink="orders", outcome="acked")
+    measured = receiver.metrics("forebay-broker")
+    assert one(measured["forebay.delivered.records"], sink="orders", partition="0").value == 3
+    settled = one(measured["forebay.settled.records"], sink="orders", outcome="acked")
     assert (settled.value, settled.unit, settled.kind) == (3, "{record}", "sum")
-    residence = one(measured["holdfast.residence.duration"], sink="orders")
+    residence = one(measured["forebay.residence.duration"], sink="orders")
     assert (residence.value, residence.unit, residence.kind) == (1, "s", "histogram")
-    told = repr([receiver.metrics(f"holdfast-{name}") for name in ("broker", "publish", "deliver")])
+    told = repr([receiver.metrics(f"forebay-{name}") for name in ("broker", "publish", "deliver")])
     assert SECRET not in told + repr(spans)
 
 
 def assert_first_broker_measured(measured: dict[str, list[Point]]) -> None:
     """What the broker that took the records said at its end."""
-    assert one(measured["holdfast.ingest.records"], sink="orders").value == 3
-    assert one(measured["holdfast.ingest.bytes"], sink="orders").unit == "By"
-    assert one(measured["holdfast.ingest.duration"], sink="orders").value == 1
-    assert one(measured["holdfast.storage.sync.duration"]).value >= 2
-    assert one(measured["holdfast.sink.depth"], sink="orders").value == 3
-    assert one(measured["holdfast.sink.size"], sink="orders").value > len(SECRET)
-    assert one(measured["holdfast.tail.size"]).kind == "gauge"
+    assert one(measured["forebay.ingest.records"], sink="orders").value == 3
+    assert one(measured["forebay.ingest.bytes"], sink="orders").unit == "By"
+    assert one(measured["forebay.ingest.duration"], sink="orders").value == 1
+    assert one(measured["forebay.storage.sync.duration"]).value >= 2
+    assert one(measured["forebay.sink.depth"], sink="orders").value == 3
+    assert one(measured["forebay.sink.size"], sink="orders").value > len(SECRET)
+    assert one(measured["forebay.tail.size"]).kind == "gauge"
 
 
 def test_a_broker_names_itself_as_the_variables_say_and_exports_nothing_else(
@@ -185,17 +185,17 @@ def test_a_broker_names_itself_as_the_variables_say_and_exports_nothing_else(
         with Client(started.said["endpoint"]) as client:
             client.sinks.create("orders", partitions=2)
             client.publisher("orders").send(b"x", partition=1).result(WAIT_S)
-            text = scraped_when(started.said["metrics"], "holdfast_subscription_lag{", '_id="1"', "} 1.0")
+            text = scraped_when(started.said["metrics"], "forebay_subscription_lag{", '_id="1"', "} 1.0")
         assert started.end() == 0
 
-    assert "holdfast_ingest_records_total{" in text
-    assert "holdfast_subscription_lag_age_seconds{" in text
+    assert "forebay_ingest_records_total{" in text
+    assert "forebay_subscription_lag_age_seconds{" in text
     assert "process_resident_memory_bytes" in text
     measured = receiver.metrics("ours")
-    assert one(measured["holdfast.subscription.lag"], sink="orders", partition="1").value == 1
-    assert one(measured["holdfast.subscription.lag"], sink="orders", partition="0").value == 0
-    assert one(measured["holdfast.subscription.lag.size"], sink="orders", partition="1").value > 0
-    assert one(measured["holdfast.subscription.lag.age"], sink="orders", partition="1").value > 0
+    assert one(measured["forebay.subscription.lag"], sink="orders", partition="1").value == 1
+    assert one(measured["forebay.subscription.lag"], sink="orders", partition="0").value == 0
+    assert one(measured["forebay.subscription.lag.size"], sink="orders", partition="1").value > 0
+    assert one(measured["forebay.subscription.lag.age"], sink="orders", partition="1").value > 0
     [resource] = {tuple(sorted(found.items())) for found in receiver.resources}
     assert {("service.name", "ours"), ("deployment.environment.name", "test")} <= set(resource)
 
@@ -213,7 +213,7 @@ def scraped_when(url: str, *words: str) -> str:
 
 
 def test_the_address_for_prometheus_is_printed_for_people_too(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "holdfast.cli", "serve", "--data-dir", str(tmp_path / "data")]
+    words = [sys.executable, "-m", "forebay.cli", "serve", "--data-dir", str(tmp_path / "data")]
     words += ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-level", "warning"]
     with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -231,7 +231,7 @@ def test_the_address_for_prometheus_is_printed_for_people_too(tmp_path: Path) ->
 
 
 def test_a_variable_that_is_wrong_is_a_user_s_mistake_and_not_a_stack_trace(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "holdfast.cli", "serve", "--data-dir", str(tmp_path / "data"), "--listen"]
+    words = [sys.executable, "-m", "forebay.cli", "serve", "--data-dir", str(tmp_path / "data"), "--listen"]
     env = environment(OTEL_TRACES_EXPORTER="nowhere")
 
     run = subprocess.run([*words, "127.0.0.1:0"], env=env, capture_output=True, text=True, check=False, timeout=WAIT_S)
@@ -243,8 +243,8 @@ def test_a_variable_that_is_wrong_is_a_user_s_mistake_and_not_a_stack_trace(tmp_
 
 def test_a_task_of_spark_has_sent_everything_when_it_ends(receiver: Receiver) -> None:
     env = environment(
-        OTEL_PYTHON_TRACER_PROVIDER="holdfast",
-        OTEL_PYTHON_METER_PROVIDER="holdfast",
+        OTEL_PYTHON_TRACER_PROVIDER="forebay",
+        OTEL_PYTHON_METER_PROVIDER="forebay",
         OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint,
         OTEL_SERVICE_NAME="task",
         **RARELY,

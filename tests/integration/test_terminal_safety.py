@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.cli.main import run
-from holdfast.client import Client, Record
-from holdfast.text import is_safe
+from forebay.broker.server import BrokerServer
+from forebay.cli.main import run
+from forebay.client import Client, Record
+from forebay.text import is_safe
 
 EVIL = "e\x1b]0;owned\x07\x9b31m\r\n2026-01-01 00:00:00 INFO forged\u202e\u2066[red]x[/red]:smile:\u200b\u2028"
 

@@ -13,22 +13,22 @@ from typing import Any, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from holdfast.broker.core.errors import OffsetTrimmed, SinkFull
-from holdfast.broker.core.lane import Answer, Outcome
-from holdfast.broker.core.limits import usage
-from holdfast.broker.core.pages import Gap
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import Delivered, GapMet, Revoked
-from holdfast.broker.runtime.group import Append
-from holdfast.broker.runtime.publishing import Session
-from holdfast.broker.runtime.replay import Replay
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.contract import Store
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import OffsetTrimmed, SinkFull
+from forebay.broker.core.lane import Answer, Outcome
+from forebay.broker.core.limits import usage
+from forebay.broker.core.pages import Gap
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import Delivered, GapMet, Revoked
+from forebay.broker.runtime.group import Append
+from forebay.broker.runtime.publishing import Session
+from forebay.broker.runtime.replay import Replay
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.contract import Store
+from forebay.broker.storage.memory import MemoryStore
 from tests.property.buffer_model import DROPPED, PENDING, Partition
 from tests.property.damaged_pages import StoredPage, stored_pages
 from tests.unit.broker.running import Hand, Mortal, begin

@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.runtime.events import Delivered, GapMet, Revoked
+from forebay.broker.core.lane import Lane
+from forebay.broker.core.log import PartitionLog
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.runtime.events import Delivered, GapMet, Revoked
 from tests.unit.broker.running import delivered_values
 
 PENDING, ACKED, DROPPED = "pending", "acked", "dropped"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put, Store
-from holdfast.broker.storage.header import HEADER_BYTES
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family, Put, Store
+from forebay.broker.storage.header import HEADER_BYTES
 from tests.unit.broker.samples import values
 
 PAGES_MAX: Final = 1_000

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from holdfast.spark.resend_reader import HoldfastResendReader
-from holdfast.spark.stream_reader import HoldfastStreamReader
+from forebay.spark.resend_reader import ForebayResendReader
+from forebay.spark.stream_reader import ForebayStreamReader
 
 Place = tuple[int, int]
-Reader = HoldfastStreamReader | HoldfastResendReader
+Reader = ForebayStreamReader | ForebayResendReader
 
 
 class Death(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.settings import DEFAULTS
+from forebay.broker.core.settings import DEFAULTS
 from tests.property.test_buffer_model import BufferInMemory
 
 

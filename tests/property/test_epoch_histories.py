@@ -20,8 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.core.epochs import Claim, Content, Wanted
-from holdfast.broker.core.errors import (
+from forebay.broker.core.epochs import Claim, Content, Wanted
+from forebay.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
     EpochContentConflict,
@@ -31,21 +31,21 @@ from holdfast.broker.core.errors import (
     StagedIncomplete,
     StoreFenced,
 )
-from holdfast.broker.core.lane import Answer, Outcome
-from holdfast.broker.core.limits import usage
-from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import DropReason, Durability, Entry
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
-from holdfast.broker.runtime import epochs, group
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.epochs import Outcome as Committed
-from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.contract import Store
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.core.lane import Answer, Outcome
+from forebay.broker.core.limits import usage
+from forebay.broker.core.log import PartitionLog
+from forebay.broker.core.pages import DropReason, Durability, Entry
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
+from forebay.broker.runtime import epochs, group
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.epochs import Outcome as Committed
+from forebay.broker.runtime.events import Delivered
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.contract import Store
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.rocks import RocksStore
 from tests.property.epoch_model import Named, Staged, Token
 from tests.property.tier_model import Partition
 from tests.unit.broker.named_pages import wrong_names

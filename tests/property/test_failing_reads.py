@@ -7,17 +7,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.broker.core.errors import DiskFull, ReadFailed
-from holdfast.broker.core.pages import Gap
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime import pages as pages_module
-from holdfast.broker.runtime.broker import Bounds, Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.replay import Batch, Replay
-from holdfast.broker.storage import recovery
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.errors import StoreUnreadable
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import DiskFull, ReadFailed
+from forebay.broker.core.pages import Gap
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime import pages as pages_module
+from forebay.broker.runtime.broker import Bounds, Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.replay import Batch, Replay
+from forebay.broker.storage import recovery
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.errors import StoreUnreadable
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

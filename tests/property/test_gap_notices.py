@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import InFlight
-from holdfast.broker.core.lane import Answer, Lane
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import DEFAULTS, Ordering
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.flights import InFlight
+from forebay.broker.core.lane import Answer, Lane
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import DEFAULTS, Ordering
 
 RECORDS = 6
 STEPS = 60

@@ -14,12 +14,12 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.core.answers import Answer, Outcome
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import InFlight
-from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Ordering, SinkSettings
+from forebay.broker.core.answers import Answer, Outcome
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.flights import InFlight
+from forebay.broker.core.lane import Lane
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import Ordering, SinkSettings
 
 PAGE: Final = 5
 PAGES: Final = 4

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from holdfast.broker.core.lane import Answer, Outcome
-from holdfast.broker.core.leased_sets import Part, Wanted
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import SECOND_US, Ordering, SinkSettings
+from forebay.broker.core.lane import Answer, Outcome
+from forebay.broker.core.leased_sets import Part, Wanted
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import SECOND_US, Ordering, SinkSettings
 from tests.property.buffer_model import PENDING
 from tests.property.relaxed_model import RelaxedPartition
 from tests.property.test_buffer_model import PLACES, QUIET, SETTINGS, BufferInMemory, BufferMachine, BufferOnDisk

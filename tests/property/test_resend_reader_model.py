@@ -13,12 +13,12 @@ from typing import Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, Record
-from holdfast.spark import HoldfastDataSource
-from holdfast.spark.resend_reader import HoldfastResendReader
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, Record
+from forebay.spark import ForebayDataSource
+from forebay.spark.resend_reader import ForebayResendReader
 from tests.property.spark_logs import Death, Place, Query
 
 LEASE_S: Final = 600.0
@@ -56,12 +56,12 @@ class Sink:
     def client(self) -> Client:
         return Client(self.server.endpoint)
 
-    def reader(self, limit: int | None) -> HoldfastResendReader:
+    def reader(self, limit: int | None) -> ForebayResendReader:
         options = {"endpoint": self.server.endpoint, "sink": "orders", "mode": "resend", "subscription": "default"}
         options |= {"max_records_per_split": "2"} | ({"maxRecordsPerTrigger": str(limit)} if limit else {})
-        source = HoldfastDataSource(options)
+        source = ForebayDataSource(options)
         found = source.streamReader(source.schema())
-        assert isinstance(found, HoldfastResendReader)
+        assert isinstance(found, ForebayResendReader)
         return found
 
     def fail(self, partition: int, which: int) -> None:

@@ -27,10 +27,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from holdfast.spark.column_names import matches
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.row_fitting import Fitting
-from holdfast.spark.row_schema import MergeRules, grown
+from forebay.spark.column_names import matches
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.row_fitting import Fitting
+from forebay.spark.row_schema import MergeRules, grown
 
 FEW: Final = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WIDENING: Final = MergeRules(type_widening=True)
@@ -163,5 +163,5 @@ def test_a_narrower_type_never_replaces_a_wider_one() -> None:
     wide, narrow = (StructType([StructField("a", kind)]) for kind in (LongType(), ByteType()))
 
     assert merged(wide, narrow) == wide
-    with pytest.raises(HoldfastSparkError):
+    with pytest.raises(ForebaySparkError):
         grown(narrow, wide, sink="orders", version=1)

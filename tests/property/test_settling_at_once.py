@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core import ranges as sets
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import InFlight
-from holdfast.broker.core.lane import Answer, Lane
-from holdfast.broker.core.ranges import Range, RangeSet
-from holdfast.broker.core.settings import Ordering, SinkSettings
+from forebay.broker.core import ranges as sets
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.flights import InFlight
+from forebay.broker.core.lane import Answer, Lane
+from forebay.broker.core.ranges import Range, RangeSet
+from forebay.broker.core.settings import Ordering, SinkSettings
 
 PAGE = 8
 END = 5 * PAGE

@@ -13,20 +13,20 @@ from typing import Any, Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.client import Client, Record, testing
-from holdfast.spark import HoldfastDataSource
-from holdfast.spark.offsets import parsed
-from holdfast.spark.stream_reader import HoldfastStreamReader
+from forebay.client import Client, Record, testing
+from forebay.spark import ForebayDataSource
+from forebay.spark.offsets import parsed
+from forebay.spark.stream_reader import ForebayStreamReader
 from tests.property.spark_logs import Death, Query
 
 NAME: Final = "spark"
 
 
-def reader(options: dict[str, str]) -> HoldfastStreamReader:
+def reader(options: dict[str, str]) -> ForebayStreamReader:
     """Return what a run of a query reads with."""
-    source = HoldfastDataSource({"sink": "orders", **options})
+    source = ForebayDataSource({"sink": "orders", **options})
     found = source.streamReader(source.schema())
-    assert isinstance(found, HoldfastStreamReader)
+    assert isinstance(found, ForebayStreamReader)
     return found
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import DropReason, Durability, Entry
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.log import PartitionLog
+from forebay.broker.core.pages import DropReason, Durability, Entry
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
     python -m tests.soak --minutes 60 [--sinks 200] [--seed N] [--directory D]
 
-A real ``holdfast serve`` has sinks with settings mixed by chance (``mix``), publishers at random rates, targets with
+A real ``forebay serve`` has sinks with settings mixed by chance (``mix``), publishers at random rates, targets with
 outages of their own (``outages``), consumers that nack, stall and die, second subscriptions that are moved, and purges.
 The oracle of ``tests.fault`` knows what was promised. In the end everything is acked: the disk has to be as good as
 empty, the memory of the second half flat, every account exact. The last line is a JSON object; exit code 1 says
@@ -41,7 +41,7 @@ def main() -> int:
     grpc._common.MAXIMUM_WAIT_TIMEOUT = WAIT_S
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the broker is ended too
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    directory = given.directory or Path(tempfile.mkdtemp(prefix="holdfast-soak-"))
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="forebay-soak-"))
     directory.mkdir(parents=True, exist_ok=True)
     report = run(Options(given.minutes, given.sinks, seed, directory, say=lambda text: print(text, flush=True)))
     if given.directory is None and report.ok:

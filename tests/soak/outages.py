@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from holdfast.client import Delivery
+from forebay.client import Delivery
 
 LATEST_S: Final = 5.0
 """How long a target that hangs is waited for at a time."""

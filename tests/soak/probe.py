@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Final
 
-from holdfast.client import Client
+from forebay.client import Client
 from tests.fault.publishers import PATIENT
 
 CALLS: Final = 5

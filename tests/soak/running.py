@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from holdfast.client import Client, HoldfastError
+from forebay.client import Client, ForebayError
 from tests.bench.processes import Child, child
 from tests.fault import operators
 from tests.fault.consumers import ConsumerThread
@@ -161,7 +161,7 @@ class Soak:
             self._stop_consuming.set()
             broker.kill()
             for client in self._clients:
-                with suppress(HoldfastError):  # after a failure publishers may not be done
+                with suppress(ForebayError):  # after a failure publishers may not be done
                     client.close()
         return self._report(broker.log)
 

@@ -6,19 +6,19 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.client import StoredPage
-from holdfast.client.testing import TestBroker
+from forebay.client import StoredPage
+from forebay.client.testing import TestBroker
 
 
 def write(rows: DataFrame, broker: TestBroker, **options: str) -> None:
     """Append rows to ``orders``."""
     where = {"endpoint": broker.endpoint, "sink": "orders"}
-    rows.write.format("holdfast").mode("append").options(**where, **options).save()
+    rows.write.format("forebay").mode("append").options(**where, **options).save()
 
 
 def read(spark: SparkSession, broker: TestBroker, **options: str) -> DataFrame:
     """Read ``orders``."""
-    return spark.read.format("holdfast").options(endpoint=broker.endpoint, sink="orders", **options).load()
+    return spark.read.format("forebay").options(endpoint=broker.endpoint, sink="orders", **options).load()
 
 
 def pages(broker: TestBroker) -> list[StoredPage]:

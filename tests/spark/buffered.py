@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.client import Client, ReplayedRecord
+from forebay.client import Client, ReplayedRecord
 
 
 def records(endpoint: str, sink: str = "orders") -> list[ReplayedRecord]:

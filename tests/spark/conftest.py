@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.client import testing
-from holdfast.client.testing import TestBroker
-from holdfast.spark.session import local_session, use_in_this_thread
+from forebay.client import testing
+from forebay.client.testing import TestBroker
+from forebay.spark.session import local_session, use_in_this_thread
 from tests.spark.streaming import Input
 
 HERE = Path(__file__).parent
-TOKEN_VARIABLE = "HOLDFAST_TESTS_TOKEN"
+TOKEN_VARIABLE = "FOREBAY_TESTS_TOKEN"
 TOKEN = "the-token-of-the-tests-with-spark"
 TIMEOUT_S = 300
 """Of one test: Spark is slow on a loaded machine, and a job that is cut off spoils the session for the other tests."""

@@ -35,7 +35,7 @@ class Input:
 def stream(rows: DataFrame, endpoint: str, folder: Path, **options: str) -> DataStreamWriter:
     """Return a query that is ready to start."""
     return (
-        rows.writeStream.format("holdfast")
+        rows.writeStream.format("forebay")
         .options(**{"endpoint": endpoint, "sink": "orders", **options})
         .option("checkpointLocation", str(folder / "checkpoint"))
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.client.testing import TestBroker
-from holdfast.spark.row_schema import nullable_schema
+from forebay.client.testing import TestBroker
+from forebay.spark.row_schema import nullable_schema
 from tests.spark.arrow_rows import pages, read, refusal, write
 
 REPETITIVE = """
@@ -35,7 +35,7 @@ def test_values_that_repeat_are_stored_once_in_each_page(
     with broker.client() as client:
         assert client.schemas.latest("orders")[0] == 1
 
-    stream = spark.readStream.format("holdfast").options(endpoint=broker.endpoint, sink="orders").load()
+    stream = spark.readStream.format("forebay").options(endpoint=broker.endpoint, sink="orders").load()
     query = (
         stream.writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from holdfast.client import Encoding
-from holdfast.client.testing import TestBroker
-from holdfast.spark.read_schema import RECORD
-from holdfast.spark.row_schema import nullable_schema
+from forebay.client import Encoding
+from forebay.client.testing import TestBroker
+from forebay.spark.read_schema import RECORD
+from forebay.spark.row_schema import nullable_schema
 from tests.spark import buffered
 from tests.spark.arrow_rows import pages, read, refusal, write
 
@@ -174,7 +174,7 @@ def test_rows_can_be_read_as_records(spark: SparkSession, broker: TestBroker) ->
     [row] = read(spark, broker, row_format="record").collect()
 
     assert json.loads(row.value) == {"id": 1, "name": "a"}
-    assert [(header.key, bytes(header.value)) for header in row.headers] == [("holdfast.schema_version", b"1")]
+    assert [(header.key, bytes(header.value)) for header in row.headers] == [("forebay.schema_version", b"1")]
     assert [record.value for record in buffered.records(broker.endpoint)] == [b'{"id":1,"name":"a"}']
 
 
@@ -188,7 +188,7 @@ def test_a_sink_without_rows_is_read_as_records_unless_rows_are_asked_for(
 
 def test_a_few_columns_of_the_rows_may_be_asked_for(spark: SparkSession, broker: TestBroker) -> None:
     write(spark.sql("select 1L as id, 'a' as name, 2 as n"), broker)
-    source = spark.read.format("holdfast").options(endpoint=broker.endpoint, sink="orders")
+    source = spark.read.format("forebay").options(endpoint=broker.endpoint, sink="orders")
 
     assert [tuple(row) for row in source.schema("name string, id long").load().collect()] == [("a", 1)]
     with pytest.raises(PySparkException, match="rows of another schema"):
@@ -230,7 +230,7 @@ def test_a_stream_of_rows_keeps_one_schema(spark: SparkSession, broker: TestBrok
     def run() -> None:
         source = spark.readStream.schema("id long, name string").json(str(tmp_path / "in"))
         where = {"endpoint": broker.endpoint, "sink": "orders", "checkpointLocation": str(tmp_path / "checkpoint")}
-        query = source.writeStream.format("holdfast").options(**where).trigger(availableNow=True).start()
+        query = source.writeStream.format("forebay").options(**where).trigger(availableNow=True).start()
         query.awaitTermination(60)
 
     (tmp_path / "in").mkdir()

@@ -13,16 +13,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from holdfast.client import Client
-from holdfast.client.testing import TestBroker
-from holdfast.spark import HoldfastDataSource
+from forebay.client import Client
+from forebay.client.testing import TestBroker
+from forebay.spark import ForebayDataSource
 from tests.spark.buffered import records, values
 
 
 def write(rows: DataFrame, broker: TestBroker, **options: str) -> None:
     """Append rows to the sink ``orders``."""
     options = {"endpoint": broker.endpoint, "sink": "orders", **options}
-    rows.write.format("holdfast").mode("append").options(**options).save()
+    rows.write.format("forebay").mode("append").options(**options).save()
 
 
 def test_strings_are_written_as_utf8(spark: SparkSession, broker: TestBroker) -> None:
@@ -112,7 +112,7 @@ def test_a_batch_without_a_limit_of_rows_is_sliced(spark: SparkSession, broker: 
 def test_a_sink_is_made_on_the_way_and_named_by_the_path(spark: SparkSession, broker: TestBroker) -> None:
     options = {"endpoint": broker.endpoint, "createSink": "true", "partitions": "2"}
 
-    spark.range(3).write.format("holdfast").mode("append").options(**options).save("made")
+    spark.range(3).write.format("forebay").mode("append").options(**options).save("made")
 
     assert values(broker.endpoint, "made") == [b'{"id":0}', b'{"id":1}', b'{"id":2}']
     with broker.client() as client:
@@ -145,7 +145,7 @@ def test_at_least_once_a_task_that_fails_is_tried_again_and_every_row_is_there(
 
 def test_it_can_be_registered_too(spark: SparkSession, broker: TestBroker) -> None:
     session = spark.newSession()
-    session.dataSource.register(HoldfastDataSource)
+    session.dataSource.register(ForebayDataSource)
 
     write(session.createDataFrame([("x",)], "value string"), broker)
 

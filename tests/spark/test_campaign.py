@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.client.testing import TestBroker
+from forebay.client.testing import TestBroker
 from tests.fault_spark.driver import Work, start
 from tests.fault_spark.looker import watched
 from tests.fault_spark.oracle import CLEAN, NONE, Look, Verdict, judge

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from holdfast.client.testing import TestBroker
+from forebay.client.testing import TestBroker
 
 
 def advice(error: pytest.ExceptionInfo[AnalysisException]) -> str:
@@ -21,7 +21,7 @@ def advice(error: pytest.ExceptionInfo[AnalysisException]) -> str:
     [
         ({"sink": "orders", "syncc": "x"}, "append", "Use one of: endpoint, sink"),
         ({}, "append", 'Add .option("sink"'),
-        ({"sink": "missing"}, "append", "holdfast sink create missing"),
+        ({"sink": "missing"}, "append", "forebay sink create missing"),
         ({"sink": "orders", "page_bytes": "1"}, "append", "from 1024 to 1048576"),
         ({"sink": "orders"}, "overwrite", 'Use mode("append")'),
     ],
@@ -30,7 +30,7 @@ def advice(error: pytest.ExceptionInfo[AnalysisException]) -> str:
 def test_a_batch_write(
     spark: SparkSession, broker: TestBroker, options: dict[str, str], mode: str, expected: str
 ) -> None:
-    writer = spark.range(1).write.format("holdfast").mode(mode).options(endpoint=broker.endpoint, **options)
+    writer = spark.range(1).write.format("forebay").mode(mode).options(endpoint=broker.endpoint, **options)
 
     with pytest.raises(AnalysisException) as error:
         writer.save()
@@ -45,8 +45,8 @@ def test_an_unreachable_broker(spark: SparkSession) -> None:
     options = {"endpoint": endpoint, "sink": "orders", "connect_timeout_s": "0.5"}
 
     with pytest.raises(AnalysisException, match=endpoint) as error:
-        spark.range(1).write.format("holdfast").mode("append").options(**options).save()
-    assert "HOLDFAST_ENDPOINT" in advice(error)
+        spark.range(1).write.format("forebay").mode("append").options(**options).save()
+    assert "FOREBAY_ENDPOINT" in advice(error)
 
     with pytest.raises(AnalysisException, match=endpoint):
-        spark.read.format("holdfast").options(**options).load().count()
+        spark.read.format("forebay").options(**options).load().count()

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from holdfast.client import Client
-from holdfast.client.testing import TestBroker
+from forebay.client import Client
+from forebay.client.testing import TestBroker
 from tests.spark.buffered import staged, values
 
 ROWS = 40_000
@@ -30,7 +30,7 @@ def expected(count: int = ROWS) -> list[bytes]:
 def write(frame: DataFrame, broker: TestBroker, **options: str) -> None:
     """Append rows to the sink ``orders``, in small pages."""
     options = {"endpoint": broker.endpoint, "sink": "orders", "page_bytes": "65536", **options}
-    frame.write.format("holdfast").mode("append").options(**options).save()
+    frame.write.format("forebay").mode("append").options(**options).save()
 
 
 def stumbling(endpoint: str, tries: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -130,7 +130,7 @@ def test_e22_a_batch_larger_than_its_sink_fails_and_leaves_nothing(spark: SparkS
 
     with pytest.raises(PySparkException, match="sink 'small' is full") as error:
         write(rows(spark, 2_000), broker, sink="small", delivery_timeout_s="1")
-    assert "holdfast lag small" in str(error.value)
+    assert "forebay lag small" in str(error.value)
     write(rows(spark, 900), broker, sink="small")
 
     assert values(broker.endpoint, "small") == expected(900)

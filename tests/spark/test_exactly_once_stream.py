@@ -14,9 +14,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from holdfast.client.testing import TestBroker
-from holdfast.spark import HoldfastDataSource
-from holdfast.spark.writer import HoldfastStreamWriter
+from forebay.client.testing import TestBroker
+from forebay.spark import ForebayDataSource
+from forebay.spark.writer import ForebayStreamWriter
 from tests.spark.buffered import staged, values
 from tests.spark.streaming import Input, stream
 
@@ -125,7 +125,7 @@ def test_a_commit_that_fails_is_made_again_by_the_next_run(
     broken = str(tmp_path / "broken")
     Path(broken).touch()
 
-    class Breaking(HoldfastStreamWriter):
+    class Breaking(ForebayStreamWriter):
         """Fails around its first commit; Spark calls abort then."""
 
         def commit(self, messages: list[Any], batchId: int) -> None:
@@ -138,12 +138,12 @@ def test_a_commit_that_fails_is_made_again_by_the_next_run(
                 raise RuntimeError("the commit fails")
             super().commit(messages, batchId)
 
-    class Source(HoldfastDataSource):
+    class Source(ForebayDataSource):
         @classmethod
         def name(cls) -> str:
             return "breaking"
 
-        def streamWriter(self, schema: StructType, overwrite: bool) -> HoldfastStreamWriter:
+        def streamWriter(self, schema: StructType, overwrite: bool) -> ForebayStreamWriter:
             return Breaking(super().streamWriter(schema, overwrite).job)
 
     spark.dataSource.register(Source)

@@ -8,9 +8,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from holdfast.client import Record
-from holdfast.client.testing import TestBroker
-from holdfast.spark.foreach import Publishing
+from forebay.client import Record
+from forebay.client.testing import TestBroker
+from forebay.spark.foreach import Publishing
 from tests.spark.buffered import records, values
 from tests.spark.streaming import Input
 
@@ -63,5 +63,5 @@ def test_a_sink_that_is_not_there_is_told_with_a_remedy(
 ) -> None:
     input_files.add(5)
 
-    with pytest.raises(PySparkException, match="holdfast sink"):
+    with pytest.raises(PySparkException, match="forebay sink"):
         run(spark, input_files, tmp_path, Publishing("nobody", str, {"endpoint": broker.endpoint}))

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.client.testing import TestBroker
+from forebay.client.testing import TestBroker
 from tests.spark.buffered import values
 from tests.spark.streaming import Input
 from tests.spark.test_exactly_once_stream import forget_last_commit
@@ -25,7 +25,7 @@ def run(rows: DataFrame, folder: Path, write: Callable[[DataFrame, int], None]) 
 def append(rows: DataFrame, endpoint: str, **options: str) -> None:
     """Append to the sink ``orders``."""
     options = {"endpoint": endpoint, "sink": "orders", **options}
-    rows.write.format("holdfast").mode("append").options(**options).save()
+    rows.write.format("forebay").mode("append").options(**options).save()
 
 
 def test_x11_two_writes_of_one_micro_batch_under_two_names_are_both_there_and_once(

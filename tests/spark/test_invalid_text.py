@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.client.testing import TestBroker
+from forebay.client.testing import TestBroker
 from tests.spark.arrow_rows import pages, read, refusal, write
 
 LATIN_1 = "cast(X'4dfc6c6c6572' as string)"

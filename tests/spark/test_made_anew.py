@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from holdfast.client.testing import TestBroker
-from holdfast.spark.options import write_options
-from holdfast.spark.registering import register
+from forebay.client.testing import TestBroker
+from forebay.spark.options import write_options
+from forebay.spark.registering import register
 from tests.spark.arrow_rows import read, refusal, write
 from tests.spark.buffered import staged
 from tests.spark.streaming import Input, stream
@@ -114,7 +114,7 @@ def test_a_micro_batch_whose_sink_is_made_anew_under_it_ends_and_goes_into_the_n
 def test_a_query_that_reads_is_told_to_begin_anew(spark: SparkSession, broker: TestBroker, tmp_path: Path) -> None:
     write(spark.sql(BOTH), broker)
     checkpoint = str(tmp_path / "checkpoint")
-    source = spark.readStream.format("holdfast").options(endpoint=broker.endpoint, sink="orders")
+    source = spark.readStream.format("forebay").options(endpoint=broker.endpoint, sink="orders")
     for _ in range(2):
         query = (
             source.load()

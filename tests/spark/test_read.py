@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.client import Record, ReplayedRecord
-from holdfast.client.testing import TestBroker
+from forebay.client import Record, ReplayedRecord
+from forebay.client.testing import TestBroker
 
 EVENT_TIME = dt.datetime(2026, 1, 31, 1, 2, 3, 4, dt.UTC)
 
@@ -27,7 +27,7 @@ def filled(broker: TestBroker) -> TestBroker:
 
 def read(spark: SparkSession, broker: TestBroker, **options: str) -> DataFrame:
     """Read the sink ``orders``."""
-    return spark.read.format("holdfast").options(endpoint=broker.endpoint, sink="orders", **options).load()
+    return spark.read.format("forebay").options(endpoint=broker.endpoint, sink="orders", **options).load()
 
 
 def places(rows: DataFrame) -> list[tuple[int, int]]:
@@ -103,9 +103,9 @@ def test_what_was_read_can_be_written(spark: SparkSession, filled: TestBroker) -
         client.sinks.create("copy", partitions=3)
     rows = read(spark, filled).select("value", "key", "headers", "partition", "event_time")
 
-    rows.write.format("holdfast").mode("append").options(endpoint=filled.endpoint, sink="copy").save()
+    rows.write.format("forebay").mode("append").options(endpoint=filled.endpoint, sink="copy").save()
 
-    copied = spark.read.format("holdfast").options(endpoint=filled.endpoint).load("copy")
+    copied = spark.read.format("forebay").options(endpoint=filled.endpoint).load("copy")
     compared = ("partition", "value", "key", "headers", "event_time")
     assert copied.select(*compared).exceptAll(rows.select(*compared)).count() == 0
     assert copied.count() == 15
@@ -161,7 +161,7 @@ def test_the_records_of_a_month_are_read_whenever_they_were_accepted(spark: Spar
         "select cast(id as string) as value, if(id % 10 = 0, null, timestamp'2025-12-01 00:00:00 UTC'"
         " + make_dt_interval(cast(id % 90 as int))) as event_time from range(900)"
     )
-    rows.write.format("holdfast").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
+    rows.write.format("forebay").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
 
     found = read(
         spark, broker, timestamps="event_time", startingTimestamp="2026-01-01", endingTimestamp="2026-02-01"
@@ -174,7 +174,7 @@ def test_the_records_of_a_month_are_read_whenever_they_were_accepted(spark: Spar
 
 def test_times_of_events_are_for_records(spark: SparkSession, broker: TestBroker) -> None:
     rows = spark.sql("select 1 as id, now() as happened_at")
-    rows.write.format("holdfast").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
+    rows.write.format("forebay").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
 
     with pytest.raises(PySparkException, match="filter on the column"):
         read(spark, broker, timestamps="event_time", startingTimestamp="2026-01-01").collect()

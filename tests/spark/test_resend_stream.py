@@ -10,8 +10,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.client import Client, Record
-from holdfast.client.testing import TestBroker
+from forebay.client import Client, Record
+from forebay.client.testing import TestBroker
 
 
 class Resending:
@@ -28,7 +28,7 @@ class Resending:
     def start(self, *, follows: bool = False, **options: str) -> StreamingQuery:
         """Start a query; unless it ``follows`` it ends with what is set aside now."""
         rows = (
-            self._spark.readStream.format("holdfast")
+            self._spark.readStream.format("forebay")
             .options(endpoint=self._broker.endpoint, sink="late", mode="resend", subscription="default", **options)
             .option("metadata", "_attempt")
             .load()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.client.testing import TestBroker
+from forebay.client.testing import TestBroker
 from tests.integration.cases.eventually import stats_when
 from tests.spark.buffered import records, values
 from tests.spark.streaming import Input, stream

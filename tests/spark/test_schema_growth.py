@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.client.testing import TestBroker
+from forebay.client.testing import TestBroker
 from tests.spark.arrow_rows import read, refusal, write
 
 NULLABLE = [
@@ -108,14 +108,14 @@ def test_names_in_options_and_schemas_are_found_as_spark_finds_them(spark: Spark
     write(spark.sql("select 1 id, 'a' Name, 2.5D price"), broker, partition_by="ID", arrow_dictionary="name")
 
     assert rows_of(read(spark, broker, columns="NAME,Id")) == [("a", 1)]
-    source = spark.read.format("holdfast").options(endpoint=broker.endpoint, sink="orders")
+    source = spark.read.format("forebay").options(endpoint=broker.endpoint, sink="orders")
     assert rows_of(source.schema("ID bigint").load()) == [(1,)]
 
 
 def test_a_schema_that_was_set_without_nulls_meets_one(spark: SparkSession, broker: TestBroker) -> None:
     write(spark.sql("select cast(null as int) a, 1 b"), broker)
     never = T.StructType([T.StructField("a", T.IntegerType(), nullable=False)])
-    frame = spark.read.format("holdfast").options(endpoint=broker.endpoint, sink="orders").schema(never).load()
+    frame = spark.read.format("forebay").options(endpoint=broker.endpoint, sink="orders").schema(never).load()
 
     with pytest.raises(PySparkException, match="Column a is null within offsets 0 to 0"):
         frame.collect()
@@ -150,7 +150,7 @@ def test_a_running_query_meets_what_it_was_not_planned_for_and_goes_on_after_a_r
     out = str(tmp_path / "out")
 
     def start() -> StreamingQuery:
-        source = spark.readStream.format("holdfast").options(**where).load()
+        source = spark.readStream.format("forebay").options(**where).load()
         sink = source.select(F.to_json(F.struct("*")).alias("value")).writeStream.format("text")
         return sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start(out)
 

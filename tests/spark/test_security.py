@@ -10,13 +10,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.broker.core.access.credentials import token_credential
-from holdfast.client import Client, ClientSettings, ReplayedRecord, TlsSettings, testing
-from holdfast.spark import HoldfastSparkError
-from holdfast.spark.foreach import Publishing
-from holdfast.spark.progress import Progress, QueryProgress
-from holdfast.spark.session import cluster_options
-from holdfast.spark.together import Write, write_together
+from forebay.broker.core.access.credentials import token_credential
+from forebay.client import Client, ClientSettings, ReplayedRecord, TlsSettings, testing
+from forebay.spark import ForebaySparkError
+from forebay.spark.foreach import Publishing
+from forebay.spark.progress import Progress, QueryProgress
+from forebay.spark.session import cluster_options
+from forebay.spark.together import Write, write_together
 from tests.certificates import Authority, Pair
 from tests.spark.conftest import TOKEN, TOKEN_VARIABLE
 from tests.spark.streaming import Input, stream
@@ -88,8 +88,8 @@ def test_batches_are_written_and_read_with_files_that_spark_gave_to_its_hosts(
 ) -> None:
     rows = spark.range(100).selectExpr("cast(id as string) as value").repartition(3)
 
-    rows.write.format("holdfast").mode("append").options(**where, sink="orders").save()
-    back = spark.read.format("holdfast").options(**where, sink="orders").load()
+    rows.write.format("forebay").mode("append").options(**where, sink="orders").save()
+    back = spark.read.format("forebay").options(**where, sink="orders").load()
 
     assert where["tls_key_file"] == "spark-tests-client.key"
     assert back.count() == 100
@@ -115,7 +115,7 @@ def test_a_stream_writes_and_another_reads_and_neither_checkpoint_knows_the_toke
         assert TOKEN not in shown(batch)
         seen.extend(bytes(row.value) for row in batch.collect())
 
-    followed = spark.readStream.format("holdfast").options(**where, sink="orders", subscription="default").load()
+    followed = spark.readStream.format("forebay").options(**where, sink="orders", subscription="default").load()
     checkpoint = tmp_path / "of-the-reader"
     followed.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint)).trigger(
         availableNow=True
@@ -157,17 +157,17 @@ def test_a_task_without_a_token_is_told_what_to_set(spark: SparkSession, client:
     rows = spark.range(1).selectExpr("cast(id as string) as value")
     others = {name: text for name, text in where.items() if name != "token_env"}
 
-    with pytest.raises(PySparkException, match=r"Unauthenticated.*\n.*spark\.executorEnv\.HOLDFAST_TOKEN"):
-        rows.write.format("holdfast").mode("append").options(**others, sink="orders").save()
+    with pytest.raises(PySparkException, match=r"Unauthenticated.*\n.*spark\.executorEnv\.FOREBAY_TOKEN"):
+        rows.write.format("forebay").mode("append").options(**others, sink="orders").save()
     with pytest.raises(PySparkException, match="environment variable NOBODY_SET_IT: there is no token"):
-        rows.write.format("holdfast").mode("append").options(**{**where, "token_env": "NOBODY_SET_IT"}).save("orders")
+        rows.write.format("forebay").mode("append").options(**{**where, "token_env": "NOBODY_SET_IT"}).save("orders")
 
 
 def test_an_option_that_holds_a_token_is_refused_and_not_repeated(spark: SparkSession, where: dict[str, str]) -> None:
     rows = spark.range(1).selectExpr("cast(id as string) as value")
 
     with pytest.raises(PySparkException, match="Option token would hold a secret") as caught:
-        rows.write.format("holdfast").mode("append").options(**where, sink="orders", token="a-secret").save()
+        rows.write.format("forebay").mode("append").options(**where, sink="orders", token="a-secret").save()
 
     assert "a-secret" not in str(caught.value)
 
@@ -176,7 +176,7 @@ def test_a_plain_job_against_a_broker_with_tls_ends_at_once_with_what_to_set(
     spark: SparkSession, secured: testing.TestBroker
 ) -> None:
     with pytest.raises(PySparkException, match=r"the broker speaks TLS[^\n]*\n.*tls_ca_file"):
-        spark.read.format("holdfast").options(endpoint=secured.endpoint, sink="orders").load().count()
+        spark.read.format("forebay").options(endpoint=secured.endpoint, sink="orders").load().count()
 
 
 def test_what_a_cluster_lacks_is_told_before_anything_runs(
@@ -193,7 +193,7 @@ def test_what_a_cluster_lacks_is_told_before_anything_runs(
         ({"token_env": "NOBODY_SET_IT"}, "NOBODY_SET_IT was not set in the driver when Spark started"),
     ):
         wanted: dict[str, Any] = {"endpoints": ["broker:7461"], **given}
-        with pytest.raises(HoldfastSparkError, match=said):
+        with pytest.raises(ForebaySparkError, match=said):
             cluster_options(spark, **wanted)
 
 
@@ -204,7 +204,7 @@ def test_a_variable_that_spark_would_show_is_refused(spark: SparkSession) -> Non
     try:
         assert cluster_options(spark, endpoints=["broker:7461"], token_env=TOKEN_VARIABLE)
         conf.set("spark.redaction.regex", "(?i)password")
-        with pytest.raises(HoldfastSparkError, match=r"spark\.redaction\.regex does not match") as caught:
+        with pytest.raises(ForebaySparkError, match=r"spark\.redaction\.regex does not match") as caught:
             cluster_options(spark, endpoints=["broker:7461"], token_env=TOKEN_VARIABLE)
     finally:
         conf._jconf.remove(shown_as).remove("spark.redaction.regex")

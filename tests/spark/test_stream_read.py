@@ -12,8 +12,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.client import Record
-from holdfast.client.testing import TestBroker
+from forebay.client import Record
+from forebay.client.testing import TestBroker
 
 
 class Reading:
@@ -32,7 +32,7 @@ class Reading:
     def start(self, *, follows: bool = False, **options: str) -> StreamingQuery:
         """Start a query; unless it ``follows`` it ends where the sink ends now."""
         rows = (
-            self._spark.readStream.format("holdfast")
+            self._spark.readStream.format("forebay")
             .options(endpoint=self._broker.endpoint, sink="orders", **options)
             .load()
         )

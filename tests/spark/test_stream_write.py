@@ -15,8 +15,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from holdfast.client import Client
-from holdfast.client.testing import TestBroker
+from forebay.client import Client
+from forebay.client.testing import TestBroker
 from tests.spark.buffered import values
 from tests.spark.streaming import Input, stream
 
@@ -64,7 +64,7 @@ def test_a_missing_sink_ends_the_query_with_the_command_that_makes_it(
     input_files.add(1)
     query = stream(input_files.rows(spark), broker.endpoint, tmp_path).trigger(availableNow=True).start()
 
-    with pytest.raises(StreamingQueryException, match="holdfast sink create orders"):
+    with pytest.raises(StreamingQueryException, match="forebay sink create orders"):
         query.awaitTermination()
 
 
@@ -99,7 +99,7 @@ class Serving:
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        command = [sys.executable, "-m", "holdfast.cli", "serve"]
+        command = [sys.executable, "-m", "forebay.cli", "serve"]
         self._process = subprocess.Popen(
             [*command, "--data-dir", str(self._folder), "--listen", self.endpoint],
             stdout=subprocess.PIPE,

@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.client.testing import TestBroker
-from holdfast.spark.session import use_in_this_thread
+from forebay.client.testing import TestBroker
+from forebay.spark.session import use_in_this_thread
 from tests.spark.buffered import values
 from tests.spark.streaming import Input, stream
 
@@ -27,7 +27,7 @@ def ten(spark: SparkSession) -> DataFrame:
 
 
 def save(rows: DataFrame, broker: TestBroker) -> None:
-    rows.write.format("holdfast").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
+    rows.write.format("forebay").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
 
 
 def test_a_thread_of_its_own_writes_after_it_took_the_session(spark: SparkSession, broker: TestBroker) -> None:

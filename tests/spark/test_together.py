@@ -9,11 +9,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.client import Client
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.progress import Progress, QueryProgress
-from holdfast.spark.together import Write, write_together
+from forebay.client import Client
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.progress import Progress, QueryProgress
+from forebay.spark.together import Write, write_together
 from tests.spark.buffered import staged, values
 from tests.spark.streaming import Input
 
@@ -84,7 +84,7 @@ def test_writes_that_are_no_part_of_a_query_are_a_batch_of_their_own(
         write_together([Write(rows, "orders"), Write(rows, "others")], from_query=False, endpoint=two_sinks.endpoint)
 
     assert len(values(two_sinks.endpoint)) == len(values(two_sinks.endpoint, "others")) == 20
-    with pytest.raises(HoldfastSparkError, match="nothing to write"):
+    with pytest.raises(ForebaySparkError, match="nothing to write"):
         write_together([], from_query=False)
 
 
@@ -105,7 +105,7 @@ def test_progress_tells_the_rows_of_a_micro_batch_and_what_the_sink_still_has_to
     try:
         query = (
             input_files.rows(spark)
-            .writeStream.format("holdfast")
+            .writeStream.format("forebay")
             .options(endpoint=broker.endpoint, sink="orders")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from holdfast.client import testing
+from forebay.client import testing
 from tests.spark_versions.environments import MATRIX, ROOT, Environment, prepared, wheel
 from tests.spark_versions.jobs import ROWS
 

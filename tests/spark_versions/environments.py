@@ -1,6 +1,6 @@
 """Virtual environments with one version of Spark each, and with libraries of its time.
 
-An environment is made once and kept in `.venvs`; Holdfast itself is installed anew from the wheel each time.
+An environment is made once and kept in `.venvs`; Forebay itself is installed anew from the wheel each time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def wheel(folder: Path) -> Path:
     """Build the wheel that is tested."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
     subprocess.run([*command, str(folder), str(ROOT)], check=True)
-    (built,) = folder.glob("holdfast-*.whl")
+    (built,) = folder.glob("forebay-*.whl")
     return built
 
 

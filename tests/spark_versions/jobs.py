@@ -20,9 +20,9 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
     import pyspark
     from pyspark.sql import functions as F
 
-    from holdfast.spark.errors import HoldfastSparkError
-    from holdfast.spark.session import local_session
-    from holdfast.spark.together import Write, write_together
+    from forebay.spark.errors import ForebaySparkError
+    from forebay.spark.session import local_session
+    from forebay.spark.together import Write, write_together
 
     spark = local_session("versions")
     where = {"endpoint": endpoint, "create_sink": "true"}
@@ -50,18 +50,18 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
 
     if pyspark.__version__.startswith("3."):
         try:
-            from holdfast.spark import HoldfastDataSource
+            from forebay.spark import ForebayDataSource
 
-            found["data_source"] = str(HoldfastDataSource)
-        except HoldfastSparkError as error:
+            found["data_source"] = str(ForebayDataSource)
+        except ForebaySparkError as error:
             found["data_source"] = str(error)
         return found
 
     def write(frame: Any, sink: str, **options: str) -> None:
-        frame.write.format("holdfast").mode("append").options(**where, **options).option("sink", sink).save()
+        frame.write.format("forebay").mode("append").options(**where, **options).option("sink", sink).save()
 
     def read(sink: str, **options: str) -> Any:
-        return spark.read.format("holdfast").options(endpoint=endpoint, sink=sink, **options).load()
+        return spark.read.format("forebay").options(endpoint=endpoint, sink=sink, **options).load()
 
     write(rows, "arrow")
     write(rows, "json", row_format="json")
@@ -74,7 +74,7 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
     found["records"] = read("records").selectExpr("cast(value as string) v").distinct().count()
 
     query = (
-        text.writeStream.format("holdfast")
+        text.writeStream.format("forebay")
         .options(**where)
         .option("sink", "stream")
         .option("checkpointLocation", str(folder / "write"))
@@ -86,11 +86,11 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
 
     def followed() -> int:
         follow = (
-            spark.readStream.format("holdfast")
+            spark.readStream.format("forebay")
             .options(endpoint=endpoint, sink="records")
             .load()
             .select("value", "key")
-            .writeStream.format("holdfast")
+            .writeStream.format("forebay")
             .options(**where)
             .option("sink", "copy")
             .option("checkpointLocation", str(folder / "copy"))
@@ -106,7 +106,7 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
     found["copied_after_a_restart"] = followed()
     found["copied_again"] = followed()
     try:
-        limited = spark.readStream.format("holdfast").options(endpoint=endpoint, sink="records")
+        limited = spark.readStream.format("forebay").options(endpoint=endpoint, sink="records")
         query = (
             limited.option("max_records_per_trigger", "100")
             .load()

@@ -28,14 +28,14 @@ HEAVY: Final = (
 @pytest.mark.parametrize(
     ("part", "source_root"),
     [
-        ("holdfast.v1", "protos"),
-        ("holdfast.broker", "broker"),
-        ("holdfast.client", "client"),
-        ("holdfast.deliver", "client"),
-        ("holdfast.arrow", "client"),
-        ("holdfast.cli", "client"),
-        ("holdfast.spark", "spark_integration"),
-        ("pyspark_holdfast", "spark_integration"),
+        ("forebay.v1", "protos"),
+        ("forebay.broker", "broker"),
+        ("forebay.client", "client"),
+        ("forebay.deliver", "client"),
+        ("forebay.arrow", "client"),
+        ("forebay.cli", "client"),
+        ("forebay.spark", "spark_integration"),
+        ("pyspark_forebay", "spark_integration"),
     ],
 )
 def test_each_part_is_imported_from_its_source_root(part: str, source_root: str) -> None:
@@ -45,13 +45,13 @@ def test_each_part_is_imported_from_its_source_root(part: str, source_root: str)
 
 
 def test_nobody_owns_the_namespace() -> None:
-    owners = [root for root in SOURCE_ROOTS if (ROOT / root / "holdfast" / "__init__.py").exists()]
+    owners = [root for root in SOURCE_ROOTS if (ROOT / root / "forebay" / "__init__.py").exists()]
 
     assert owners == []
-    assert getattr(importlib.import_module("holdfast"), "__file__", None) is None
+    assert getattr(importlib.import_module("forebay"), "__file__", None) is None
 
 
-@pytest.mark.parametrize("part", ["holdfast.v1", "holdfast.client"])
+@pytest.mark.parametrize("part", ["forebay.v1", "forebay.client"])
 def test_a_publisher_does_not_load_what_only_a_broker_or_spark_needs(part: str) -> None:
     program = f"import sys, {part}; print(*(name for name in {HEAVY!r} if name in sys.modules))"
 
@@ -61,7 +61,7 @@ def test_a_publisher_does_not_load_what_only_a_broker_or_spark_needs(part: str) 
 
 
 def test_the_spark_part_does_not_load_the_storage_engine() -> None:
-    program = "import sys, holdfast.spark; print('rocksdict' in sys.modules)"
+    program = "import sys, forebay.spark; print('rocksdict' in sys.modules)"
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

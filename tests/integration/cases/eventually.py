@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from holdfast.client import Client, SinkStats
+from forebay.client import Client, SinkStats
 
 
 def stats_when(client: Client, sink: str, holds: Callable[[SinkStats], bool], *, timeout_s: float = 20.0) -> SinkStats:

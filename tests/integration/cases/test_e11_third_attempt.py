@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.client import Client, RecordState
+from forebay.client import Client, RecordState
 
 
 def test_e11_a_record_that_fails_twice_is_delivered_on_the_third_attempt_and_settled_once(client: Client) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, InvalidSetting, Ordering
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, InvalidSetting, Ordering
 from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import DeliverCall, offsets, outcomes
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.settings import SettingsError, load
-from holdfast.client import Client, InvalidSetting, SinkNotFound
+from forebay.broker.server import BrokerServer
+from forebay.broker.settings import SettingsError, load
+from forebay.client import Client, InvalidSetting, SinkNotFound
 
 WRONG: list[tuple[str, Any, str]] = [
     ("max_disk_cache", -1, "number"),
@@ -53,10 +53,10 @@ def test_e16_at_creation_and_by_an_update(name: str, value: Any, allowed: str, c
 def test_e16_in_the_defaults_of_the_broker(
     where: str, name: str, value: Any, allowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "holdfast.toml"
+    path = tmp_path / "forebay.toml"
     path.write_text(f"[sink_defaults]\n{name} = {value!r}\n" if where == "file" else "")
     if where == "environment":
-        monkeypatch.setenv(f"HOLDFAST_SINK_DEFAULTS__{name.upper()}", str(value))
+        monkeypatch.setenv(f"FOREBAY_SINK_DEFAULTS__{name.upper()}", str(value))
 
     with pytest.raises(SettingsError) as refused:
         load(path)
@@ -66,9 +66,9 @@ def test_e16_in_the_defaults_of_the_broker(
 
 
 def test_both_levels_hold_the_sinks_own_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "holdfast.toml"
+    path = tmp_path / "forebay.toml"
     path.write_text("[sink_defaults]\nmax_age_s = 86400.0\nclean_cache_at_stop = true\nmax_disk_cache = 5\n")
-    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__MAX_DISK_CACHE", "1024000")
+    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__MAX_DISK_CACHE", "1024000")
     defaults = load(path).sink_defaults.model_dump()
     with BrokerServer.in_memory(sink_defaults=defaults) as server, Client(server.endpoint) as client:
         made = client.sinks.create("orders", max_age_s=60.0).settings

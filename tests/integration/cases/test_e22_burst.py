@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event, Thread
 
-from holdfast.client import Client, Overflow
+from forebay.client import Client, Overflow
 from tests.integration.cases.eventually import stats_when
 
 SINK = "orders"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.client import Client, RecordPlace
+from forebay.client import Client, RecordPlace
 
 
 def test_e2_reading_an_empty_buffer_yields_nothing_and_does_not_fail(client: Client) -> None:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, Gap, Overflow
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, Gap, Overflow
 from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import PublishCall
 

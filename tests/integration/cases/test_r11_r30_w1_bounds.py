@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, DropReason, Gap, Overflow, Record, RecordTooLarge
-from holdfast.client.pages import encode_columns
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, DropReason, Gap, Overflow, Record, RecordTooLarge
+from forebay.client.pages import encode_columns
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import PublishCall
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.client import Client
+from forebay.client import Client
 
 
 def test_r12_a_byte_credit_smaller_than_the_head_record_still_delivers_that_one(client: Client) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.client import Client, DropReason, Gap, Overflow, RecordPlace, RecordState, SettleOutcome
+from forebay.client import Client, DropReason, Gap, Overflow, RecordPlace, RecordState, SettleOutcome
 
 
 def test_w1_what_is_in_flight_and_the_newest_page_stay_and_the_one_between_is_dropped_at_once(client: Client) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, DropReason, Record
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, DropReason, Record
 from tests.integration.cases.wire import DeliverCall
 from tests.integration.delivering import sent
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, DropReason, Gap, Overflow, Subscriber
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, DropReason, Gap, Overflow, Subscriber
 from tests.integration.cases.eventually import stats_when
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.client import Client, Record, SubscriptionPartitionStats
+from forebay.client import Client, Record, SubscriptionPartitionStats
 
 
 def account(client: Client, name: str) -> SubscriptionPartitionStats:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, Delivery
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, Delivery
 from tests.integration.cases.wire import DeliverCall, offsets, outcomes
 
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client
+from forebay.broker.server import BrokerServer
+from forebay.client import Client
 from tests.integration.cases.wire import DeliverCall, offsets, outcomes
 
 

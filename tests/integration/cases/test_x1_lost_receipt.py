@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client, DeliveryTimeout, SequenceConflict
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, DeliveryTimeout, SequenceConflict
 from tests.integration.cases.eventually import stats_when, values_of
 from tests.integration.cases.proxy import Proxy
 from tests.integration.cases.wire import PublishCall

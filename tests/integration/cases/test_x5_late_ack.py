@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client
+from forebay.broker.server import BrokerServer
+from forebay.client import Client
 from tests.integration.cases.wire import DeliverCall, offsets, outcomes
 
 

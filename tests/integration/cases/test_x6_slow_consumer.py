@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.server import BrokerServer
-from holdfast.client import Client
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import BrokerServer
+from forebay.client import Client
 from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import DeliverCall, offsets
 

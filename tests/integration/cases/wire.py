@@ -10,11 +10,11 @@ from typing import Final, Generic, Self, TypeVar
 
 import grpc
 
-from holdfast.client.pages import encode_columns
-from holdfast.client.status import from_call, from_status
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.client.pages import encode_columns
+from forebay.client.status import from_call, from_status
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 ANSWER_S: Final = 20.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import one_batch
+from forebay.arrow import one_batch
 
 
 @pytest.mark.parametrize("older", [False, True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import RowInvalid, checked, decode_rows, encode_batches, encode_schema
+from forebay.arrow import RowInvalid, checked, decode_rows, encode_batches, encode_schema
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 

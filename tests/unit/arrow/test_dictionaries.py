@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
-from holdfast.arrow.dictionaries import COLUMNS_MAX, coded
-from holdfast.arrow.expansion import EXPANDED_BYTES_MAX
+from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
+from forebay.arrow.dictionaries import COLUMNS_MAX, coded
+from forebay.arrow.expansion import EXPANDED_BYTES_MAX
 
 ROWS = pa.record_batch(
     {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
-from holdfast.arrow.expansion import EXPANDED_BYTES_MAX, expanded_bytes
-from holdfast.arrow.ipc import Compression
+from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
+from forebay.arrow.expansion import EXPANDED_BYTES_MAX, expanded_bytes
+from forebay.arrow.ipc import Compression
 
 ROWS = pa.record_batch({"n": pa.array(range(10_000)), "text": ["abc" * 10] * 10_000, "d": ["x", "y"] * 5_000})
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow.expansion import RowsUnreadable
-from holdfast.arrow.from_json import rows_from_json
-from holdfast.arrow.json_rows import json_rows
+from forebay.arrow.expansion import RowsUnreadable
+from forebay.arrow.from_json import rows_from_json
+from forebay.arrow.json_rows import json_rows
 
 
 def there_and_back(values: list[Any], kind: pa.DataType) -> pa.RecordBatch:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow.expansion import RowsUnreadable
-from holdfast.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
+from forebay.arrow.expansion import RowsUnreadable
+from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, None, 4]), "name": pa.array(["a", "b", "c", None])})
 SCHEMA = encode_schema(BATCH.schema)

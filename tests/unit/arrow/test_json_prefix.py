@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow import json_prefix, json_rows
+from forebay.arrow import json_prefix, json_rows
 
 MIB = 1 << 20
 TEXT = st.text(max_size=6) | st.sampled_from(["\x01\x02", '"\\', "é\u202e\U0001f600", ""])

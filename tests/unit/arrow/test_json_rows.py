@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow.json_rows import json_rows, json_text
+from forebay.arrow.json_rows import json_rows, json_text
 
 
 def texts(values: list[Any], kind: pa.DataType) -> list[str]:

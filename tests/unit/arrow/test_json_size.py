@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow.json_rows import json_rows, json_text
-from holdfast.arrow.json_size import json_bytes, object_bytes
+from forebay.arrow.json_rows import json_rows, json_text
+from forebay.arrow.json_size import json_bytes, object_bytes
 
 
 def length(array: pa.Array) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import RowsUnreadable, batch_bytes, json_objects, json_pieces
-from holdfast.arrow.json_rows import json_rows
-from holdfast.arrow.one_by_one import JSON_BYTES_MAX
+from forebay.arrow import RowsUnreadable, batch_bytes, json_objects, json_pieces
+from forebay.arrow.json_rows import json_rows
+from forebay.arrow.one_by_one import JSON_BYTES_MAX
 
 MIB = 1 << 20
 

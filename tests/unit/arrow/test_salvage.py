@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import RowsUnreadable, coded, encode_batches, encode_schema, readable_rows
-from holdfast.arrow.ipc import unvalidated_rows
-from holdfast.arrow.salvage import Unreadable
+from forebay.arrow import RowsUnreadable, coded, encode_batches, encode_schema, readable_rows
+from forebay.arrow.ipc import unvalidated_rows
+from forebay.arrow.salvage import Unreadable
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 TEXT = unchecked_strings([b"a", b"\xff", b"\xfe", b"d", None, b"\xfd"])

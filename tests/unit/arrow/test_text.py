@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow.text import InvalidText, first_invalid, with_valid_text
+from forebay.arrow.text import InvalidText, first_invalid, with_valid_text
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 TEXT = unchecked_strings([b"ok", b"M\xfcller", None, b"x"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.broker.core.writes import WHOLE_SINK
-from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Family, Store
+from forebay.broker.core.writes import WHOLE_SINK
+from forebay.broker.storage import codec, keys
+from forebay.broker.storage.contract import Family, Store
 
 Page = tuple[int, int, int, bool]
 """Sink, partition, number, and whether it is bulk."""

@@ -6,10 +6,10 @@ import zlib
 
 import pyarrow as pa
 
-from holdfast.arrow import coded, encode_batches, encode_schema
-from holdfast.broker.core.pages import Body, Encoding, Entry, Incoming, Part
-from holdfast.broker.core.writes import SchemaRecord
-from holdfast.v1 import record_pb2
+from forebay.arrow import coded, encode_batches, encode_schema
+from forebay.broker.core.pages import Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.writes import SchemaRecord
+from forebay.v1 import record_pb2
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, 3]), "name": pa.array(["a", None, "c"])})
 SCHEMA = SchemaRecord(1, 7, encode_schema(BATCH.schema), "")

@@ -6,19 +6,19 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc.page_codec import PageCodec
-from holdfast.broker.runtime.broker import Bounds, Broker, Found
-from holdfast.broker.runtime.clock import Clock, FakeClock
-from holdfast.broker.runtime.consumer import Consumer, Credit
-from holdfast.broker.runtime.events import Delivered, Event
-from holdfast.broker.runtime.instruments import Instruments
-from holdfast.broker.runtime.reserving import Accepted
-from holdfast.broker.runtime.subscription import Subscription
-from holdfast.broker.storage.contract import Family, Marks, Operation, Store, Value
-from holdfast.broker.storage.errors import StoreFailed
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.runtime.broker import Bounds, Broker, Found
+from forebay.broker.runtime.clock import Clock, FakeClock
+from forebay.broker.runtime.consumer import Consumer, Credit
+from forebay.broker.runtime.events import Delivered, Event
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.reserving import Accepted
+from forebay.broker.runtime.subscription import Subscription
+from forebay.broker.storage.contract import Family, Marks, Operation, Store, Value
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.samples import values
 
 PLENTY = Credit(1_000_000, 1 << 30)

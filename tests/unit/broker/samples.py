@@ -5,9 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from holdfast.broker.core.pages import Bytes, Encoding, Entry, Incoming, Part
-from holdfast.broker.core.writes import SchemaRecord
-from holdfast.v1 import record_pb2
+from forebay.broker.core.pages import Bytes, Encoding, Entry, Incoming, Part
+from forebay.broker.core.writes import SchemaRecord
+from forebay.v1 import record_pb2
 
 
 def entry(base: int, count: int = 1, *, number: int | None = None, size: int | None = None, age_us: int = 0) -> Entry:

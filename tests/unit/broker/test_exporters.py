@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
-from holdfast.broker.exporters import (
+from forebay.broker.exporters import (
     METRICS_CONNECTIONS_MAX,
     Exporters,
     bound,
@@ -19,7 +19,7 @@ from holdfast.broker.exporters import (
     meter_provider,
     tracer_provider,
 )
-from holdfast.broker.exporting import Exporting, ExportingError
+from forebay.broker.exporting import Exporting, ExportingError
 
 NOTHING = Exporting(prometheus=("127.0.0.1", 0))
 
@@ -69,13 +69,13 @@ def test_an_address_that_is_taken_is_named() -> None:
 
 
 def test_names_of_the_environment_win_over_ours(variables: pytest.MonkeyPatch) -> None:
-    ours = export(NOTHING, service="holdfast-broker", instance="store-1")
+    ours = export(NOTHING, service="forebay-broker", instance="store-1")
     variables.setenv("OTEL_SERVICE_NAME", "theirs")
     variables.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=i,deployment.environment.name=test")
-    theirs = export(NOTHING, service="holdfast-broker", instance="store-1")
+    theirs = export(NOTHING, service="forebay-broker", instance="store-1")
 
     first, second = ours.tracers.resource.attributes, theirs.tracers.resource.attributes
-    assert (first["service.name"], first["service.instance.id"]) == ("holdfast-broker", "store-1")
+    assert (first["service.name"], first["service.instance.id"]) == ("forebay-broker", "store-1")
     assert (second["service.name"], second["service.instance.id"]) == ("theirs", "i")
     assert second["deployment.environment.name"] == "test"
     ours.close()
@@ -120,7 +120,7 @@ def test_an_end_that_fails_does_not_keep_the_others_from_ending(caplog: pytest.L
 def test_providers_by_name_export_only_what_was_asked_for() -> None:
     tracers, meters = tracer_provider(), meter_provider()
 
-    assert tracers.resource.attributes["service.name"] == "holdfast-client"
+    assert tracers.resource.attributes["service.name"] == "forebay-client"
     tracers.shutdown()
     meters.shutdown()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.exporting import Exporting, ExportingError, wanted
+from forebay.broker.exporting import Exporting, ExportingError, wanted
 
 GRPC = ("otlp_proto_grpc",)
 HTTP = ("otlp_proto_http",)

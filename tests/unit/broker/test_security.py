@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.access.credentials import token_credential
-from holdfast.broker.rpc.access.audit import AUDIT_LOGGER
-from holdfast.broker.security import (
+from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.rpc.access.audit import AUDIT_LOGGER
+from forebay.broker.security import (
     Security,
     close_audit_log,
     credential_files,
@@ -21,11 +21,11 @@ from holdfast.broker.security import (
     read,
     warn_of_open_access,
 )
-from holdfast.broker.server import BrokerServer, serve
-from holdfast.broker.settings import BrokerSettings, SettingsError, load
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, ClientSettings, TlsSettings
-from holdfast.credentials import warnings_of
+from forebay.broker.server import BrokerServer, serve
+from forebay.broker.settings import BrokerSettings, SettingsError, load
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, ClientSettings, TlsSettings
+from forebay.credentials import warnings_of
 from tests.certificates import Authority, Pair
 
 

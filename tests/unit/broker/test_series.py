@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from holdfast.broker.series import OVERFLOW, PARTITION, SINK, Folded, Series
+from forebay.broker.series import OVERFLOW, PARTITION, SINK, Folded, Series
 
-ORDERS = {"messaging.system": "holdfast", SINK: "orders", PARTITION: "0"}
+ORDERS = {"messaging.system": "forebay", SINK: "orders", PARTITION: "0"}
 
 
 def test_the_attributes_of_one_place_are_made_once() -> None:

@@ -8,11 +8,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.server import READINESS, BrokerServer, serve
-from holdfast.broker.settings import BrokerSettings, load
-from holdfast.broker.storage.errors import StoreClosed, StoreLocked
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import READINESS, BrokerServer, serve
+from forebay.broker.settings import BrokerSettings, load
+from forebay.broker.storage.errors import StoreClosed, StoreLocked
+from forebay.broker.storage.memory import MemoryStore
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow
-from holdfast.broker.settings import BrokerSettings, SettingsError, SinkDefaults, address, load
+from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow
+from forebay.broker.settings import BrokerSettings, SettingsError, SinkDefaults, address, load
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only what a test sets is set."""
     for name in BrokerSettings.model_fields:
-        monkeypatch.delenv(f"HOLDFAST_{name.upper()}", raising=False)
+        monkeypatch.delenv(f"FOREBAY_{name.upper()}", raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -27,7 +27,7 @@ def filed(tmp_path: Path, text: str) -> Path:
 def test_without_anything_given_the_defaults_hold() -> None:
     settings = load()
 
-    assert (settings.listen, settings.data_dir) == ("127.0.0.1:7461", Path("holdfast-data"))
+    assert (settings.listen, settings.data_dir) == ("127.0.0.1:7461", Path("forebay-data"))
     assert settings.sink_defaults.to_core() == DEFAULTS
 
 
@@ -41,8 +41,8 @@ def test_what_is_given_wins_over_the_environment_and_that_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = filed(tmp_path, "sinks_max = 1\nstreams_max = 1\npartitions_max = 1\n")
-    monkeypatch.setenv("HOLDFAST_STREAMS_MAX", "2")
-    monkeypatch.setenv("HOLDFAST_PARTITIONS_MAX", "2")
+    monkeypatch.setenv("FOREBAY_STREAMS_MAX", "2")
+    monkeypatch.setenv("FOREBAY_PARTITIONS_MAX", "2")
 
     settings = load(path, partitions_max=3)
 
@@ -55,8 +55,8 @@ def test_none_means_not_given(tmp_path: Path) -> None:
 
 def test_sink_defaults_are_merged_setting_by_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filed(tmp_path, '[sink_defaults]\npartitions = 4\noverflow = "DROP_OLDEST"\nack_deadline_s = 2.5\n')
-    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__REALTIME", "false")
-    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__PARTITIONS", "8")
+    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__REALTIME", "false")
+    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__PARTITIONS", "8")
 
     core = load(path).sink_defaults.to_core()
 
@@ -65,14 +65,14 @@ def test_sink_defaults_are_merged_setting_by_setting(tmp_path: Path, monkeypatch
 
 
 def test_no_file_is_read_unasked(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("HOLDFAST_SINKS_MAX=5\n")
-    (tmp_path / "holdfast.toml").write_text("sinks_max = 5\n")
+    (tmp_path / ".env").write_text("FOREBAY_SINKS_MAX=5\n")
+    (tmp_path / "forebay.toml").write_text("sinks_max = 5\n")
 
     assert load().sinks_max == 10_000
 
 
 def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_ENDPOINT", "localhost:1")
+    monkeypatch.setenv("FOREBAY_ENDPOINT", "localhost:1")
 
     assert load() == BrokerSettings()
 
@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_SINK_DEFAULTS__PARTITIONS", "many")
+    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__PARTITIONS", "many")
 
     with pytest.raises(SettingsError, match="partitions"):
         load()
@@ -178,7 +178,7 @@ def test_a_network_is_listened_to_with_access_control_or_by_an_explicit_setting(
 
 def test_variables_of_clients_are_not_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TLS", "TLS_CA_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE", "TOKEN", "TOKEN_FILE"):
-        monkeypatch.setenv(f"HOLDFAST_{name}", "somewhere")
+        monkeypatch.setenv(f"FOREBAY_{name}", "somewhere")
 
     assert load() == BrokerSettings()
 

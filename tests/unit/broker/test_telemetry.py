@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind
 
-from holdfast.broker import series
-from holdfast.broker.core.lane import Answer
-from holdfast.broker.core.leased_sets import Wanted
-from holdfast.broker.core.pages import TRACES_MAX, Body, Part
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Ordering, Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.stats import Lag, sink_lags
-from holdfast.broker.series import SERIES_MAX
-from holdfast.broker.settings import load
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.telemetry import OpenTelemetryInstruments, instruments
+from forebay.broker import series
+from forebay.broker.core.lane import Answer
+from forebay.broker.core.leased_sets import Wanted
+from forebay.broker.core.pages import TRACES_MAX, Body, Part
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import Delivered
+from forebay.broker.runtime.stats import Lag, sink_lags
+from forebay.broker.series import SERIES_MAX
+from forebay.broker.settings import load
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.telemetry import OpenTelemetryInstruments, instruments
 from tests.unit.broker.running import Hand, running
 from tests.unit.broker.samples import entry, page
 from tests.unit.observed import Observed, Point
@@ -88,16 +88,16 @@ async def test_what_becomes_durable_is_counted_and_timed(seen: Observed) -> None
         size = buffer.logs[0].size
         groups = broker.committer.groups
 
-        assert seen.values("holdfast.ingest.records", "sink", "partition") == {("orders", "0"): 2, ("orders", "1"): 1}
-        assert seen.values("holdfast.ingest.bytes", "partition")["0",] == size
-        assert [point.count for point in seen.points("holdfast.ingest.duration")] == [2]
-        assert [point.count for point in seen.points("holdfast.storage.sync.duration")] == [groups]
+        assert seen.values("forebay.ingest.records", "sink", "partition") == {("orders", "0"): 2, ("orders", "1"): 1}
+        assert seen.values("forebay.ingest.bytes", "partition")["0",] == size
+        assert [point.count for point in seen.points("forebay.ingest.duration")] == [2]
+        assert [point.count for point in seen.points("forebay.storage.sync.duration")] == [groups]
 
 
 async def test_the_time_to_durable_is_that_of_the_broker_s_own_clock(seen: Observed) -> None:
     told_to(seen).ingested("orders", 0, [entry(0, age_us=1_000_000), entry(1, age_us=1_500_000)], 2_000_000)
 
-    assert seen.points("holdfast.ingest.duration") == [Point({"sink": "orders"}, 1.5, 2)]
+    assert seen.points("forebay.ingest.duration") == [Point({"sink": "orders"}, 1.5, 2)]
 
 
 async def test_a_delivered_page_has_a_span_from_accepted_to_delivered_linked_to_its_publisher(seen: Observed) -> None:
@@ -112,7 +112,7 @@ async def test_a_delivered_page_has_a_span_from_accepted_to_delivered_linked_to_
     assert (span.start_time, span.end_time) == (START_US * 1_000, (START_US + 5_000_000) * 1_000)
     assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [(7, 9)]
     assert dict(span.attributes or {}) == {
-        "messaging.system": "holdfast",
+        "messaging.system": "forebay",
         "messaging.destination.name": "orders",
         "messaging.destination.partition.id": "1",
         "messaging.consumer.group.name": "default",
@@ -173,13 +173,9 @@ async def test_what_is_sent_again_is_counted_by_records(seen: Observed) -> None:
         subscription.retry(0, answer, [Range(1, 2)], delay_s=0.0, reason="a secret")
         await taken(hand)
 
-        assert seen.values("holdfast.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
-        assert seen.values("holdfast.delivery.failures", "sink", "group", "reason") == {
-            ("orders", "default", "nack"): 1
-        }
-        assert seen.values("holdfast.delivered.records", "sink", "partition", "group") == {
-            ("orders", "0", "default"): 3
-        }
+        assert seen.values("forebay.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
+        assert seen.values("forebay.delivery.failures", "sink", "group", "reason") == {("orders", "default", "nack"): 1}
+        assert seen.values("forebay.delivered.records", "sink", "partition", "group") == {("orders", "0", "default"): 3}
 
 
 async def test_what_is_leased_in_a_set_counts_as_sent_again_and_what_runs_out_as_failed(seen: Observed) -> None:
@@ -195,11 +191,9 @@ async def test_what_is_leased_in_a_set_counts_as_sent_again_and_what_runs_out_as
         clock.advance(60)
         subscription.let_time_pass()
 
-        assert seen.values("holdfast.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
-        assert seen.values("holdfast.delivered.records", "sink", "partition", "group") == {
-            ("orders", "0", "default"): 3
-        }
-        assert seen.values("holdfast.delivery.failures", "sink", "group", "reason") == {
+        assert seen.values("forebay.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
+        assert seen.values("forebay.delivered.records", "sink", "partition", "group") == {("orders", "0", "default"): 3}
+        assert seen.values("forebay.delivery.failures", "sink", "group", "reason") == {
             ("orders", "default", "nack"): 1,
             ("orders", "default", "deadline"): 1,
         }
@@ -214,12 +208,12 @@ async def test_what_is_acked_is_counted_and_its_stay_is_measured_from_accepted_t
         answer = Answer(event.owner_epoch, event.revision)
         clock.advance(5)
         await buffer.subscription("").ack(0, answer, [Range(0, 1)])
-        half = seen.points("holdfast.residence.duration")
+        half = seen.points("forebay.residence.duration")
         await buffer.subscription("").ack(0, answer, [Range(0, 2)])
 
         assert half == []
-        assert seen.points("holdfast.residence.duration") == [Point({"sink": "orders", "group": "default"}, 7.0, 1)]
-        outcomes = seen.values("holdfast.settled.records", "sink", "partition", "group", "outcome")
+        assert seen.points("forebay.residence.duration") == [Point({"sink": "orders", "group": "default"}, 7.0, 1)]
+        outcomes = seen.values("forebay.settled.records", "sink", "partition", "group", "outcome")
         assert outcomes == {("orders", "0", "default", "acked"): 2}
 
 
@@ -228,9 +222,9 @@ async def test_what_is_dropped_is_counted_by_reason_and_settles_what_was_pending
         for number in range(5):
             await append(buffer, b"%d" % number)
 
-        dropped = seen.values("holdfast.dropped.records", "sink", "partition", "reason")
+        dropped = seen.values("forebay.dropped.records", "sink", "partition", "reason")
         assert dropped == {("orders", "0", "OVERFLOW"): 3}
-        assert seen.values("holdfast.settled.records", "outcome") == {("dropped",): 3}
+        assert seen.values("forebay.settled.records", "outcome") == {("dropped",): 3}
 
 
 async def test_a_seek_skips_what_was_pending(seen: Observed) -> None:
@@ -239,7 +233,7 @@ async def test_a_seek_skips_what_was_pending(seen: Observed) -> None:
             await append(buffer, value)
         await buffer.subscription("").seek(0, 2)
 
-        assert seen.values("holdfast.settled.records", "outcome") == {("skipped",): 3}
+        assert seen.values("forebay.settled.records", "outcome") == {("skipped",): 3}
 
 
 async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
@@ -254,13 +248,13 @@ async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
         await measure(broker, buffer)
         lag, entries = {("orders", "0", "default")}, buffer.logs[0].first_entries()
 
-        assert seen.values("holdfast.sink.depth", "sink", "partition") == {("orders", "0"): buffer.logs[0].records}
-        assert seen.values("holdfast.sink.size", "sink", "partition") == {("orders", "0"): buffer.logs[0].size}
-        assert seen.values("holdfast.subscription.lag", "sink", "partition", "group") == dict.fromkeys(lag, 2)
-        assert seen.values("holdfast.subscription.lag.size") == {(): list(entries)[-1].size}
-        assert seen.values("holdfast.subscription.lag.age") == {(): 4.0}
-        assert seen.values("holdfast.reader.mode") == {(): 1}
-        assert seen.values("holdfast.tail.size") == {(): broker.tail.size}
+        assert seen.values("forebay.sink.depth", "sink", "partition") == {("orders", "0"): buffer.logs[0].records}
+        assert seen.values("forebay.sink.size", "sink", "partition") == {("orders", "0"): buffer.logs[0].size}
+        assert seen.values("forebay.subscription.lag", "sink", "partition", "group") == dict.fromkeys(lag, 2)
+        assert seen.values("forebay.subscription.lag.size") == {(): list(entries)[-1].size}
+        assert seen.values("forebay.subscription.lag.age") == {(): 4.0}
+        assert seen.values("forebay.reader.mode") == {(): 1}
+        assert seen.values("forebay.tail.size") == {(): broker.tail.size}
 
 
 async def test_an_exporter_looks_at_no_more_lanes_than_it_has_series(seen: Observed) -> None:
@@ -279,12 +273,12 @@ async def test_an_exporter_looks_at_no_more_lanes_than_it_has_series(seen: Obser
         told.measured("wide", f"s{number}", lanes)
         lanes.walks = 0
 
-    lag, age = seen.points("holdfast.subscription.lag"), seen.points("holdfast.subscription.lag.age")
+    lag, age = seen.points("forebay.subscription.lag"), seen.points("forebay.subscription.lag.age")
 
     assert len(lag) == len(age) == SERIES_MAX + 1
     assert sum(point.value for point in lag) == 4 * sum(range(1_024))
     assert age[-1].value == 3.0
-    assert seen.points("holdfast.reader.mode") == []
+    assert seen.points("forebay.reader.mode") == []
     assert [lanes.walks for lanes in subscriptions] == [0] * 4
 
 
@@ -296,12 +290,12 @@ async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured
         other, _ = await broker.create("other", SinkSettings(partitions=2))
         for each in (buffer, other):
             await append(each, b"a", b"b")
-        before = [point.value for point in seen.points("holdfast.sink.depth")]
+        before = [point.value for point in seen.points("forebay.sink.depth")]
         broker.services.instruments.stored("other", 7, 70)
 
         assert before == [2, 0, 2], "a sink that was not measured yet is looked at"
-        assert [point.value for point in seen.points("holdfast.sink.depth")] == [2, 0, 7]
-        assert seen.points("holdfast.sink.size")[-1].value == 70
+        assert [point.value for point in seen.points("forebay.sink.depth")] == [2, 0, 7]
+        assert seen.points("forebay.sink.size")[-1].value == 70
 
 
 async def test_lag_is_measured_from_the_first_time_that_somebody_asks_for_it(seen: Observed) -> None:
@@ -321,8 +315,8 @@ async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
         await broker.delete("orders", force=True)
 
         metrics = seen.metrics()
-        assert "holdfast.sink.depth" not in metrics
-        assert "holdfast.subscription.lag" not in metrics
+        assert "forebay.sink.depth" not in metrics
+        assert "forebay.subscription.lag" not in metrics
 
 
 async def test_neither_records_nor_reasons_in_somebody_s_words_get_out(seen: Observed) -> None:

@@ -1,11 +1,11 @@
-"""Where `holdfast deliver` is told to deliver to."""
+"""Where `forebay deliver` is told to deliver to."""
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.deliver import resend_target_of, target_of
-from holdfast.cli.report import CommandFailed
+from forebay.cli.deliver import resend_target_of, target_of
+from forebay.cli.report import CommandFailed
 
 
 def test_an_address_is_the_http_target() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.extras import MissingExtra, needed_for
+from forebay.cli.extras import MissingExtra, needed_for
 
 
 def fail_to_import(name: str) -> None:
@@ -17,13 +17,13 @@ def fail_to_import(name: str) -> None:
     [
         ("rocksdict", "broker"),
         ("pyarrow.parquet", "spark"),
-        ("holdfast.deliver", "deliver"),
+        ("forebay.deliver", "deliver"),
         ("rich.table", "cli"),
         ("unheard_of", "broker"),
     ],
 )
 def test_the_extra_that_brings_the_module_is_named(module: str, extra: str) -> None:
-    with pytest.raises(MissingExtra, match=rf"pip install 'holdfast\[{extra}\]'") as missing:
+    with pytest.raises(MissingExtra, match=rf"pip install 'forebay\[{extra}\]'") as missing:
         fail_to_import(module)
 
     assert "\n" not in str(missing.value)
@@ -31,4 +31,4 @@ def test_the_extra_that_brings_the_module_is_named(module: str, extra: str) -> N
 
 def test_a_module_of_ours_that_is_not_there_is_a_defect() -> None:
     with pytest.raises(ModuleNotFoundError):
-        fail_to_import("holdfast.broker.no_such_file")
+        fail_to_import("forebay.broker.no_such_file")

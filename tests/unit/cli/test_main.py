@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 import pytest
 
-from holdfast.cli import run
-from holdfast.cli.exits import ExitCode
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
 
 COMMANDS = (
     "serve",
@@ -50,17 +50,17 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 )
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "--help"]) == ExitCode.OK
-    assert "Usage: holdfast" in capsys.readouterr().out
+    assert "Usage: forebay" in capsys.readouterr().out
 
 
 def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == ExitCode.OK
-    assert capsys.readouterr().out.strip() == version("holdfast")
+    assert capsys.readouterr().out.strip() == version("forebay")
 
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from holdfast.cli import run; run(['--help']);"
+        "import sys; from forebay.cli import run; run(['--help']);"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
 
@@ -70,13 +70,13 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_without_its_extra_the_command_says_how_to_get_it() -> None:
-    code = "import sys; sys.modules['typer'] = None; from holdfast.cli import run; sys.exit(run(['info']))"
+    code = "import sys; sys.modules['typer'] = None; from forebay.cli import run; sys.exit(run(['info']))"
 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert ended.returncode == ExitCode.LACKING
     assert ended.stderr.count("\n") == 1
-    assert ended.stderr.strip().endswith("pip install 'holdfast[cli]'")
+    assert ended.stderr.strip().endswith("pip install 'forebay[cli]'")
 
 
 @pytest.mark.parametrize("argv", [["sink", "show"], ["nonsense"], ["peek", "a", "--count", "0"], ["info", "-o", "xml"]])

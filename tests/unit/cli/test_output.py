@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.cli.output import (
+from forebay.cli.output import (
     bytes_text,
     cell_text,
     plain,
@@ -24,8 +24,8 @@ from holdfast.cli.output import (
     write_json,
     write_table,
 )
-from holdfast.client import DropReason
-from holdfast.text import is_safe
+from forebay.client import DropReason
+from forebay.text import is_safe
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.position_text import parse_position, position_text
-from holdfast.cli.report import CommandFailed
+from forebay.cli.exits import ExitCode
+from forebay.cli.position_text import parse_position, position_text
+from forebay.cli.report import CommandFailed
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.cli.record_lines import VALUE_CHARACTERS_MAX, LineForm, line_of, write_gap, write_record
-from holdfast.client import DropReason, Gap, ReplayedRecord
+from forebay.cli.record_lines import VALUE_CHARACTERS_MAX, LineForm, line_of, write_gap, write_record
+from forebay.client import DropReason, Gap, ReplayedRecord
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 RECORD = ReplayedRecord(

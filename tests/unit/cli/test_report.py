@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.errors import StoreFailed, StoreLocked
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.extras import MissingExtra
-from holdfast.cli.report import CommandFailed, exit_code, known_errors, sentence
-from holdfast.client import errors
-from holdfast.deliver.errors import InvalidOption, TargetGone, UnknownTarget
+from forebay.broker.storage.errors import StoreFailed, StoreLocked
+from forebay.cli.exits import ExitCode
+from forebay.cli.extras import MissingExtra
+from forebay.cli.report import CommandFailed, exit_code, known_errors, sentence
+from forebay.client import errors
+from forebay.deliver.errors import InvalidOption, TargetGone, UnknownTarget
 
 CODES = [
     (errors.InvalidName("x"), ExitCode.USAGE),
@@ -50,9 +50,9 @@ def test_a_defect_is_no_known_error() -> None:
 
 
 def test_the_sentence_names_the_reason_of_the_broker() -> None:
-    assert sentence(errors.SinkNotFound("there is no sink 'a'")) == "holdfast: there is no sink 'a' (SINK_NOT_FOUND)"
-    assert sentence(CommandFailed("no")) == "holdfast: no"
+    assert sentence(errors.SinkNotFound("there is no sink 'a'")) == "forebay: there is no sink 'a' (SINK_NOT_FOUND)"
+    assert sentence(CommandFailed("no")) == "forebay: no"
 
 
 def test_a_reason_that_the_text_gives_already_is_not_said_twice() -> None:
-    assert sentence(StoreFailed("write", "broken")) == "holdfast: store could not write: broken"
+    assert sentence(StoreFailed("write", "broken")) == "forebay: store could not write: broken"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.security import client_settings, remember
-from holdfast.client import ClientSettings, InvalidSetting, TlsSettings
-from holdfast.client.settings import ENVIRONMENT
+from forebay.cli.security import client_settings, remember
+from forebay.client import ClientSettings, InvalidSetting, TlsSettings
+from forebay.client.settings import ENVIRONMENT
 
 
 @pytest.fixture(autouse=True)
@@ -21,30 +21,30 @@ def test_nothing_said_is_a_plain_client() -> None:
 
 
 def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_TLS_CA_FILE", "theirs.pem")
-    monkeypatch.setenv("HOLDFAST_TLS_SERVER_NAME", "broker")
-    remember({"HOLDFAST_TLS_CA_FILE": "mine.pem", "HOLDFAST_TLS_SERVER_NAME": None})
+    monkeypatch.setenv("FOREBAY_TLS_CA_FILE", "theirs.pem")
+    monkeypatch.setenv("FOREBAY_TLS_SERVER_NAME", "broker")
+    remember({"FOREBAY_TLS_CA_FILE": "mine.pem", "FOREBAY_TLS_SERVER_NAME": None})
 
     assert client_settings().tls == TlsSettings("mine.pem", server_name="broker")
 
 
 def test_a_token_file_that_is_named_wins_over_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_TOKEN", "a-secret")
-    assert client_settings().token_env == "HOLDFAST_TOKEN"
-    remember({"HOLDFAST_TOKEN_FILE": "/run/token"})
+    monkeypatch.setenv("FOREBAY_TOKEN", "a-secret")
+    assert client_settings().token_env == "FOREBAY_TOKEN"
+    remember({"FOREBAY_TOKEN_FILE": "/run/token"})
 
     assert (client_settings().token_env, client_settings().token_file) == ("", "/run/token")
 
 
 def test_what_is_turned_off_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_TLS_CA_FILE", "theirs.pem")
-    remember({"HOLDFAST_TLS": False, "HOLDFAST_TOKEN_WITHOUT_TLS": True})
+    monkeypatch.setenv("FOREBAY_TLS_CA_FILE", "theirs.pem")
+    remember({"FOREBAY_TLS": False, "FOREBAY_TOKEN_WITHOUT_TLS": True})
 
     assert client_settings() == ClientSettings(token_without_tls=True)
 
 
 def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_TLS", "perhaps")
+    monkeypatch.setenv("FOREBAY_TLS", "perhaps")
 
-    with pytest.raises(InvalidSetting, match="HOLDFAST_TLS"):
+    with pytest.raises(InvalidSetting, match="FOREBAY_TLS"):
         client_settings()

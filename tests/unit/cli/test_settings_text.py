@@ -6,10 +6,10 @@ from typing import get_type_hints
 
 import pytest
 
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.report import CommandFailed
-from holdfast.cli.settings_text import parse_settings
-from holdfast.client import Overflow, SinkSettings
+from forebay.cli.exits import ExitCode
+from forebay.cli.report import CommandFailed
+from forebay.cli.settings_text import parse_settings
+from forebay.client import Overflow, SinkSettings
 
 KINDS = get_type_hints(SinkSettings) | {"maybe": int | None}
 

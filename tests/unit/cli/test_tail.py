@@ -1,4 +1,4 @@
-"""Whatever ends the reader of a partition ends `holdfast tail`, which waits for it."""
+"""Whatever ends the reader of a partition ends `forebay tail`, which waits for it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.cli.main import run
-from holdfast.client.pages import encode_columns
-from holdfast.v1 import buffer_service_pb2, record_pb2, sink_service_pb2
+from forebay.cli.main import run
+from forebay.client.pages import encode_columns
+from forebay.v1 import buffer_service_pb2, record_pb2, sink_service_pb2
 from tests.unit.client.wire_fake import WireFake
 
 

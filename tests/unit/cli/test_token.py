@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.access.credentials import parse, proof_of
-from holdfast.cli import run
-from holdfast.cli.exits import ExitCode
+from forebay.broker.core.access.credentials import parse, proof_of
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
 
 ALLOW = ["--allow", "publish=orders,events-*", "--allow", "view=*"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.client import SettleOutcome, SettleResult
-from holdfast.client.answers import Answer, Answers, Verb
-from holdfast.client.ranges import Range
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.client import SettleOutcome, SettleResult
+from forebay.client.answers import Answer, Answers, Verb
+from forebay.client.ranges import Range
+from forebay.v1 import buffer_service_pb2 as pb
 
 OK = [SettleResult(0, 0, 0, SettleOutcome.OK)]
 

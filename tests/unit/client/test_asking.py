@@ -9,7 +9,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     DeliveryState,
     DropReason,
@@ -22,8 +22,8 @@ from holdfast.client import (
     RecordState,
     WaitReason,
 )
-from holdfast.v1 import record_pb2, sink_pb2
-from holdfast.v1 import sink_service_pb2 as pb
+from forebay.v1 import record_pb2, sink_pb2
+from forebay.v1 import sink_service_pb2 as pb
 from tests.unit.client.wire_fake import WireFake, abort, status
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

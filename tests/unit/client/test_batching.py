@@ -7,10 +7,10 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.batching import Batch, Batches, PageBounds, headers_bytes
-from holdfast.client.pages import encode_columns
-from holdfast.client.sized_columns import SizedColumns
-from holdfast.client.values import Headers
+from forebay.client.batching import Batch, Batches, PageBounds, headers_bytes
+from forebay.client.pages import encode_columns
+from forebay.client.sized_columns import SizedColumns
+from forebay.client.values import Headers
 
 RECORDS = st.lists(
     st.tuples(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from holdfast.client.channel import Channels
-from holdfast.client.settings import ClientSettings
-from holdfast.v1.buffer_service_pb2_grpc import BufferServiceStub
-from holdfast.v1.sink_service_pb2_grpc import SinkServiceStub
+from forebay.client.channel import Channels
+from forebay.client.settings import ClientSettings
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 ENDPOINTS = ("127.0.0.1:1", "127.0.0.1:2")
 """Never connected to."""

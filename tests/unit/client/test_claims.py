@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client import DeliveryTimeout, Durability, Receipt
-from holdfast.client.claims import Bulk, PageClaim, Promise, RecordClaim
+from forebay.client import DeliveryTimeout, Durability, Receipt
+from forebay.client.claims import Bulk, PageClaim, Promise, RecordClaim
 
 RECEIPT = Receipt("s", 2, 100, 109, Durability.DISK, duplicate=False)
 OLD = Receipt("s", 2, None, None, Durability.DISK, duplicate=True)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client import Encoding, InvalidPage, PageCorrupt, PagePart, StoredPage
-from holdfast.client.checksum import crc32
-from holdfast.client.columns import checked_body, decode_columns, decode_records, runs
-from holdfast.client.pages import EncodedPage, encode_columns, varint
-from holdfast.client.values import Headers
-from holdfast.v1 import record_pb2
+from forebay.client import Encoding, InvalidPage, PageCorrupt, PagePart, StoredPage
+from forebay.client.checksum import crc32
+from forebay.client.columns import checked_body, decode_columns, decode_records, runs
+from forebay.client.pages import EncodedPage, encode_columns, varint
+from forebay.client.values import Headers
+from forebay.v1 import record_pb2
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Rows = list[tuple[bytes, bytes | None, int | None, Headers]]

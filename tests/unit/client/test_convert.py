@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.client import InvalidPage
-from holdfast.client.convert import from_us, to_us
+from forebay.client import InvalidPage
+from forebay.client.convert import from_us, to_us
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.diagnosis import UNREACHED_PATIENCE_S, Diagnosis
-from holdfast.client.handshake import FINAL, Finding, Probed
+from forebay.client.diagnosis import UNREACHED_PATIENCE_S, Diagnosis
+from forebay.client.handshake import FINAL, Finding, Probed
 
 
 class World:

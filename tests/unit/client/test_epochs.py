@@ -10,7 +10,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     Client,
     Epoch,
@@ -29,9 +29,9 @@ from holdfast.client import (
     StagedSummary,
     StagedToken,
 )
-from holdfast.client.epochs import commit_message
-from holdfast.client.routing import endpoint_of
-from holdfast.v1 import epoch_service_pb2 as pb
+from forebay.client.epochs import commit_message
+from forebay.client.routing import endpoint_of
+from forebay.v1 import epoch_service_pb2 as pb
 from tests.unit.client.wire_fake import WireFake, abort, status
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -10,12 +10,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-import holdfast.client
-from holdfast.client import errors
-from holdfast.client.errors import BY_CODE, BY_REASON, HoldfastError, error_for
+import forebay.client
+from forebay.client import errors
+from forebay.client.errors import BY_CODE, BY_REASON, ForebayError, error_for
 
-PROTOS = Path(__file__).parents[3] / "protos/holdfast/v1"
-EVERY = sorted(errors._walk(HoldfastError), key=lambda kind: kind.__name__)
+PROTOS = Path(__file__).parents[3] / "protos/forebay/v1"
+EVERY = sorted(errors._walk(ForebayError), key=lambda kind: kind.__name__)
 
 
 def promised_reasons() -> set[str]:
@@ -63,15 +63,15 @@ def test_a_code_that_nobody_knows_is_a_fault_of_the_broker() -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-def test_every_class_is_drawn_exported_and_says_what_to_do(kind: type[HoldfastError]) -> None:
+def test_every_class_is_drawn_exported_and_says_what_to_do(kind: type[ForebayError]) -> None:
     assert kind.__name__ in (errors.__doc__ or "")
-    assert kind.__name__ in holdfast.client.__all__
+    assert kind.__name__ in forebay.client.__all__
     assert kind.__doc__
-    assert kind.__doc__ != HoldfastError.__doc__ or kind is HoldfastError
+    assert kind.__doc__ != ForebayError.__doc__ or kind is ForebayError
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-def test_errors_travel_between_processes(kind: type[HoldfastError]) -> None:
+def test_errors_travel_between_processes(kind: type[ForebayError]) -> None:
     error = kind("text", facts={"requested": "7"}, retry_after_s=0.5)
 
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
@@ -98,5 +98,5 @@ LASTING = (errors.ProtocolViolation, errors.TooManySinks, errors.TooManySubscrip
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-def test_an_error_is_final_unless_it_is_of_a_kind_that_passes(kind: type[HoldfastError]) -> None:
+def test_an_error_is_final_unless_it_is_of_a_kind_that_passes(kind: type[ForebayError]) -> None:
     assert kind.retryable is (issubclass(kind, PASSING) and not issubclass(kind, LASTING))

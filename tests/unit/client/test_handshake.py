@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import ClientSettings, TlsSettings
-from holdfast.client.handshake import FINAL, Finding, probe, problem
+from forebay.client import ClientSettings, TlsSettings
+from forebay.client.handshake import FINAL, Finding, probe, problem
 from tests.certificates import Authority, Pair
 
 PLAIN = ClientSettings()

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
-from holdfast.client.answers import Verb
-from holdfast.client.inbox import Inbox
-from holdfast.client.pages import encode_columns
-from holdfast.client.ranges import Range
+from forebay.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
+from forebay.client.answers import Verb
+from forebay.client.inbox import Inbox
+from forebay.client.pages import encode_columns
+from forebay.client.ranges import Range
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

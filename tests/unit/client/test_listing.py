@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.client.listing import parts
+from forebay.client.listing import parts
 
 
 @dataclass

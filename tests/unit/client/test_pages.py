@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client import EncodedPage, InvalidPage
-from holdfast.client.pages import (
+from forebay.client import EncodedPage, InvalidPage
+from forebay.client.pages import (
     NO_KEY,
     encode_columns,
     encode_joined,
@@ -18,9 +18,9 @@ from holdfast.client.pages import (
     lengths_of,
     varint,
 )
-from holdfast.client.values import NO_EVENT_TIME
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.client.values import NO_EVENT_TIME
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 
 TIMES = st.none() | st.integers(-(2**62), 2**62)
 HEADERS = st.lists(st.tuples(st.text(min_size=1, max_size=5), st.binary(max_size=9)), max_size=3)

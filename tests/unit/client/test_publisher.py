@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     ClientClosed,
     ClientFault,
@@ -32,9 +32,9 @@ from holdfast.client import (
     UsedAfterFork,
     WriterFenced,
 )
-from holdfast.client.pages import encode_columns
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.client.pages import encode_columns
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.unit.client.wire_fake import QUICK, Log, WireFake, abort, status
 
 Requests = Iterator[pb.PublishRequest]
@@ -50,7 +50,7 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 
 def threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")}
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("forebay-")}
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.client import Receipt
-from holdfast.client.pages import encode_columns
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.client import Receipt
+from forebay.client.pages import encode_columns
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.unit.client.wire_fake import Log, WireFake, status
 
 Requests = Iterator[pb.PublishRequest]

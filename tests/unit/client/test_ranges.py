@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.ranges import Range, appended, count, intersect, merge, subtract, without
+from forebay.client.ranges import Range, appended, count, intersect, merge, subtract, without
 
 RANGE = st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 RANGES = st.lists(RANGE, max_size=6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     BrokerDraining,
     BrokerUnavailable,
     ClientSettings,
@@ -17,7 +17,7 @@ from holdfast.client import (
     SinkNotFound,
     Unauthenticated,
 )
-from holdfast.client.reconnect import DAMAGED_MAX, Reconnect
+from forebay.client.reconnect import DAMAGED_MAX, Reconnect
 
 AWAY = BrokerUnavailable("away")
 

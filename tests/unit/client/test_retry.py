@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client import BrokerDraining, BrokerUnavailable, InvalidSetting, RetryPolicy, SinkNotFound
-from holdfast.client.retry import RetryState, call_with_retries
+from forebay.client import BrokerDraining, BrokerUnavailable, InvalidSetting, RetryPolicy, SinkNotFound
+from forebay.client.retry import RetryState, call_with_retries
 
 POLICY = RetryPolicy(tries_max=4, delay_min_s=1, delay_max_s=3, delay_factor=2, budget_s=100)
 

@@ -13,18 +13,18 @@ import grpc
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     Client,
     DeliveredRecord,
     EpochCommit,
-    HoldfastError,
+    ForebayError,
     Record,
     ResendRanges,
     errors,
 )
-from holdfast.client.retry_rules import RULES, Repeat
-from holdfast.v1 import (
+from forebay.client.retry_rules import RULES, Repeat
+from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
@@ -204,7 +204,7 @@ def test_a_publish_is_made_again_where_twice_is_better_than_not_at_all() -> None
         ("SeekSubscription", errors.StoreFenced("fenced"), False),
     ],
 )
-def test_what_is_no_outage_is_waited_for_by_a_commit_only(rpc: str, error: HoldfastError, again: bool) -> None:
+def test_what_is_no_outage_is_waited_for_by_a_commit_only(rpc: str, error: ForebayError, again: bool) -> None:
     assert RULES[rpc].may_retry(error) is again
 
 

@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow import encode_batches, encode_schema
-from holdfast.client import (
+from forebay.arrow import encode_batches, encode_schema
+from forebay.client import (
     Delivery,
     DropReason,
     Encoding,
@@ -25,10 +25,10 @@ from holdfast.client import (
     StoredPage,
     arrow,
 )
-from holdfast.client.columns import decode_columns, records_and_gaps
-from holdfast.client.pages import EncodedPage, frame_publish_page
-from holdfast.client.rows import VERSION_HEADER, encode_rows, read_rows
-from holdfast.v1 import buffer_service_pb2, record_pb2
+from forebay.client.columns import decode_columns, records_and_gaps
+from forebay.client.pages import EncodedPage, frame_publish_page
+from forebay.client.rows import VERSION_HEADER, encode_rows, read_rows
+from forebay.v1 import buffer_service_pb2, record_pb2
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 BATCH: Final = pa.record_batch({"id": pa.array([1, 2, 3])})
@@ -258,9 +258,9 @@ def test_a_page_of_records_is_no_batch() -> None:
 WITHOUT_PYARROW: Final = """
 import sys
 sys.modules["pyarrow"] = None
-from holdfast.client import ArrowNotInstalled, Encoding, StoredPage
-from holdfast.client.columns import decode_columns
-from holdfast.client.rows import encode_rows
+from forebay.client import ArrowNotInstalled, Encoding, StoredPage
+from forebay.client.columns import decode_columns
+from forebay.client.rows import encode_rows
 page = encode_rows(1, 1, b"rows")
 try:
     decode_columns(StoredPage(0, 0, 1, Encoding.ARROW, page.body, (), 0, 0, lambda version: None))
@@ -272,4 +272,4 @@ except ArrowNotInstalled as error:
 def test_who_has_no_pyarrow_is_told_what_to_install() -> None:
     run = subprocess.run([sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=True)
 
-    assert "pip install 'holdfast[arrow]'" in run.stdout
+    assert "pip install 'forebay[arrow]'" in run.stdout

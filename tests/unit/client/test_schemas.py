@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, SinkReplaced, schemas, testing
-from holdfast.client.channel import Channels
-from holdfast.client.errors import BrokerUnavailable
-from holdfast.client.schemas import SchemaCache
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, SinkReplaced, schemas, testing
+from forebay.client.channel import Channels
+from forebay.client.errors import BrokerUnavailable
+from forebay.client.schemas import SchemaCache
 
 IMPATIENT = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
 

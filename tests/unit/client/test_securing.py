@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import Client, ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
-from holdfast.client.securing import (
+from forebay.client import Client, ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
+from forebay.client.securing import (
     TOKEN_BYTES_MAX,
     check_endpoint,
     check_files,

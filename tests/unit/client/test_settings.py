@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.client import ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
-from holdfast.client.settings import ENVIRONMENT
+from forebay.client import ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
+from forebay.client.settings import ENVIRONMENT
 
 
 def test_an_empty_environment_says_nothing() -> None:
@@ -17,19 +17,19 @@ def test_an_empty_environment_says_nothing() -> None:
 
 
 def test_a_file_or_a_name_turns_tls_on_unless_it_is_turned_off() -> None:
-    files = {"HOLDFAST_TLS_CA_FILE": "ca.pem", "HOLDFAST_TLS_CERT_FILE": "c.pem", "HOLDFAST_TLS_KEY_FILE": "c.key"}
+    files = {"FOREBAY_TLS_CA_FILE": "ca.pem", "FOREBAY_TLS_CERT_FILE": "c.pem", "FOREBAY_TLS_KEY_FILE": "c.key"}
 
     assert ClientSettings.from_environment(files).tls == TlsSettings("ca.pem", "c.pem", "c.key")
-    assert ClientSettings.from_environment({"HOLDFAST_TLS_SERVER_NAME": "b"}).tls == TlsSettings(server_name="b")
-    assert ClientSettings.from_environment({"HOLDFAST_TLS": "true"}).tls == TlsSettings()
-    assert ClientSettings.from_environment({**files, "HOLDFAST_TLS": "false"}).tls is None
+    assert ClientSettings.from_environment({"FOREBAY_TLS_SERVER_NAME": "b"}).tls == TlsSettings(server_name="b")
+    assert ClientSettings.from_environment({"FOREBAY_TLS": "true"}).tls == TlsSettings()
+    assert ClientSettings.from_environment({**files, "FOREBAY_TLS": "false"}).tls is None
 
 
 def test_the_token_of_the_environment_is_named_and_not_held() -> None:
-    settings = ClientSettings.from_environment({"HOLDFAST_TOKEN": "a-secret", "HOLDFAST_TOKEN_FILE": "/run/token"})
+    settings = ClientSettings.from_environment({"FOREBAY_TOKEN": "a-secret", "FOREBAY_TOKEN_FILE": "/run/token"})
 
-    assert (settings.token, settings.token_env, settings.token_file) == ("", "HOLDFAST_TOKEN", "")
-    assert ClientSettings.from_environment({"HOLDFAST_TOKEN_FILE": "/run/token"}).token_file == "/run/token"
+    assert (settings.token, settings.token_env, settings.token_file) == ("", "FOREBAY_TOKEN", "")
+    assert ClientSettings.from_environment({"FOREBAY_TOKEN_FILE": "/run/token"}).token_file == "/run/token"
     assert b"a-secret" not in pickle.dumps(settings)
 
 
@@ -46,7 +46,7 @@ def test_settings_travel_between_processes_but_for_those_that_hold_a_token() -> 
     assert "a-secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["HOLDFAST_TLS", "HOLDFAST_TOKEN_WITHOUT_TLS"])
+@pytest.mark.parametrize("name", ["FOREBAY_TLS", "FOREBAY_TOKEN_WITHOUT_TLS"])
 def test_a_wrong_variable_is_named(name: str) -> None:
     with pytest.raises(InvalidSetting, match=f"{name} = perhaps"):
         ClientSettings.from_environment({name: "perhaps"})

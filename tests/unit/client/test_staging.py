@@ -9,7 +9,7 @@ import grpc
 import pytest
 from google.rpc import status_pb2
 
-from holdfast.client import (
+from forebay.client import (
     AlreadyCommitted,
     DeliveryTimeout,
     EpochFenced,
@@ -22,7 +22,7 @@ from holdfast.client import (
     StagingUnsupported,
     WriterFenced,
 )
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.v1 import buffer_service_pb2 as pb
 from tests.unit.client.wire_fake import Log, WireFake, abort, status
 
 INCARNATION = "i"
@@ -158,7 +158,7 @@ def test_a_full_sink_makes_it_wait_and_says_so(fake: WireFake, log: Log, caplog:
 
     log.refuse = refuse
     with (
-        caplog.at_level(logging.WARNING, "holdfast.client"),
+        caplog.at_level(logging.WARNING, "forebay.client"),
         fake.client() as client,
         client.publisher("s", stage=STAGE) as publisher,
     ):

@@ -8,8 +8,8 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2
 
-from holdfast.client import BrokerFault, BrokerUnavailable, InvalidSetting, PermissionDenied, SinkFull, Unauthenticated
-from holdfast.client.status import DETAILS_KEY, RETRY_AFTER_MAX_S, from_call, from_status
+from forebay.client import BrokerFault, BrokerUnavailable, InvalidSetting, PermissionDenied, SinkFull, Unauthenticated
+from forebay.client.status import DETAILS_KEY, RETRY_AFTER_MAX_S, from_call, from_status
 from tests.unit.client.wire_fake import status
 
 

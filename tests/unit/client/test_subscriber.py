@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast.client import (
+from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientFault,
@@ -32,11 +32,11 @@ from holdfast.client import (
     SubscriptionNotFound,
     UsedAfterFork,
 )
-from holdfast.client.pages import encode_columns
-from holdfast.client.subscribe_stream import DAMAGED_MAX
-from holdfast.client.subscriber import GOODBYE_S
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.client.pages import encode_columns
+from forebay.client.subscribe_stream import DAMAGED_MAX
+from forebay.client.subscriber import GOODBYE_S
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.unit.client.wire_fake import QUICK, WireFake, abort, status
 
 END = object()
@@ -402,7 +402,7 @@ def test_closing_from_another_thread_ends_the_iteration(fake: WireFake, script: 
         threading.Timer(0.1, subscriber.close).start()
 
         assert [one.last_offset for one in subscriber] == [2]
-        until(lambda: not any(thread.name.startswith("holdfast-sub") for thread in threading.enumerate()))
+        until(lambda: not any(thread.name.startswith("forebay-sub") for thread in threading.enumerate()))
         with pytest.raises(SubscriberClosed):
             subscriber.set_credit(records=1, bytes_=1)
 
@@ -549,4 +549,4 @@ def test_closing_does_not_wait_for_a_broker_that_does_not_answer(fake: WireFake,
         subscriber.close()
 
         assert time.monotonic() - begun < GOODBYE_S + 2
-        assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-subscriber-s"]
+        assert not [thread for thread in threading.enumerate() if thread.name == "forebay-subscriber-s"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.client import SettleOutcome
-from holdfast.v1 import sink_pb2
+from forebay.client import SettleOutcome
+from forebay.v1 import sink_pb2
 from tests.unit.client.test_subscriber import Script, delivery, spans, stored, until
 from tests.unit.client.wire_fake import WireFake
 

@@ -8,10 +8,10 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from holdfast.client import Client, Record
-from holdfast.client.errors import SinkFull
-from holdfast.client.telemetry import LINKS_MAX, Telemetry, format_traceparent, links_of, parse_traceparent
-from holdfast.client.testing import broker
+from forebay.client import Client, Record
+from forebay.client.errors import SinkFull
+from forebay.client.telemetry import LINKS_MAX, Telemetry, format_traceparent, links_of, parse_traceparent
+from forebay.client.testing import broker
 from tests.unit.observed import Observed, Point
 
 CONTEXT = SpanContext(trace_id=0xABC, span_id=0xDEF, is_remote=True, trace_flags=TraceFlags(1))
@@ -32,7 +32,7 @@ def telemetry(seen: Observed, subscription: str = "") -> Telemetry:
 def attributes(span: ReadableSpan) -> dict[str, object]:
     """The attributes of a span without the system and the sink, which all have."""
     found = dict(span.attributes or {})
-    assert (found.pop("messaging.system"), found.pop("messaging.destination.name")) == ("holdfast", "orders")
+    assert (found.pop("messaging.system"), found.pop("messaging.destination.name")) == ("forebay", "orders")
     return {name.removeprefix("messaging."): value for name, value in found.items()}
 
 

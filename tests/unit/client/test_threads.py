@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from holdfast.client import ClientFault
-from holdfast.client.threads import GuardedThread
+from forebay.client import ClientFault
+from forebay.client.threads import GuardedThread
 
 
 def ended(work: object) -> list[ClientFault]:
     faults: list[ClientFault] = []
-    thread = GuardedThread(work, name="holdfast-test", on_fault=faults.append)  # type: ignore[arg-type]  # raises first
+    thread = GuardedThread(work, name="forebay-test", on_fault=faults.append)  # type: ignore[arg-type]  # raises first
     thread.start()
     thread.join(10)
     assert not thread.is_alive()
@@ -36,4 +36,4 @@ def test_an_unexpected_end_is_a_typed_error_that_names_kind_and_place_and_quotes
         assert "ValueError" in text
         assert "test_threads.py" in text
         assert "payload" not in text
-    assert "thread=holdfast-test" in caplog.text
+    assert "thread=forebay-test" in caplog.text

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.client.errors import DeliveryTimeout, InvalidPage, PageCorrupt, ProtocolViolation, SinkFull
-from holdfast.client.window import DAMAGED_MAX, Failed, Outgoing, Window
+from forebay.client.errors import DeliveryTimeout, InvalidPage, PageCorrupt, ProtocolViolation, SinkFull
+from forebay.client.window import DAMAGED_MAX, Failed, Outgoing, Window
 
 POISON = InvalidPage("poison")
 NEVER = 1e9

@@ -13,13 +13,13 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 
-from holdfast.client import Client, ClientSettings, RetryPolicy
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
-from holdfast.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
-from holdfast.v1.buffer_service_pb2_grpc import add_BufferServiceServicer_to_server
-from holdfast.v1.epoch_service_pb2_grpc import add_EpochServiceServicer_to_server
-from holdfast.v1.sink_service_pb2_grpc import add_SinkServiceServicer_to_server
+from forebay.client import Client, ClientSettings, RetryPolicy
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
+from forebay.v1.buffer_service_pb2_grpc import add_BufferServiceServicer_to_server
+from forebay.v1.epoch_service_pb2_grpc import add_EpochServiceServicer_to_server
+from forebay.v1.sink_service_pb2_grpc import add_SinkServiceServicer_to_server
 
 Handler = Callable[[Any, grpc.ServicerContext], Any]
 QUICK = ClientSettings(
@@ -35,7 +35,7 @@ def status(
 ) -> status_pb2.Status:
     """Return a refusal as the broker makes them."""
     found = status_pb2.Status(code=code.value[0], message=text or reason)
-    info = error_details_pb2.ErrorInfo(reason=reason, domain="holdfast.v1")
+    info = error_details_pb2.ErrorInfo(reason=reason, domain="forebay.v1")
     info.metadata.update({name: str(value) for name, value in facts.items()})
     found.details.append(_packed(info))
     if retry_after_s is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.credentials import CredentialFile, Kind, warnings_of
+from forebay.credentials import CredentialFile, Kind, warnings_of
 from tests.certificates import Authority
 
 NOW = datetime.now(UTC)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.credentials import CredentialFile, CredentialReport, Kind
-from holdfast.credentials.report import LOOK_S, REPEAT_S
+from forebay.credentials import CredentialFile, CredentialReport, Kind
+from forebay.credentials.report import LOOK_S, REPEAT_S
 
-LOG = logging.getLogger("holdfast.test")
+LOG = logging.getLogger("forebay.test")
 
 
 class World:

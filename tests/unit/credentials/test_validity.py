@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.credentials import validities
+from forebay.credentials import validities
 from tests.certificates import Authority
 
 

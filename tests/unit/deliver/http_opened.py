@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from holdfast.deliver import Batch, TargetContext
-from holdfast.deliver.http import HttpTarget
-from holdfast.deliver.http_settings import HttpSettings
+from forebay.deliver import Batch, TargetContext
+from forebay.deliver.http import HttpTarget
+from forebay.deliver.http_settings import HttpSettings
 from tests.unit.deliver.memory_source import MemoryRecord
 
 CONTEXT = TargetContext("orders", "default", 4)

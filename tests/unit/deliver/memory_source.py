@@ -14,7 +14,7 @@ from threading import RLock
 
 from opentelemetry.trace import Span
 
-from holdfast.client import DeadlineExceeded
+from forebay.client import DeadlineExceeded
 
 INCARNATION = "1f2e-3d"
 EVENT_TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)

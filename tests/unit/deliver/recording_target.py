@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from holdfast.deliver import Batch, BatchLimits, Delivered, Outcome, TargetContext
+from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, TargetContext
 
 Rule = Callable[[Batch], Outcome]
 

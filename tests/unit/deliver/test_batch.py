@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.deliver import Batch, BatchLimits
-from holdfast.deliver.batch import UnreadableRange, cut
+from forebay.deliver import Batch, BatchLimits
+from forebay.deliver.batch import UnreadableRange, cut
 from tests.unit.deliver.memory_source import MemoryDelivery, MemoryRecord, records
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.deliver import Delivered, Reject, Retry, classify
+from forebay.deliver import Delivered, Reject, Retry, classify
 
 NOW = datetime(2024, 5, 1, 12, 0, 0, tzinfo=UTC)
 

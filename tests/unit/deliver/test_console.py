@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from holdfast.deliver import Batch, Delivered, TargetContext, TargetGone
-from holdfast.deliver.console import ConsoleTarget
+from forebay.deliver import Batch, Delivered, TargetContext, TargetGone
+from forebay.deliver.console import ConsoleTarget
 from tests.unit.deliver.memory_source import records
 
 BATCH = Batch("orders", "1f2e", 0, tuple(records(3)))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetGone
-from holdfast.deliver.courier import Courier
-from holdfast.deliver.telemetry import Instruments
+from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetGone
+from forebay.deliver.courier import Courier
+from forebay.deliver.telemetry import Instruments
 from tests.unit.deliver.memory_source import MemoryDelivery, MemoryRecord, records
 from tests.unit.deliver.recording_target import RecordingTarget, Rule
 

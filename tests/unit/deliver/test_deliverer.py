@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 import pytest
 
-from holdfast.deliver import (
+from forebay.deliver import (
     Batch,
     BatchLimits,
     Delivered,
@@ -237,7 +237,7 @@ def test_the_subscription_is_opened_as_the_settings_say() -> None:
 def test_a_signal_handler_may_stop_it() -> None:
     program = textwrap.dedent("""
         import os, signal
-        from holdfast.deliver import Deliverer, Delivered
+        from forebay.deliver import Deliverer, Delivered
         from tests.unit.deliver.memory_source import MemorySource, records
         from tests.unit.deliver.recording_target import RecordingTarget
 

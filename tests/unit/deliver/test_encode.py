@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.deliver import Batch, encode
+from forebay.deliver import Batch, encode
 from tests.unit.deliver.memory_source import MemoryRecord
 
 

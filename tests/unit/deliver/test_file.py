@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deliver import Batch, Delivered, InvalidOption, Retry, TargetContext
-from holdfast.deliver.file import FileTarget
+from forebay.deliver import Batch, Delivered, InvalidOption, Retry, TargetContext
+from forebay.deliver.file import FileTarget
 from tests.unit.deliver.memory_source import records
 
 CONTEXT = TargetContext("orders", "default", 4)

@@ -12,10 +12,10 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from holdfast.deliver import Batch, Delivered, InvalidOption, Reject, Retry
-from holdfast.deliver.http import HttpTarget
-from holdfast.deliver.http_settings import Format, HttpSettings
-from holdfast.text import is_safe
+from forebay.deliver import Batch, Delivered, InvalidOption, Reject, Retry
+from forebay.deliver.http import HttpTarget
+from forebay.deliver.http_settings import Format, HttpSettings
+from forebay.text import is_safe
 from tests.unit.deliver.http_opened import BATCH, CONTEXT, opened
 from tests.unit.deliver.memory_source import records
 from tests.unit.deliver.scripted_server import Answer, Request, serving
@@ -31,11 +31,11 @@ def test_ndjson_holds_a_batch_one_value_a_line_under_one_key() -> None:
     expected = {
         "Content-Type": "application/x-ndjson",
         "Idempotency-Key": "1f2e-3d-2-5-7",
-        "Holdfast-Sink": "orders",
-        "Holdfast-Incarnation": "1f2e-3d",
-        "Holdfast-Partition": "2",
-        "Holdfast-First-Offset": "5",
-        "Holdfast-Last-Offset": "7",
+        "Forebay-Sink": "orders",
+        "Forebay-Incarnation": "1f2e-3d",
+        "Forebay-Partition": "2",
+        "Forebay-First-Offset": "5",
+        "Forebay-Last-Offset": "7",
     }
     assert {name: request.headers[name] for name in expected} == expected
 
@@ -72,7 +72,7 @@ def test_single_records_go_as_their_bytes_each_under_its_own_key() -> None:
         "1f2e-3d-2-7",
     ]
     assert {request.headers["Content-Type"] for request in server.requests} == {"application/octet-stream"}
-    assert {request.headers["Holdfast-First-Offset"] for request in server.requests} == {"5", "6", "7"}
+    assert {request.headers["Forebay-First-Offset"] for request in server.requests} == {"5", "6", "7"}
 
 
 def test_single_records_ask_for_batches_of_one() -> None:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from holdfast.deliver import Batch, Delivered, Reject, Retry
-from holdfast.deliver.http_exchange import Exchange
-from holdfast.deliver.http_settings import HttpSettings
+from forebay.deliver import Batch, Delivered, Reject, Retry
+from forebay.deliver.http_exchange import Exchange
+from forebay.deliver.http_settings import HttpSettings
 from tests.unit.deliver.http_opened import BATCH, opened
 from tests.unit.deliver.memory_source import MemoryRecord
 from tests.unit.deliver.raw_server import Answering, answering, dribbling, sending

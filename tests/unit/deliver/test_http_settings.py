@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deliver import InvalidOption
-from holdfast.deliver.http_settings import Format, HttpSettings
+from forebay.deliver import InvalidOption
+from forebay.deliver.http_settings import Format, HttpSettings
 
 URL = "https://example.org:8443/orders"
 

@@ -13,8 +13,8 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
-from holdfast.deliver.lanes import Lanes
-from holdfast.deliver.source import SourceDelivery
+from forebay.deliver.lanes import Lanes
+from forebay.deliver.source import SourceDelivery
 from tests.unit.deliver.memory_source import MemoryDelivery, records
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -143,7 +143,7 @@ def test_after_a_failure_nothing_more_is_begun() -> None:
 def test_a_target_that_never_returns_does_not_keep_the_process_from_its_end() -> None:
     program = """
         from threading import Event
-        from holdfast.deliver.lanes import Lanes
+        from forebay.deliver.lanes import Lanes
         from tests.unit.deliver.memory_source import MemoryDelivery, records
 
         begun = Event()

@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from holdfast.deliver.lines_file import FileInUse, ForeignFile, LinesFile
+from forebay.deliver.lines_file import FileInUse, ForeignFile, LinesFile
 
 INCARNATION = "1f2e-3d"
 
@@ -197,7 +197,7 @@ def test_a_full_disk_leaves_no_part_of_a_line_and_nothing_counts_as_written(tmp_
     program = textwrap.dedent("""
         import resource, signal, sys
         from pathlib import Path
-        from holdfast.deliver.lines_file import LinesFile
+        from forebay.deliver.lines_file import LinesFile
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
         file = LinesFile(Path(sys.argv[1]))
@@ -226,7 +226,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_lines_each_once_after_its_re
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from holdfast.deliver.lines_file import LinesFile
+        from forebay.deliver.lines_file import LinesFile
         file = LinesFile(Path(sys.argv[1]))
         offset = int(sys.argv[2])
         line = lambda offset: (offset, b'{"key":"i-0-%d","x":"%b"}' % (offset, b"y" * 20_000))

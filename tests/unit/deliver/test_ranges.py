@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.deliver.ranges import Ranges
+from forebay.deliver.ranges import Ranges
 
 
 @given(st.lists(st.integers(0, 30), max_size=60))

@@ -16,9 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.deliver import Batch, Delivered, Reject, TargetContext, encode
-from holdfast.deliver.http import HttpTarget
-from holdfast.deliver.http_settings import HttpSettings
+from forebay.deliver import Batch, Delivered, Reject, TargetContext, encode
+from forebay.deliver.http import HttpTarget
+from forebay.deliver.http_settings import HttpSettings
 from tests.unit.deliver.memory_source import MemoryRecord, records
 
 
@@ -49,7 +49,7 @@ class Receiver:
 @contextmanager
 def receiving(db: Path) -> Iterator[Receiver]:
     """Run a receiver until the block ends."""
-    command = [sys.executable, "-m", "holdfast.deliver.receiver", "--db", str(db)]
+    command = [sys.executable, "-m", "forebay.deliver.receiver", "--db", str(db)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -129,7 +129,7 @@ def test_the_http_target_and_the_receiver_understand_each_other(tmp_path: Path) 
 
 
 def test_a_wrong_address_is_said(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.deliver.receiver", "--db", str(tmp_path / "r.db"), "--listen", "nowhere"]
+    command = [sys.executable, "-m", "forebay.deliver.receiver", "--db", str(tmp_path / "r.db"), "--listen", "nowhere"]
 
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 

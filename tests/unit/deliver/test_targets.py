@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deliver import (
+from forebay.deliver import (
     Batch,
     BatchLimits,
     Delivered,
@@ -19,9 +19,9 @@ from holdfast.deliver import (
     UnknownTarget,
     targets,
 )
-from holdfast.deliver.console import ConsoleTarget
-from holdfast.deliver.file import FileTarget
-from holdfast.deliver.http import HttpTarget
+from forebay.deliver.console import ConsoleTarget
+from forebay.deliver.file import FileTarget
+from forebay.deliver.http import HttpTarget
 
 HERE = "tests.unit.deliver.test_targets"
 
@@ -66,7 +66,7 @@ def test_a_target_of_an_installed_package_is_found_by_its_entry_point(
     information = tmp_path / "tables-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tables\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[holdfast.targets]\ntable = {HERE}:Table\n")
+    (information / "entry_points.txt").write_text(f"[forebay.targets]\ntable = {HERE}:Table\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
     assert "table" in targets.names()
@@ -114,11 +114,11 @@ def test_options_that_do_not_fit_are_refused(name: str, options: dict[str, str])
 def test_without_its_library_the_http_target_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['httpx2'] = None\n"
-        "from holdfast.deliver import targets\n"
+        "from forebay.deliver import targets\n"
         "try:\n    targets.create('http', {'url': 'http://127.0.0.1:1/'})\n"
         "except targets.TargetUnusable as error:\n    print(error)\n"
     )
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert "install holdfast[deliver]" in run.stdout
+    assert "install forebay[deliver]" in run.stdout

@@ -8,9 +8,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from holdfast.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
-from holdfast.deliver.courier import Courier
-from holdfast.deliver.telemetry import Instruments
+from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
+from forebay.deliver.courier import Courier
+from forebay.deliver.telemetry import Instruments
 from tests.unit.deliver.memory_source import MemoryDelivery, records
 from tests.unit.deliver.recording_target import RecordingTarget, Rule
 
@@ -61,11 +61,11 @@ def test_records_retries_rejects_and_gaps_are_counted() -> None:
     observed.courier.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
 
     assert observed.metrics() == {
-        "holdfast.deliver.duration": 4,
-        "holdfast.deliver.records": 4 + 1 + 2 + 1,
-        "holdfast.deliver.retries": 1,
-        "holdfast.deliver.rejects": 1,
-        "holdfast.deliver.gaps": 1,
+        "forebay.deliver.duration": 4,
+        "forebay.deliver.records": 4 + 1 + 2 + 1,
+        "forebay.deliver.retries": 1,
+        "forebay.deliver.rejects": 1,
+        "forebay.deliver.gaps": 1,
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from holdfast.process import tune
+from forebay.process import tune
 tune()
 blocks = [bytes(1 << 20) for _ in range(64)]
 del blocks

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.client import testing
-from holdfast.client.testing import TestBroker
+from forebay.client import testing
+from forebay.client.testing import TestBroker
 
 
 @pytest.fixture

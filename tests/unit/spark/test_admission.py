@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.spark.admission import Bounds, admitted
-from holdfast.spark.ranges import Held
+from forebay.spark.admission import Bounds, admitted
+from forebay.spark.ranges import Held
 
 
 def held(*ends: int, record_bytes: float = 0.0) -> list[Held]:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from holdfast.client.errors import InvalidPage
-from holdfast.client.pages import encode_columns
-from holdfast.client.values import PagePart, StoredPage
-from holdfast.spark.arrow_pages import missing_batch, page_batch, within
-from holdfast.spark.ranges import Missing
-from holdfast.spark.read_schema import read_schema
+from forebay.client.errors import InvalidPage
+from forebay.client.pages import encode_columns
+from forebay.client.values import PagePart, StoredPage
+from forebay.spark.arrow_pages import missing_batch, page_batch, within
+from forebay.spark.ranges import Missing
+from forebay.spark.read_schema import read_schema
 
 ACCEPTED = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 HEADERS = [[("name", b"value")], []]

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.arrow import decode_rows, encode_schema
-from holdfast.client import Encoding, partition_of
-from holdfast.spark.arrow_paging import TRIED_EVERY, ArrowPager, row_keys
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Compression
-from holdfast.spark.paging import Ready
-from holdfast.spark.registering import RowSchema
-from holdfast.v1 import record_pb2
+from forebay.arrow import decode_rows, encode_schema
+from forebay.client import Encoding, partition_of
+from forebay.spark.arrow_paging import TRIED_EVERY, ArrowPager, row_keys
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Compression
+from forebay.spark.paging import Ready
+from forebay.spark.registering import RowSchema
+from forebay.v1 import record_pb2
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 
@@ -227,7 +227,7 @@ def test_no_page_holds_more_than_readers_take() -> None:
 def test_a_row_that_nobody_could_read_is_refused() -> None:
     rows = pa.record_batch({"id": [1, 2], "text": ["x", "y" * (65 << 20)]}, schema=SCHEMA)
 
-    with pytest.raises(HoldfastSparkError, match=r"A row is .* bytes, and readers take at most 67108864"):
+    with pytest.raises(ForebaySparkError, match=r"A row is .* bytes, and readers take at most 67108864"):
         filled(pager(compression=Compression.ZSTD), rows)
 
 

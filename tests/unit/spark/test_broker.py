@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client import testing
-from holdfast.client.testing import TestBroker
-from holdfast.spark.broker import FRESH_S, SinkDirectory
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import WriteOptions, write_options
+from forebay.client import testing
+from forebay.client.testing import TestBroker
+from forebay.spark.broker import FRESH_S, SinkDirectory
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import WriteOptions, write_options
 
 
 class Clock:
@@ -56,7 +56,7 @@ def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:
         client.sinks.delete("orders")
     clock.now_s += FRESH_S
 
-    with pytest.raises(HoldfastSparkError, match="SinkNotFound"):
+    with pytest.raises(ForebaySparkError, match="SinkNotFound"):
         directory.look_up(options(broker))
 
 
@@ -79,5 +79,5 @@ def test_a_broker_that_was_never_seen_is_an_error() -> None:
     with testing.broker() as broker:
         wanted = options(broker)
 
-    with pytest.raises(HoldfastSparkError, match="holdfast serve"):
+    with pytest.raises(ForebaySparkError, match="forebay serve"):
         SinkDirectory(Clock()).look_up(wanted)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client import EpochContent
-from holdfast.spark.content import CountedBatches, RowContent, content_of
+from forebay.client import EpochContent
+from forebay.spark.content import CountedBatches, RowContent, content_of
 
 SCHEMA = pa.schema(
     [

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.spark.credentials import NO_CREDENTIALS, Credentials
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import write_options
-from holdfast.spark.read_options import read_options, schema_options
+from forebay.spark.credentials import NO_CREDENTIALS, Credentials
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import write_options
+from forebay.spark.read_options import read_options, schema_options
 
 
 def found(environment: Mapping[str, str] | None = None, /, **options: str) -> Credentials:
@@ -38,17 +38,17 @@ def test_a_file_or_a_name_turns_tls_on_unless_it_is_turned_off() -> None:
 
 
 def test_the_environment_of_the_driver_says_what_options_do_not() -> None:
-    environment = {"HOLDFAST_TLS_CA_FILE": "/etc/ca.pem", "HOLDFAST_TOKEN_FILE": "/run/token"}
+    environment = {"FOREBAY_TLS_CA_FILE": "/etc/ca.pem", "FOREBAY_TOKEN_FILE": "/run/token"}
 
     assert found(environment) == Credentials(tls=True, ca_file="/etc/ca.pem", token_file="/run/token")
     assert found(environment, tls_ca_file="mine.pem", token_env="MINE") == Credentials(
         tls=True, ca_file="mine.pem", token_env="MINE"
     )
-    assert found({**environment, "HOLDFAST_TLS": "false"}) == Credentials(token_file="/run/token")
+    assert found({**environment, "FOREBAY_TLS": "false"}) == Credentials(token_file="/run/token")
 
 
 def test_the_token_of_the_environment_never_gets_into_the_options() -> None:
-    options = write_options({"sink": "a"}, {"HOLDFAST_TOKEN": "a-secret", "HOLDFAST_TOKEN_FILE": "/run/token"})
+    options = write_options({"sink": "a"}, {"FOREBAY_TOKEN": "a-secret", "FOREBAY_TOKEN_FILE": "/run/token"})
 
     assert options.target.credentials == NO_CREDENTIALS
     assert b"a-secret" not in pickle.dumps(options)
@@ -58,7 +58,7 @@ def test_the_token_of_the_environment_never_gets_into_the_options() -> None:
 @pytest.mark.parametrize("path", ["certs/ca.pem", "./ca.pem", "../ca.pem"])
 def test_a_file_is_an_absolute_path_or_a_name_alone(path: str) -> None:
     assert found(tls_ca_file="/etc/ca.pem").ca_file == "/etc/ca.pem"
-    with pytest.raises(HoldfastSparkError, match="Option tls_ca_file is") as error:
+    with pytest.raises(ForebaySparkError, match="Option tls_ca_file is") as error:
         found(tls_ca_file=path)
 
     assert "cluster_options" in error.value.remedy
@@ -66,7 +66,7 @@ def test_a_file_is_an_absolute_path_or_a_name_alone(path: str) -> None:
 
 @pytest.mark.parametrize("name", ["tls_key_file", "token_file"])
 def test_what_should_stand_in_a_file_is_refused_and_not_repeated(name: str) -> None:
-    with pytest.raises(HoldfastSparkError, match="should stand in a file") as error:
+    with pytest.raises(ForebaySparkError, match="should stand in a file") as error:
         found(**{name: "-----BEGIN PRIVATE KEY-----\nsecret"})
 
     assert "PRIVATE" not in str(error.value)
@@ -75,7 +75,7 @@ def test_what_should_stand_in_a_file_is_refused_and_not_repeated(name: str) -> N
 @pytest.mark.parametrize("name", ["token", "accessToken", "bearer_token", "authorization", "password", "tls_key"])
 def test_an_option_that_would_hold_a_secret_is_refused_and_not_repeated(name: str) -> None:
     for read in (write_options, read_options):
-        with pytest.raises(HoldfastSparkError, match=f"Option {name} would hold a secret") as error:
+        with pytest.raises(ForebaySparkError, match=f"Option {name} would hold a secret") as error:
             read({"sink": "a", name: "a-secret"}, {})
 
         assert "a-secret" not in str(error.value)
@@ -83,7 +83,7 @@ def test_an_option_that_would_hold_a_secret_is_refused_and_not_repeated(name: st
 
 
 def test_a_token_in_the_place_of_a_variable_s_name_is_refused_and_not_repeated() -> None:
-    with pytest.raises(HoldfastSparkError, match="token_env is not the name") as error:
+    with pytest.raises(ForebaySparkError, match="token_env is not the name") as error:
         found(token_env="9f-a-secret")
 
     assert "a-secret" not in str(error.value)
@@ -99,10 +99,10 @@ def test_a_token_in_the_place_of_a_variable_s_name_is_refused_and_not_repeated()
     ],
 )
 def test_what_does_not_go_together_is_told(options: dict[str, str], said: str) -> None:
-    with pytest.raises(HoldfastSparkError, match=said):
+    with pytest.raises(ForebaySparkError, match=said):
         found(**options)
 
 
 def test_a_wrong_variable_is_named() -> None:
-    with pytest.raises(HoldfastSparkError, match="environment variable HOLDFAST_TLS is 'perhaps'"):
-        found({"HOLDFAST_TLS": "perhaps"})
+    with pytest.raises(ForebaySparkError, match="environment variable FOREBAY_TLS is 'perhaps'"):
+        found({"FOREBAY_TLS": "perhaps"})

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from holdfast.client import StagedPart
-from holdfast.spark.epochs import BATCH_ID, QUERY_ID, RUN_ID, Run, Staged, own_id, stage_of, write_name
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import WriteOptions, write_options
+from forebay.client import StagedPart
+from forebay.spark.epochs import BATCH_ID, QUERY_ID, RUN_ID, Run, Staged, own_id, stage_of, write_name
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import WriteOptions, write_options
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 RUN = "c157a790-31e1-bc48-a1d2-abcdefabcdef"
@@ -53,14 +53,14 @@ def test_a_batch_is_a_producer_of_its_own_whatever_query_runs_it() -> None:
 def test_outside_of_a_query_there_is_no_epoch_to_take(missing: str) -> None:
     told = {name: value for name, value in TOLD.items() if name != missing}
 
-    with pytest.raises(HoldfastSparkError, match="no query") as error:
+    with pytest.raises(ForebaySparkError, match="no query") as error:
         stage_of(Run(5, None), stream_options(), told.get)
 
     assert "foreachBatch" in error.value.remedy
 
 
 def test_a_job_group_of_the_user_s_hides_the_run() -> None:
-    with pytest.raises(HoldfastSparkError, match="job group of this write is 'nightly'"):
+    with pytest.raises(ForebaySparkError, match="job group of this write is 'nightly'"):
         stage_of(Run(5, None), stream_options(), {**TOLD, RUN_ID: "nightly"}.get)
 
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import Row
 
-from holdfast.client import Client, Record, ReplayedRecord, testing
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.foreach import Publishing
+from forebay.client import Client, Record, ReplayedRecord, testing
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.foreach import Publishing
 
 EVENT_TIME = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
 
@@ -73,7 +73,7 @@ def test_a_partition_that_failed_waits_for_nothing() -> None:
 
     one.close(RuntimeError("the system of my own is away"))
 
-    with pytest.raises(HoldfastSparkError, match="PublisherClosed"):
+    with pytest.raises(ForebaySparkError, match="PublisherClosed"):
         one.process(Row(text="later"))
 
 
@@ -85,7 +85,7 @@ def test_a_partition_whose_records_are_not_durable_is_not_done() -> None:
         one.open(0, 0)
     one.process(Row(text="row"))
 
-    with pytest.raises(HoldfastSparkError, match="Could not write to sink 'orders'"):
+    with pytest.raises(ForebaySparkError, match="Could not write to sink 'orders'"):
         one.close(None)
 
 
@@ -94,24 +94,24 @@ def test_a_partition_that_was_never_opened_is_closed_all_the_same(orders: TestBr
 
 
 def test_a_sink_that_is_missing_is_told_with_the_command_that_makes_it(broker: TestBroker) -> None:
-    with pytest.raises(HoldfastSparkError, match="SinkNotFound") as error:
+    with pytest.raises(ForebaySparkError, match="SinkNotFound") as error:
         publishing(broker, sink="nowhere").open(0, 0)
 
-    assert "holdfast sink create nowhere" in error.value.remedy
+    assert "forebay sink create nowhere" in error.value.remedy
 
 
 def test_a_record_that_no_sink_takes_is_told_with_its_bound(orders: TestBroker) -> None:
     one = publishing(orders)
     one.open(0, 0)
 
-    with pytest.raises(HoldfastSparkError, match="RecordTooLarge"):
+    with pytest.raises(ForebaySparkError, match="RecordTooLarge"):
         one.process(Row(text="x" * (9 << 20)))
 
     one.close(RuntimeError("as Spark would"))
 
 
 def test_rows_are_published_at_least_once_whatever_else_is_asked_for(orders: TestBroker) -> None:
-    with pytest.raises(HoldfastSparkError, match="Option wrong is unknown"):
+    with pytest.raises(ForebaySparkError, match="Option wrong is unknown"):
         Publishing("orders", str, {"wrong": "x"})
     one = Publishing("orders", str, {"endpoint": orders.endpoint, "delivery": "exactly_once"})
     one.open(0, 7)

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from holdfast.client import Client, arrow
-from holdfast.client.testing import TestBroker
-from holdfast.spark import transaction
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.jobs import batch_job, stream_job
-from holdfast.spark.options import Rows, WriteOptions, write_options
-from holdfast.spark.registering import register
-from holdfast.spark.schema import RowPlan, plan_rows
-from holdfast.spark.writer import WriteJob, write_rows
+from forebay.client import Client, arrow
+from forebay.client.testing import TestBroker
+from forebay.spark import transaction
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.jobs import batch_job, stream_job
+from forebay.spark.options import Rows, WriteOptions, write_options
+from forebay.spark.registering import register
+from forebay.spark.schema import RowPlan, plan_rows
+from forebay.spark.writer import WriteJob, write_rows
 
 ROWS = StructType([StructField("price", IntegerType()), StructField("quantity", IntegerType())])
 SWAPPED = StructType([StructField("quantity", IntegerType()), StructField("price", IntegerType())])
@@ -74,7 +74,7 @@ def test_a_write_that_does_not_fit_the_sink_that_was_made_anew_is_refused_before
     with orders.client() as client:
         made_anew(client, orders, text)
 
-        with pytest.raises(HoldfastSparkError, match="price"):
+        with pytest.raises(ForebaySparkError, match="price"):
             begun(orders, resolve)
 
         assert client.sinks.stats("orders").staged_tokens == 0
@@ -127,5 +127,5 @@ def test_a_sink_that_a_stream_has_seen_and_that_is_gone_is_told_with_advice(orde
     with orders.client() as client:
         client.sinks.delete("orders")
 
-    with pytest.raises(HoldfastSparkError, match="SinkNotFound"):
+    with pytest.raises(ForebaySparkError, match="SinkNotFound"):
         begun(orders, stream_job)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.offsets import StreamOffset, beginning, parsed
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.offsets import StreamOffset, beginning, parsed
 
 
 def test_a_place_comes_back_from_its_json() -> None:
@@ -56,5 +56,5 @@ def test_a_later_batch_begins_where_spark_says() -> None:
     ],
 )
 def test_what_another_source_has_written_is_refused(found: dict[str, object]) -> None:
-    with pytest.raises(HoldfastSparkError, match="checkpoint"):
+    with pytest.raises(ForebaySparkError, match="checkpoint"):
         parsed(found)

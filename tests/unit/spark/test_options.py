@@ -6,10 +6,10 @@ import pickle
 
 import pytest
 
-from holdfast.client import EpochCheck
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Compression, Delivery, RepeatCheck, Rows, write_options
-from holdfast.spark.read_options import read_options, schema_options
+from forebay.client import EpochCheck
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Compression, Delivery, RepeatCheck, Rows, write_options
+from forebay.spark.read_options import read_options, schema_options
 
 
 def test_a_sink_is_enough() -> None:
@@ -27,7 +27,7 @@ def test_a_micro_batch_that_is_run_again_is_compared_as_the_write_says(check: Re
     assert write_options({"sink": "orders"}, {}).epoch_check is RepeatCheck.RECORDS
     assert write_options({"sink": "orders", "epoch_check": check.value}, {}).epoch_check is check
     assert EpochCheck[check.name].name == check.name
-    with pytest.raises(HoldfastSparkError, match="epoch_check"):
+    with pytest.raises(ForebaySparkError, match="epoch_check"):
         write_options({"sink": "orders", "epoch_check": "offsets"}, {})
 
 
@@ -38,19 +38,19 @@ def test_the_path_of_save_or_load_is_the_sink() -> None:
 
 def test_two_names_for_the_sink_must_agree() -> None:
     assert write_options({"path": "orders", "sink": "orders"}, {}).target.sink == "orders"
-    with pytest.raises(HoldfastSparkError, match="Two sinks are named"):
+    with pytest.raises(ForebaySparkError, match="Two sinks are named"):
         write_options({"path": "orders", "sink": "payments"}, {})
 
 
 def test_a_write_without_a_sink_is_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="No sink is named") as error:
+    with pytest.raises(ForebaySparkError, match="No sink is named") as error:
         write_options({"sink": " "}, {})
 
     assert str(error.value).splitlines()[-1].startswith('Add .option("sink"')
 
 
 def test_the_option_wins_over_the_environment_which_wins_over_the_default() -> None:
-    environment = {"HOLDFAST_ENDPOINT": "one:1, two:2"}
+    environment = {"FOREBAY_ENDPOINT": "one:1, two:2"}
 
     assert write_options({"sink": "a"}, environment).target.endpoints == ("one:1", "two:2")
     assert write_options({"sink": "a", "endpoint": "three:3"}, environment).target.endpoints == ("three:3",)
@@ -64,7 +64,7 @@ def test_a_stream_looks_longer_for_its_broker_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("endpoint", ["somewhere", "http://host:7461", "host:", "host:0", "host:99999", ":7461"])
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
-    with pytest.raises(HoldfastSparkError, match="host:port"):
+    with pytest.raises(ForebaySparkError, match="host:port"):
         write_options({"sink": "a", "endpoint": endpoint}, {})
 
 
@@ -74,16 +74,16 @@ def test_names_may_be_written_in_either_style(name: str) -> None:
 
 
 def test_an_unknown_option_is_named_with_what_there_is() -> None:
-    with pytest.raises(HoldfastSparkError, match="Option sync is unknown to a write") as error:
+    with pytest.raises(ForebaySparkError, match="Option sync is unknown to a write") as error:
         write_options({"sync": "orders"}, {})
 
     assert "delivery_timeout_s" in error.value.remedy
 
 
 def test_an_option_of_the_other_direction_says_so() -> None:
-    with pytest.raises(HoldfastSparkError, match="belongs to a read"):
+    with pytest.raises(ForebaySparkError, match="belongs to a read"):
         write_options({"sink": "a", "startingoffsets": "earliest"}, {})
-    with pytest.raises(HoldfastSparkError, match="belongs to a write"):
+    with pytest.raises(ForebaySparkError, match="belongs to a write"):
         read_options({"sink": "a", "linger_ms": "5"}, {})
 
 
@@ -114,7 +114,7 @@ def test_what_spark_adds_is_not_ours_to_judge() -> None:
     ],
 )
 def test_a_value_out_of_bounds_is_named_with_its_bounds(name: str, value: str) -> None:
-    with pytest.raises(HoldfastSparkError, match=f"Option {name} is '{value}'") as error:
+    with pytest.raises(ForebaySparkError, match=f"Option {name} is '{value}'") as error:
         write_options({"sink": "a", name: value}, {})
 
     assert str(error.value).splitlines()[-1].startswith("Set it to ")
@@ -130,7 +130,7 @@ def test_rows_are_written_exactly_once_unless_told_otherwise() -> None:
 def test_a_stream_has_a_name_and_a_batch_only_inside_of_foreach_batch() -> None:
     assert write_options({"sink": "a", "write_name": "w"}, {}, is_stream=True).write_name == "w"
     assert write_options({"sink": "a", "write_name": "w", "epoch_from_query": "true"}, {}).write_name == "w"
-    with pytest.raises(HoldfastSparkError, match="write_name is for streams") as error:
+    with pytest.raises(ForebaySparkError, match="write_name is for streams") as error:
         write_options({"sink": "a", "write_name": "w"}, {})
 
     assert "epoch_from_query" in error.value.remedy
@@ -138,7 +138,7 @@ def test_a_stream_has_a_name_and_a_batch_only_inside_of_foreach_batch() -> None:
 
 @pytest.mark.parametrize("name", ["two words", "x" * 92, "é", "a/b"])
 def test_a_write_name_is_short_and_plain(name: str) -> None:
-    with pytest.raises(HoldfastSparkError, match="write_name") as error:
+    with pytest.raises(ForebaySparkError, match="write_name") as error:
         write_options({"sink": "a", "write_name": name}, {}, is_stream=True)
 
     assert "1 to 91" in error.value.remedy
@@ -146,15 +146,15 @@ def test_a_write_name_is_short_and_plain(name: str) -> None:
 
 def test_the_query_s_epoch_is_for_batches_that_are_written_exactly_once() -> None:
     assert write_options({"sink": "a", "epochFromQuery": "true"}, {}).epoch_from_query
-    with pytest.raises(HoldfastSparkError, match="a stream always"):
+    with pytest.raises(ForebaySparkError, match="a stream always"):
         write_options({"sink": "a", "epoch_from_query": "true"}, {}, is_stream=True)
-    with pytest.raises(HoldfastSparkError, match="needs exactly once"):
+    with pytest.raises(ForebaySparkError, match="needs exactly once"):
         write_options({"sink": "a", "epoch_from_query": "true", "delivery": "at_least_once"}, {})
 
 
 def test_partitions_are_for_a_sink_that_is_made() -> None:
     assert write_options({"sink": "a", "create_sink": "true", "partitions": "4"}, {}).partitions == 4
-    with pytest.raises(HoldfastSparkError, match="only for a sink that this write makes"):
+    with pytest.raises(ForebaySparkError, match="only for a sink that this write makes"):
         write_options({"sink": "a", "partitions": "4"}, {})
 
 
@@ -165,7 +165,7 @@ def test_what_a_row_becomes_has_an_older_name(name: str) -> None:
 
 def test_the_two_names_of_one_option_must_agree() -> None:
     assert write_options({"sink": "a", "row_format": "json", "rows": "json"}, {}).rows is Rows.JSON
-    with pytest.raises(HoldfastSparkError, match="row_format is 'arrow' and its older name rows is 'json'"):
+    with pytest.raises(ForebaySparkError, match="row_format is 'arrow' and its older name rows is 'json'"):
         write_options({"sink": "a", "row_format": "arrow", "rows": "json"}, {})
 
 
@@ -177,14 +177,14 @@ def test_pages_of_rows_are_not_compressed_unless_asked_for() -> None:
 def test_the_columns_of_a_key_are_a_list_of_names() -> None:
     assert write_options({"sink": "a"}, {}).partition_by == ()
     assert write_options({"sink": "a", "partition_by": " Country, id ,"}, {}).partition_by == ("Country", "id")
-    with pytest.raises(HoldfastSparkError, match="partition_by is 'a,a'"):
+    with pytest.raises(ForebaySparkError, match="partition_by is 'a,a'"):
         write_options({"sink": "a", "partition_by": "a,a"}, {})
 
 
 def test_columns_with_a_dictionary_are_named_once() -> None:
     assert write_options({"sink": "a"}, {}).arrow_dictionary == ()
     assert write_options({"sink": "a", "arrowDictionary": "Country, auto"}, {}).arrow_dictionary == ("Country", "auto")
-    with pytest.raises(HoldfastSparkError, match="arrow_dictionary is 'a,a'"):
+    with pytest.raises(ForebaySparkError, match="arrow_dictionary is 'a,a'"):
         write_options({"sink": "a", "arrow_dictionary": "a,a"}, {})
 
 

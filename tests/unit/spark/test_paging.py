@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from holdfast.client.settings import PAGE_RECORDS_MAX
-from holdfast.client.values import PagePart, StoredPage
-from holdfast.spark.arrow_pages import page_batch
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Rows
-from holdfast.spark.paging import Pager, Ready
-from holdfast.spark.read_schema import RECORD
-from holdfast.spark.schema import RowPlan
+from forebay.client.settings import PAGE_RECORDS_MAX
+from forebay.client.values import PagePart, StoredPage
+from forebay.spark.arrow_pages import page_batch
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Rows
+from forebay.spark.paging import Pager, Ready
+from forebay.spark.read_schema import RECORD
+from forebay.spark.schema import RowPlan
 
 ACCEPTED = dt.datetime(2026, 1, 2, 3, 4, 5, 6, dt.UTC)
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -153,7 +153,7 @@ def test_a_named_partition_wins_over_the_key() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 4, 2**31 - 1])
 def test_a_partition_that_the_sink_does_not_have_is_refused(wrong: int) -> None:
-    with pytest.raises(HoldfastSparkError, match=f"partition is {wrong} .* partitions 0 to 3"):
+    with pytest.raises(ForebaySparkError, match=f"partition is {wrong} .* partitions 0 to 3"):
         pages(batch(value=[b"x", b"y"], partition=[0, wrong]), partitions=4)
 
 
@@ -183,14 +183,14 @@ def test_string_columns_are_written_as_utf8_whatever_their_width() -> None:
 
 
 def test_a_null_value_is_refused_with_its_row() -> None:
-    with pytest.raises(HoldfastSparkError, match="null in row 1") as error:
+    with pytest.raises(ForebaySparkError, match="null in row 1") as error:
         pages(batch(value=[b"x", None]))
 
     assert "coalesce" in error.value.remedy
 
 
 def test_a_null_header_is_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="headers holds a null"):
+    with pytest.raises(ForebaySparkError, match="headers holds a null"):
         pages(batch(value=[b"x"], headers=[[{"key": "a", "value": None}]]))
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import Client, Record, Stage
-from holdfast.client.testing import TestBroker
-from holdfast.spark import progress, transaction
-from holdfast.spark.epochs import Staged
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import write_options
-from holdfast.spark.progress import Progress, QueryProgress, SinkProgress, sink_progress
+from forebay.client import Client, Record, Stage
+from forebay.client.testing import TestBroker
+from forebay.spark import progress, transaction
+from forebay.spark.epochs import Staged
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import write_options
+from forebay.spark.progress import Progress, QueryProgress, SinkProgress, sink_progress
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 OTHER = QUERY.replace("b", "c")
@@ -114,7 +114,7 @@ def test_a_sink_that_cannot_be_asked_is_left_out_and_told_in_the_log(
     monkeypatch.setattr(progress, "PATIENCE_S", 0.2)
     told: list[Progress] = []
 
-    with caplog.at_level(logging.WARNING, "holdfast.spark"):
+    with caplog.at_level(logging.WARNING, "forebay.spark"):
         QueryProgress(["orders", "gone"], told.append, {"endpoint": broker.endpoint}).onQueryProgress(event())
         QueryProgress(["orders"], told.append, {"endpoint": unused_endpoint()}).onQueryProgress(event(durationMs={}))
 
@@ -125,5 +125,5 @@ def test_a_sink_that_cannot_be_asked_is_left_out_and_told_in_the_log(
 
 
 def test_a_listener_with_wrong_options_is_not_made() -> None:
-    with pytest.raises(HoldfastSparkError, match="Option endpont is unknown"):
+    with pytest.raises(ForebaySparkError, match="Option endpont is unknown"):
         QueryProgress(["orders"], print, {"endpont": "x:1"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.ranges import Held, Missing, Span, plan_batch, plan_spans, plan_start
-from holdfast.spark.read_options import ReadOptions, read_options
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.ranges import Held, Missing, Span, plan_batch, plan_spans, plan_start
+from forebay.spark.read_options import ReadOptions, read_options
 
 HELD = [Held(0, 10, 30), Held(1, 0, 0), Held(2, 5, 8)]
 
@@ -34,7 +34,7 @@ def test_starting_at_the_latest_reads_nothing() -> None:
 
 
 def test_an_offset_that_is_gone_is_data_loss_unless_that_is_accepted() -> None:
-    with pytest.raises(HoldfastSparkError, match="earliest record is at 10") as error:
+    with pytest.raises(ForebaySparkError, match="earliest record is at 10") as error:
         plan(startingOffsets='{"0": 3}')
 
     assert "failOnDataLoss" in error.value.remedy
@@ -47,17 +47,17 @@ def test_a_range_that_is_gone_as_a_whole_is_empty_when_loss_is_accepted() -> Non
 
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
 def test_an_offset_beyond_the_end_is_refused(name: str) -> None:
-    with pytest.raises(HoldfastSparkError, match=f"{name} asks for offset 31"):
+    with pytest.raises(ForebaySparkError, match=f"{name} asks for offset 31"):
         plan(**{name: '{"0": 31}'})
 
 
 def test_a_range_upside_down_is_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="ends at offset 15 before it begins at 20"):
+    with pytest.raises(ForebaySparkError, match="ends at offset 15 before it begins at 20"):
         plan(startingOffsets='{"0": 20}', endingOffsets='{"0": 15}')
 
 
 def test_a_partition_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="no partition 3; it has 3"):
+    with pytest.raises(ForebaySparkError, match="no partition 3; it has 3"):
         plan(startingOffsets='{"3": 0}')
 
 
@@ -79,7 +79,7 @@ def test_a_stream_begins_at_the_earliest_in_each_partition() -> None:
 
 
 def test_a_stream_does_not_begin_below_what_is_held_unless_that_loss_is_accepted() -> None:
-    with pytest.raises(HoldfastSparkError, match="earliest record is at 10"):
+    with pytest.raises(ForebaySparkError, match="earliest record is at 10"):
         plan_start(stream(startingOffsets='{"0": 3}'), HELD)
 
     assert plan_start(stream(startingOffsets='{"0": 3}', failOnDataLoss="false"), HELD)[0] == 10
@@ -92,7 +92,7 @@ def test_a_micro_batch_covers_what_lies_between_and_new_partitions_from_0() -> N
 
 
 def test_a_micro_batch_upside_down_is_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="ends at offset 5 of partition 0"):
+    with pytest.raises(ForebaySparkError, match="ends at offset 5 of partition 0"):
         plan_batch(stream(), {0: 10}, {0: 5})
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.read_options import Bound, EventTimes, Resending, read_options
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.read_options import Bound, EventTimes, Resending, read_options
 
 
 def test_a_read_covers_everything_unless_told_otherwise() -> None:
@@ -29,7 +29,7 @@ def test_offsets_are_named_by_partition() -> None:
     "offsets", ["yesterday", "[1]", '{"0": -3}', '{"0": 1.5}', '{"0": true}', '{"x": 1}', "7", '{"0": null}']
 )
 def test_offsets_of_another_form_are_refused_with_an_example(offsets: str) -> None:
-    with pytest.raises(HoldfastSparkError, match="startingOffsets") as error:
+    with pytest.raises(ForebaySparkError, match="startingOffsets") as error:
         read_options({"sink": "a", "startingoffsets": offsets}, {})
 
     assert '{"0": 1200' in error.value.remedy
@@ -49,22 +49,22 @@ def test_a_time_is_iso_8601_or_milliseconds_and_utc_where_it_does_not_say(text: 
 
 
 def test_a_time_of_another_form_is_refused_with_an_example() -> None:
-    with pytest.raises(HoldfastSparkError, match="startingTimestamp is 'yesterday'") as error:
+    with pytest.raises(ForebaySparkError, match="startingTimestamp is 'yesterday'") as error:
         read_options({"sink": "a", "startingTimestamp": "yesterday"}, {})
 
     assert "2026-01-31T23:59:59Z" in error.value.remedy
 
 
 def test_offsets_and_a_time_for_the_same_end_are_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="Both startingOffsets and startingTimestamp"):
+    with pytest.raises(ForebaySparkError, match="Both startingOffsets and startingTimestamp"):
         read_options({"sink": "a", "startingTimestamp": "1500", "startingOffsets": "latest"}, {})
 
 
 def test_a_stream_has_no_end_and_a_batch_no_trigger() -> None:
-    with pytest.raises(HoldfastSparkError, match="endingOffsets is for a batch"):
+    with pytest.raises(ForebaySparkError, match="endingOffsets is for a batch"):
         read_options({"sink": "a", "endingOffsets": "latest"}, {}, is_stream=True)
     for name in ("subscription", "maxRecordsPerTrigger", "maxBytesPerTrigger"):
-        with pytest.raises(HoldfastSparkError, match=f"{name} is for a stream"):
+        with pytest.raises(ForebaySparkError, match=f"{name} is for a stream"):
             read_options({"sink": "a", name: "1"}, {})
 
 
@@ -90,12 +90,12 @@ def test_times_of_events_are_a_filter_beside_the_offsets() -> None:
     ids=str,
 )
 def test_times_of_events_that_select_nothing_are_refused(options: dict[str, str], why: str) -> None:
-    with pytest.raises(HoldfastSparkError, match=why):
+    with pytest.raises(ForebaySparkError, match=why):
         read_options({"sink": "a", **options}, {})
 
 
 def test_only_times_of_events_end_a_stream() -> None:
-    with pytest.raises(HoldfastSparkError, match="endingTimestamp is for a batch"):
+    with pytest.raises(ForebaySparkError, match="endingTimestamp is for a batch"):
         read_options({"sink": "a", "endingTimestamp": "2"}, {}, is_stream=True)
 
 
@@ -117,25 +117,25 @@ def test_a_stream_of_resends_names_a_subscription_and_has_no_start() -> None:
 
     assert read(subscription="default") == Resending("default", 600.0, before_due=False)
     assert read(subscription="a", resend_lease_s="30", resendBeforeDue="true") == Resending("a", 30.0, before_due=True)
-    with pytest.raises(HoldfastSparkError, match="none is named"):
+    with pytest.raises(ForebaySparkError, match="none is named"):
         read()
     for name in ("startingOffsets", "startingTimestamp"):
-        with pytest.raises(HoldfastSparkError, match=f"{name} has no meaning with mode resend"):
+        with pytest.raises(ForebaySparkError, match=f"{name} has no meaning with mode resend"):
             read(**{"subscription": "default", name: "1500"})
-    with pytest.raises(HoldfastSparkError, match="timestamps has no meaning with mode resend"):
+    with pytest.raises(ForebaySparkError, match="timestamps has no meaning with mode resend"):
         read(subscription="default", timestamps="event_time")
     for lease_s in ("0.5", "86401", "soon"):
-        with pytest.raises(HoldfastSparkError, match="seconds from 1 to 86400"):
+        with pytest.raises(ForebaySparkError, match="seconds from 1 to 86400"):
             read(subscription="default", resend_lease_s=lease_s)
 
 
 def test_what_is_for_resends_is_refused_without_them_and_all_of_it_for_a_batch() -> None:
     for name in ("resend_lease_s", "resend_before_due"):
-        with pytest.raises(HoldfastSparkError, match=f"{name} has no meaning with mode replay"):
+        with pytest.raises(ForebaySparkError, match=f"{name} has no meaning with mode replay"):
             read_options({"sink": "a", name: "1"}, {}, is_stream=True)
-    with pytest.raises(HoldfastSparkError, match="mode is for a stream"):
+    with pytest.raises(ForebaySparkError, match="mode is for a stream"):
         read_options({"sink": "a", "mode": "resend"}, {})
-    with pytest.raises(HoldfastSparkError, match="one of: replay, resend"):
+    with pytest.raises(ForebaySparkError, match="one of: replay, resend"):
         read_options({"sink": "a", "mode": "other"}, {}, is_stream=True)
     assert read_options({"sink": "a", "mode": "replay"}, {}, is_stream=True).resending is None
 
@@ -158,5 +158,5 @@ def test_options_that_mean_the_same_for_kafka_have_its_names_and_forms() -> None
     [("subscribe", "sink"), ("kafka.bootstrap.servers", "endpoint"), ("kafka.group.id", "subscription")],
 )
 def test_an_option_of_kafka_that_has_another_name_here_is_refused_with_that_name(option: str, instead: str) -> None:
-    with pytest.raises(HoldfastSparkError, match=f"what it is for Kafka, {instead} is here"):
+    with pytest.raises(ForebaySparkError, match=f"what it is for Kafka, {instead} is here"):
         read_options({"sink": "orders", option: "x"}, {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.read_schema import RECORD, read_schema
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.read_schema import RECORD, read_schema
 
 
 def test_without_a_wish_a_row_is_a_record() -> None:
@@ -32,7 +32,7 @@ def test_where_gaps_are_rows_a_row_may_have_no_value() -> None:
 def test_an_unknown_column_is_named_with_what_there_is(
     columns: tuple[str, ...] | None, metadata: tuple[str, ...]
 ) -> None:
-    with pytest.raises(HoldfastSparkError, match="names") as error:
+    with pytest.raises(ForebaySparkError, match="names") as error:
         read_schema(columns, metadata)
 
     assert ("headers" if columns else "_offset") in error.value.remedy

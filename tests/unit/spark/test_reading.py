@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from holdfast.client import Record
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.ranges import Span
-from holdfast.spark.read_options import read_options
-from holdfast.spark.read_schema import read_schema
-from holdfast.spark.reading import Split, read_split
-from holdfast.spark.row_reading import page_reader
+from forebay.client import Record
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.ranges import Span
+from forebay.spark.read_options import read_options
+from forebay.spark.read_schema import read_schema
+from forebay.spark.reading import Split, read_split
+from forebay.spark.row_reading import page_reader
 
 
 def read(broker: TestBroker, span: Span, incarnation: str = "", **given: str) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def test_what_there_is_about_a_record_stands_beside_it(dropping: TestBroker) -> 
 
 def test_a_gap_fails_the_task_with_its_offsets_and_its_reason(dropping: TestBroker) -> None:
     with pytest.raises(
-        HoldfastSparkError, match=r"Offsets 1 to 2 of partition 0 of sink 'orders' are gone \(OVERFLOW\)"
+        ForebaySparkError, match=r"Offsets 1 to 2 of partition 0 of sink 'orders' are gone \(OVERFLOW\)"
     ):
         read(dropping, Span(0, 1, 7))
 
@@ -96,7 +96,7 @@ def test_what_everybody_had_settled_is_gone_for_a_reason_of_its_own(dropping: Te
     with dropping.client() as client:
         client.ack("orders", client.pull("orders", max_records=2))
 
-    with pytest.raises(HoldfastSparkError, match=r"are gone \(TRIMMED\)"):
+    with pytest.raises(ForebaySparkError, match=r"are gone \(TRIMMED\)"):
         read(dropping, Span(0, 3, 7))
     gap, *rest = read(dropping, Span(0, 3, 7), failOnDataLoss="false", metadata="_gap")
     assert gap["_gap"] == {"first_offset": 3, "last_offset": 4, "reason": "TRIMMED"}
@@ -121,7 +121,7 @@ def test_records_of_a_time_are_read_wherever_they_stand(broker: TestBroker) -> N
 def test_what_is_gone_is_told_whatever_time_it_may_have_had(dropping: TestBroker) -> None:
     times = {"timestamps": "event_time", "startingTimestamp": "2026-06-01"}
 
-    with pytest.raises(HoldfastSparkError, match="Offsets 0 to 2 of partition 0"):
+    with pytest.raises(ForebaySparkError, match="Offsets 0 to 2 of partition 0"):
         read(dropping, Span(0, 0, 7), **times)
     [gone] = read(dropping, Span(0, 0, 7), **times, metadata="_gap", failOnDataLoss="false")
 
@@ -137,7 +137,7 @@ def test_a_split_of_a_sink_that_was_made_anew_is_refused_and_names_both(broker: 
         made = client.sinks.create("orders")
     fill(broker, 2)
 
-    with pytest.raises(HoldfastSparkError, match="new checkpoint location") as refused:
+    with pytest.raises(ForebaySparkError, match="new checkpoint location") as refused:
         read(broker, Span(0, 0, 2), former.incarnation)
 
     assert former.incarnation in str(refused.value)

@@ -9,14 +9,14 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from holdfast.client import Record, arrow, testing
-from holdfast.client.testing import TestBroker
-from holdfast.spark.broker import FRESH_S
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Rows, Target, write_options
-from holdfast.spark.registering import RecordDirectory, SchemaDirectory, register, schema_of_write
-from holdfast.spark.row_schema import MergeRules
-from holdfast.spark.schema import plan_rows
+from forebay.client import Record, arrow, testing
+from forebay.client.testing import TestBroker
+from forebay.spark.broker import FRESH_S
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Rows, Target, write_options
+from forebay.spark.registering import RecordDirectory, SchemaDirectory, register, schema_of_write
+from forebay.spark.row_schema import MergeRules
+from forebay.spark.schema import plan_rows
 
 ROWS = StructType([StructField("id", LongType(), nullable=False)])
 
@@ -81,7 +81,7 @@ def test_the_rules_of_a_write_are_part_of_what_was_settled(orders: TestBroker) -
     directory.register(target(orders), more)
 
     assert directory.register(target(orders), more, MergeRules(merge_schema=False)).version == 2
-    with pytest.raises(HoldfastSparkError, match=r"\+ other bigint    \(new\)"):
+    with pytest.raises(ForebaySparkError, match=r"\+ other bigint    \(new\)"):
         directory.register(
             target(orders), StructType([StructField("other", LongType())]), MergeRules(merge_schema=False)
         )
@@ -92,7 +92,7 @@ def test_a_schema_that_is_nested_deeper_than_readers_take_is_refused(orders: Tes
     for _ in range(70):
         kind = StructType([StructField("a", kind)])
 
-    with pytest.raises(HoldfastSparkError, match="a schema that no reader would take"):
+    with pytest.raises(ForebaySparkError, match="a schema that no reader would take"):
         register(target(orders), StructType([StructField("deep", kind)]), patience_s=10)
 
     with orders.client() as client:
@@ -113,7 +113,7 @@ def test_what_was_settled_is_not_asked_for_again_and_outlives_the_broker_for_a_w
     later = directory.register(gone, ROWS)
 
     assert first == fresh == later
-    with pytest.raises(HoldfastSparkError, match="Could not ask for the schema of sink 'orders'"):
+    with pytest.raises(ForebaySparkError, match="Could not ask for the schema of sink 'orders'"):
         SchemaDirectory(clock).register(gone, ROWS)
 
 
@@ -148,15 +148,15 @@ def test_what_was_settled_in_a_former_sink_is_not_taken_for_a_version_of_its_suc
 
     assert (found.version, found.arrow_schema) == (latest.version, latest.arrow_schema)
     assert str(arrow.arrow_schema(latest)) == "other: int64\nid: int64"
-    with pytest.raises(HoldfastSparkError, match="SinkReplaced"):
+    with pytest.raises(ForebaySparkError, match="SinkReplaced"):
         SchemaDirectory(clock).register(target(orders), ROWS, incarnation=former)
 
 
 def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
-    with pytest.raises(HoldfastSparkError, match="SinkNotFound") as error:
+    with pytest.raises(ForebaySparkError, match="SinkNotFound") as error:
         SchemaDirectory(Clock()).register(target(broker), ROWS)
 
-    assert "holdfast sink create orders" in error.value.remedy
+    assert "forebay sink create orders" in error.value.remedy
 
 
 def test_only_rows_with_a_schema_of_their_own_are_registered(orders: TestBroker) -> None:
@@ -183,7 +183,7 @@ def incarnation_of(broker: TestBroker) -> str:
 def test_records_are_refused_by_a_sink_of_rows_before_anything_is_written(orders: TestBroker) -> None:
     register(target(orders), ROWS, patience_s=10)
 
-    with pytest.raises(HoldfastSparkError, match="holds rows with a schema, and these are records"):
+    with pytest.raises(ForebaySparkError, match="holds rows with a schema, and these are records"):
         records_of(orders, StructType([StructField("value", StringType())]))
 
 
@@ -191,7 +191,7 @@ def test_rows_are_refused_by_a_sink_of_records_before_a_schema_is_registered(ord
     with orders.client() as client:
         client.publish("orders", [Record(b"a record")])
 
-    with pytest.raises(HoldfastSparkError, match="holds records, and these are rows with a schema"):
+    with pytest.raises(ForebaySparkError, match="holds records, and these are rows with a schema"):
         records_of(orders, ROWS)
 
     with orders.client() as client:
@@ -207,7 +207,7 @@ def test_a_sink_that_took_records_takes_them_while_its_broker_is_away() -> None:
         directory.check(target(broker), incarnation_of(broker))
         away = target(broker, timeout_s=0.2)
         incarnation = incarnation_of(broker)
-    with pytest.raises(HoldfastSparkError, match="ask for the schema of"):
+    with pytest.raises(ForebaySparkError, match="ask for the schema of"):
         directory.check(away, incarnation)
 
     clock.now_s += FRESH_S + 1

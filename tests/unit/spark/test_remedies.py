@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client import errors
-from holdfast.spark.options import write_options
-from holdfast.spark.remedies import explained
+from forebay.client import errors
+from forebay.spark.options import write_options
+from forebay.spark.remedies import explained
 
 TARGET = write_options({"sink": "orders", "endpoint": "broker:1"}, {}).target
 
 
-def advice(error: errors.HoldfastError) -> str:
+def advice(error: errors.ForebayError) -> str:
     return str(explained(error, TARGET, doing="write to")).splitlines()[-1]
 
 
@@ -28,21 +28,21 @@ def advice(error: errors.HoldfastError) -> str:
         (errors.StagingUnsupported, ['.option("delivery", "at_least_once")']),
         (errors.StagedIncomplete, ["Run this again", "staging_ttl"]),
         (errors.WriterFenced, ["Run this again"]),
-        (errors.Unauthenticated, ["HOLDFAST_TOKEN", "spark.executorEnv", "token_file"]),
+        (errors.Unauthenticated, ["FOREBAY_TOKEN", "spark.executorEnv", "token_file"]),
         (errors.HandshakeFailed, ["tls_ca_file", "tls_server_name", "cluster_options"]),
         (errors.CredentialsUnusable, ["cluster_options", "absolute path", "before Spark starts"]),
         (errors.PermissionDenied, ["allowed"]),
-        (errors.BrokerFault, ["holdfast info --endpoint broker:1"]),
+        (errors.BrokerFault, ["forebay info --endpoint broker:1"]),
     ],
 )
-def test_each_error_has_its_advice(kind: type[errors.HoldfastError], words: list[str]) -> None:
+def test_each_error_has_its_advice(kind: type[errors.ForebayError], words: list[str]) -> None:
     assert [word for word in words if word not in advice(kind("text"))] == []
 
 
 def test_a_time_out_behind_a_full_sink_is_about_the_sink() -> None:
     full = errors.DeliveryTimeout("not in time", facts={"refusal": "SINK_FULL"})
 
-    assert "holdfast lag orders" in advice(full)
+    assert "forebay lag orders" in advice(full)
     assert "whole batch has to fit" in advice(full)
     assert "raise the option delivery_timeout_s" in advice(errors.DeliveryTimeout("not in time"))
 

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from holdfast.broker.server import BrokerServer
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.client import Client, Record
-from holdfast.client.testing import TestBroker
-from holdfast.spark import HoldfastDataSource, HoldfastSparkError
-from holdfast.spark.resend_reader import HoldfastResendReader
+from forebay.broker.server import BrokerServer
+from forebay.broker.storage.memory import MemoryStore
+from forebay.client import Client, Record
+from forebay.client.testing import TestBroker
+from forebay.spark import ForebayDataSource, ForebaySparkError
+from forebay.spark.resend_reader import ForebayResendReader
 
 ALL = ReadAllAvailable()
 
 
-def reader(endpoint: str, **options: str) -> HoldfastResendReader:
+def reader(endpoint: str, **options: str) -> ForebayResendReader:
     """Return what a query gets when it starts, or starts again."""
     given = {"endpoint": endpoint, "sink": "orders", "mode": "resend", "subscription": "default"} | options
-    source = HoldfastDataSource(given)
+    source = ForebayDataSource(given)
     found = source.streamReader(source.schema())
-    assert isinstance(found, HoldfastResendReader)
+    assert isinstance(found, ForebayResendReader)
     return found
 
 
@@ -43,12 +43,12 @@ def again(client: Client, *nacked: int) -> None:
     client.ack("orders", [record for record in pulled if record.offset not in nacked])
 
 
-def latest(query: HoldfastResendReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
+def latest(query: ForebayResendReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(json.dumps(query.latestOffset(json.loads(json.dumps(start)), limit)))
     return found
 
 
-def rows(query: HoldfastResendReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+def rows(query: ForebayResendReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
     """Return the offsets that the tasks of a micro-batch read."""
     parts = query.partitions(start, end)
     return [row["offset"] for part in parts for batch in query.read(part) for row in batch.to_pylist()]
@@ -210,7 +210,7 @@ def test_a_commit_waits_for_a_broker_that_is_away_and_is_made_good_before_the_ne
         query = reader(server.endpoint, connect_timeout_s="0.1")
         end = latest(query, query.initialOffset())
     query.commit(end)
-    with pytest.raises(HoldfastSparkError, match="BrokerUnavailable"):
+    with pytest.raises(ForebaySparkError, match="BrokerUnavailable"):
         latest(query, end)
     query.stop()
     with BrokerServer.in_memory(store.reopen()) as server, Client(server.endpoint) as client:
@@ -226,14 +226,14 @@ def test_what_cannot_be_read_so_is_told_with_what_to_do(broker: TestBroker, clie
     start = strict.initialOffset()
     nobody = reader(broker.endpoint, subscription="nobody")
 
-    with pytest.raises(HoldfastSparkError, match="ordering=RELAXED") as refused:
+    with pytest.raises(ForebaySparkError, match="ordering=RELAXED") as refused:
         latest(strict, start)
     assert "OrderingStrict" in str(refused.value)
-    with pytest.raises(HoldfastSparkError, match="holdfast subscription list"):
+    with pytest.raises(ForebaySparkError, match="forebay subscription list"):
         latest(nobody, start)
-    with pytest.raises(HoldfastSparkError, match="none of mode resend"):
+    with pytest.raises(ForebaySparkError, match="none of mode resend"):
         latest(strict, {"incarnation": "i", "partitions": {"0": 3}})
     client.sinks.delete("orders")
     client.sinks.create("orders", ordering="RELAXED")
-    with pytest.raises(HoldfastSparkError, match="deleted and made anew"):
+    with pytest.raises(ForebaySparkError, match="deleted and made anew"):
         latest(strict, start)

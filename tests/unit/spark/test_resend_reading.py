@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from holdfast.arrow import encode_batches, encode_schema
-from holdfast.client import Record, ResendRanges
-from holdfast.client.rows import encode_rows
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.read_options import read_options
-from holdfast.spark.read_schema import read_schema
-from holdfast.spark.resend_reading import read_resends
-from holdfast.spark.row_reading import page_reader
+from forebay.arrow import encode_batches, encode_schema
+from forebay.client import Record, ResendRanges
+from forebay.client.rows import encode_rows
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.read_options import read_options
+from forebay.spark.read_schema import read_schema
+from forebay.spark.resend_reading import read_resends
+from forebay.spark.row_reading import page_reader
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 
@@ -73,7 +73,7 @@ def test_what_was_dropped_fails_the_task_and_only_what_the_set_has_of_it_is_told
     with orders.client() as client:
         client.sinks.purge("orders", partition=0, until_offset=20)
 
-    with pytest.raises(HoldfastSparkError, match=r"Offsets 8 to 11 of partition 0 .* are gone \(PURGED\)"):
+    with pytest.raises(ForebaySparkError, match=r"Offsets 8 to 11 of partition 0 .* are gone \(PURGED\)"):
         read(orders, (8, 11), (29, 29))
     accepted = read(orders, (8, 11), (29, 29), columns="offset", metadata="_gap", failOnDataLoss="false")
 
@@ -88,7 +88,7 @@ def test_rows_of_a_set_that_cannot_be_decoded_are_told_and_the_others_are_read(b
         with client.publisher("orders") as publisher:
             publisher.send_page(encode_rows(1, 5, encode_batches([rows])), partition=0).result(20)
 
-    with pytest.raises(HoldfastSparkError, match="offset 1 of partition 0 cannot be decoded"):
+    with pytest.raises(ForebaySparkError, match="offset 1 of partition 0 cannot be decoded"):
         read(broker, (0, 2), (4, 4), row_format="record")
     found = read(
         broker,

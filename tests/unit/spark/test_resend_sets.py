@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import ResendRanges
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.ranges import Span
-from holdfast.spark.resend_sets import NEAR_RECORDS, SetOffset, parsed_set, spans, splits, within
+from forebay.client import ResendRanges
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.ranges import Span
+from forebay.spark.resend_sets import NEAR_RECORDS, SetOffset, parsed_set, spans, splits, within
 
 PART = ResendRanges(1, 2, ((3, 9), (12, 12)), ((3, 1), (12, 4)), "i")
 
@@ -41,7 +41,7 @@ def test_a_place_comes_back_from_the_checkpoint_and_names_its_set() -> None:
     ],
 )
 def test_what_nobody_here_has_written_is_refused(found: dict[str, Any]) -> None:
-    with pytest.raises(HoldfastSparkError, match="none of mode resend"):
+    with pytest.raises(ForebaySparkError, match="none of mode resend"):
         parsed_set(found)
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from holdfast.spark.row_fitting import Fitting, Misfit, may_be_null, nulls_in
+from forebay.spark.row_fitting import Fitting, Misfit, may_be_null, nulls_in
 
 STRUCT = pa.array([{"x": 1}, None, {"x": 3}], pa.struct([pa.field("x", pa.int32(), nullable=False)]))
 WIDER = pa.struct([("y", pa.string()), ("x", pa.int64())])

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from holdfast.arrow import encode_batches
-from holdfast.client import Record, StoredPage, arrow
-from holdfast.client.rows import encode_rows
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.ranges import Missing, Span
-from holdfast.spark.read_options import EventTimes, read_options, schema_options
-from holdfast.spark.read_schema import RECORD
-from holdfast.spark.reading import Split, read_split
-from holdfast.spark.registering import SchemaDirectory
-from holdfast.spark.row_reading import RecordPages, columns_of, page_reader
+from forebay.arrow import encode_batches
+from forebay.client import Record, StoredPage, arrow
+from forebay.client.rows import encode_rows
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.ranges import Missing, Span
+from forebay.spark.read_options import EventTimes, read_options, schema_options
+from forebay.spark.read_schema import RECORD
+from forebay.spark.reading import Split, read_split
+from forebay.spark.registering import SchemaDirectory
+from forebay.spark.row_reading import RecordPages, columns_of, page_reader
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 FIRST = StructType([StructField("id", LongType())])
@@ -93,7 +93,7 @@ def test_a_stream_of_every_column_refuses_a_page_with_more_and_a_stream_of_some_
             batch = pa.record_batch({"id": [5], "name": ["e"], "more": [1]})
             publisher.send_page(arrow.page(batch, 3), partition=0).result(20)
         [page] = [page for page in client.replay_pages("orders", partition=0, start=4) if isinstance(page, StoredPage)]
-        with pytest.raises(HoldfastSparkError, match=r"Offsets 4 to 4 of partition 0 .* column more is new") as refused:
+        with pytest.raises(ForebaySparkError, match=r"Offsets 4 to 4 of partition 0 .* column more is new") as refused:
             reader.batch(page)
 
         assert chosen.batch(page).to_pylist() == [{"id": 5, "name": "e"}]
@@ -126,7 +126,7 @@ def damaged(orders: TestBroker) -> TestBroker:
 
 
 def test_rows_that_cannot_be_decoded_fail_the_task_with_their_place_and_what_to_do(damaged: TestBroker) -> None:
-    with pytest.raises(HoldfastSparkError, match=r"Offsets 4 to 6 of partition 0 .* cannot be decoded") as refused:
+    with pytest.raises(ForebaySparkError, match=r"Offsets 4 to 6 of partition 0 .* cannot be decoded") as refused:
         read_all(damaged, SECOND)
 
     assert '.option("failOnDataLoss", "false")' in refused.value.remedy
@@ -184,7 +184,7 @@ def test_a_record_among_rows_is_told_by_its_place(orders: TestBroker) -> None:
     with orders.client() as client:
         client.publish("orders", [Record(b"no row")], partition=0)
 
-    with pytest.raises(HoldfastSparkError, match="Offset 4 of partition 0 is a record and not a row") as error:
+    with pytest.raises(ForebaySparkError, match="Offset 4 of partition 0 is a record and not a row") as error:
         rows(orders, SECOND)
 
     assert '.option("row_format", "record")' in error.value.remedy
@@ -196,7 +196,7 @@ def test_a_schema_that_somebody_else_has_registered_is_not_guessed_at(broker: Te
         client.schemas.register("orders", b"arrow", previous=0)
 
     assert columns(broker) == RECORD
-    with pytest.raises(HoldfastSparkError, match="registered by another program"):
+    with pytest.raises(ForebaySparkError, match="registered by another program"):
         SchemaDirectory(Clock()).register(read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target, FIRST)
 
 
@@ -205,11 +205,11 @@ def test_records_are_read_where_there_are_no_rows(broker: TestBroker) -> None:
         client.sinks.create("orders")
 
     assert columns(broker) == RECORD
-    with pytest.raises(HoldfastSparkError, match="has no schema of rows"):
+    with pytest.raises(ForebaySparkError, match="has no schema of rows"):
         columns(broker, row_format="arrow")
-    with pytest.raises(HoldfastSparkError, match="row_format is 'json' for a read"):
+    with pytest.raises(ForebaySparkError, match="row_format is 'json' for a read"):
         columns(broker, row_format="json")
-    with pytest.raises(HoldfastSparkError, match="has a schema of its own, and another one was set"):
+    with pytest.raises(ForebaySparkError, match="has a schema of its own, and another one was set"):
         rows(broker, FIRST)
 
 
@@ -232,7 +232,7 @@ def test_what_there_is_about_a_row_stands_beside_its_columns(orders: TestBroker)
 def test_rows_have_no_event_time_but_a_column(orders: TestBroker, row_format: str, schema: StructType) -> None:
     given = {**OPTIONS, "endpoint": orders.endpoint, "timestamps": "event_time", "startingTimestamp": "2026-01-01"}
 
-    with pytest.raises(HoldfastSparkError, match=r"Sink 'orders' holds rows with a schema: .* no event time") as error:
+    with pytest.raises(ForebaySparkError, match=r"Sink 'orders' holds rows with a schema: .* no event time") as error:
         page_reader(read_options({**given, "row_format": row_format}, {}), schema)
 
     assert "filter on the column" in error.value.remedy
@@ -243,12 +243,12 @@ def test_a_row_that_comes_among_records_later_is_told_by_its_place(orders: TestB
 
     with orders.client() as client, client.replay_pages("orders", partition=0, start=1) as replay:
         [page, *_] = [page for page in replay if isinstance(page, StoredPage)]
-    with pytest.raises(HoldfastSparkError, match="Offset 1 of partition 0 is a row, which has no event time"):
+    with pytest.raises(ForebaySparkError, match="Offset 1 of partition 0 is a row, which has no event time"):
         pages.batch(page)
 
 
 def test_a_column_that_the_rows_do_not_have_is_told_with_those_that_they_have(orders: TestBroker) -> None:
-    with pytest.raises(HoldfastSparkError, match="names 'value'") as error:
+    with pytest.raises(ForebaySparkError, match="names 'value'") as error:
         columns(orders, columns="id,value")
 
     assert "id, name" in error.value.remedy

@@ -26,8 +26,8 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.row_schema import MergeRules, check_rows, grown, nullable_schema, parse, readable_as
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.row_schema import MergeRules, check_rows, grown, nullable_schema, parse, readable_as
 
 LONG, STRING = LongType(), StringType()
 
@@ -119,7 +119,7 @@ def test_a_wider_type_is_taken_by_option_and_a_narrower_one_never(
 
     assert grow(before, rows, type_widening=True) == schema(("c", wider, True))
     assert grow(schema(("c", wider, True)), before) == schema(("c", wider, True))
-    with pytest.raises(HoldfastSparkError, match="~ c") as refused:
+    with pytest.raises(ForebaySparkError, match="~ c") as refused:
         grow(before, rows)
     assert '.option("type_widening", "true")' in refused.value.remedy
 
@@ -140,7 +140,7 @@ def test_a_wider_type_is_taken_by_option_and_a_narrower_one_never(
     ids=str,
 )
 def test_another_type_is_refused(known: DataType, given: DataType) -> None:
-    with pytest.raises(HoldfastSparkError, match="~ c"):
+    with pytest.raises(ForebaySparkError, match="~ c"):
         grow(schema(("c", known, True)), schema(("c", given, True)), type_widening=True)
 
 
@@ -148,7 +148,7 @@ def test_without_merge_schema_new_columns_and_fields_are_refused_and_missing_one
     known = schema(("id", LONG, True), ("s", schema(("a", LONG, True)), True))
 
     assert grow(known, schema(("id", LONG, True)), merge_schema=False) == known
-    with pytest.raises(HoldfastSparkError) as refused:
+    with pytest.raises(ForebaySparkError) as refused:
         grow(known, schema(("s", schema(("b", LONG, True)), True), ("x", LONG, True)), merge_schema=False)
     assert refused.value.problem.splitlines()[1:] == ["  + s.b bigint    (new)", "  + x bigint    (new)"]
     assert '.option("mergeSchema", "true")' in refused.value.remedy
@@ -159,7 +159,7 @@ def test_a_name_that_differs_in_its_case_alone_is_new_only_where_case_counts() -
 
     assert grow(KNOWN, rows, case_sensitive=True).fieldNames() == ["id", "name", "NAME"]
     assert grow(KNOWN, schema(("ID", LONG, True)), case_sensitive=True).fieldNames() == ["id", "name", "ID"]
-    with pytest.raises(HoldfastSparkError, match="differs from name by its case only"):
+    with pytest.raises(ForebaySparkError, match="differs from name by its case only"):
         grow(KNOWN, rows)
 
 
@@ -172,7 +172,7 @@ def test_a_name_that_differs_in_its_case_alone_is_new_only_where_case_counts() -
 )
 def test_names_are_alone_at_every_depth(twice: StructType, told: str) -> None:
     for kind in (twice, ArrayType(twice), MapType(twice, LONG), MapType(LONG, twice)):
-        with pytest.raises(HoldfastSparkError, match=told):
+        with pytest.raises(ForebaySparkError, match=told):
             check_rows(schema(("c", kind, True)))
 
     check_rows(schema(("c", schema(("a", LONG, True), ("A", LONG, True)), True)), case_sensitive=True)
@@ -181,7 +181,7 @@ def test_names_are_alone_at_every_depth(twice: StructType, told: str) -> None:
 def test_all_differences_are_told_at_once() -> None:
     rows = schema(("id", STRING, True), ("name", ArrayType(STRING), True))
 
-    with pytest.raises(HoldfastSparkError) as refused:
+    with pytest.raises(ForebaySparkError) as refused:
         grow(KNOWN, rows)
 
     assert refused.value.problem.splitlines() == [
@@ -208,7 +208,7 @@ def test_columns_of_a_schema_may_be_read_alone_but_not_as_something_else() -> No
 
 @pytest.mark.parametrize("kind", [YearMonthIntervalType(), CalendarIntervalType(), ArrayType(CalendarIntervalType())])
 def test_types_that_arrow_does_not_have_are_refused(kind: DataType) -> None:
-    with pytest.raises(HoldfastSparkError, match=r"Column c is .*, which Arrow has no type for") as refused:
+    with pytest.raises(ForebaySparkError, match=r"Column c is .*, which Arrow has no type for") as refused:
         check_rows(schema(("id", LONG, False), ("c", kind, True)))
 
     assert "cast to string" in refused.value.remedy
@@ -224,7 +224,7 @@ class Point(UserDefinedType):
 
 @pytest.mark.parametrize("kind", [Point(), ArrayType(Point()), MapType(LONG, schema(("p", Point(), True)))])
 def test_a_type_of_a_users_own_is_refused_wherever_it_stands(kind: DataType) -> None:
-    with pytest.raises(HoldfastSparkError, match=r"Column c is .*, a user's own type"):
+    with pytest.raises(ForebaySparkError, match=r"Column c is .*, a user's own type"):
         check_rows(schema(("c", kind, True)))
 
 

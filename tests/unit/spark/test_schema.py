@@ -20,9 +20,9 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Rows
-from holdfast.spark.schema import RowPlan, plan_rows
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Rows
+from forebay.spark.schema import RowPlan, plan_rows
 
 STRING, BINARY, LONG = StringType(), BinaryType(), LongType()
 HEADERS = ArrayType(StructType([StructField("key", STRING), StructField("value", BINARY)]))
@@ -59,12 +59,12 @@ def test_any_other_schema_is_rows_with_a_schema(columns: dict[str, DataType]) ->
 
 def test_columns_that_choose_the_partition_are_columns_of_rows_with_a_schema() -> None:
     assert plan_rows(schema(a=LONG, b=STRING), Rows.AUTO, ("b",)).kind is Rows.ARROW
-    with pytest.raises(HoldfastSparkError, match="names the column c, which the rows do not have") as error:
+    with pytest.raises(ForebaySparkError, match="names the column c, which the rows do not have") as error:
         plan_rows(schema(a=LONG, b=STRING), Rows.AUTO, ("b", "c"))
     assert error.value.remedy == "Use one of: a, b."
-    with pytest.raises(HoldfastSparkError, match="written as json"):
+    with pytest.raises(ForebaySparkError, match="written as json"):
         plan_rows(schema(a=LONG), Rows.JSON, ("a",))
-    with pytest.raises(HoldfastSparkError, match="written as record"):
+    with pytest.raises(ForebaySparkError, match="written as record"):
         plan_rows(schema(value=STRING), Rows.AUTO, ("value",))
 
 
@@ -73,15 +73,15 @@ def test_columns_with_a_dictionary_are_strings_and_binaries_of_rows_with_a_schem
 
     assert plan_rows(columns, Rows.AUTO, (), ("b", "c", "auto")).kind is Rows.ARROW
     for name, kind in {"a": "bigint", "d": "struct<e:string>", "f": "array<string>"}.items():
-        with pytest.raises(HoldfastSparkError, match=f"arrow_dictionary names {name}, which is {kind}") as error:
+        with pytest.raises(ForebaySparkError, match=f"arrow_dictionary names {name}, which is {kind}") as error:
             plan_rows(columns, Rows.AUTO, (), ("b", name))
         assert error.value.remedy == "Use some of: auto, b, c."
     for name in ("g", "d.e"):
-        with pytest.raises(HoldfastSparkError, match="none of the columns"):
+        with pytest.raises(ForebaySparkError, match="none of the columns"):
             plan_rows(columns, Rows.AUTO, (), (name,))
-    with pytest.raises(HoldfastSparkError, match="written as json"):
+    with pytest.raises(ForebaySparkError, match="written as json"):
         plan_rows(columns, Rows.JSON, (), ("b",))
-    with pytest.raises(HoldfastSparkError, match="written as record"):
+    with pytest.raises(ForebaySparkError, match="written as record"):
         plan_rows(schema(value=STRING), Rows.AUTO, (), ("auto",))
 
 
@@ -96,7 +96,7 @@ def test_columns_with_a_dictionary_are_strings_and_binaries_of_rows_with_a_schem
     ids=str,
 )
 def test_a_record_with_a_wrong_type_is_not_taken_for_other_rows(columns: dict[str, DataType], message: str) -> None:
-    with pytest.raises(HoldfastSparkError, match=message) as error:
+    with pytest.raises(ForebaySparkError, match=message) as error:
         plan_rows(schema(**columns), Rows.AUTO)
 
     assert '.option("row_format", "arrow")' in error.value.remedy
@@ -104,9 +104,9 @@ def test_a_record_with_a_wrong_type_is_not_taken_for_other_rows(columns: dict[st
 
 
 def test_records_that_are_demanded_must_be_records() -> None:
-    with pytest.raises(HoldfastSparkError, match="Column station has no place"):
+    with pytest.raises(ForebaySparkError, match="Column station has no place"):
         plan_rows(schema(value=STRING, station=STRING), Rows.RECORD)
-    with pytest.raises(HoldfastSparkError, match="there is no column value"):
+    with pytest.raises(ForebaySparkError, match="there is no column value"):
         plan_rows(schema(key=STRING), Rows.RECORD)
 
 
@@ -121,21 +121,21 @@ def test_records_that_are_demanded_must_be_records() -> None:
     ids=str,
 )
 def test_a_type_that_would_arrive_in_disguise_is_refused_wherever_it_stands(kind: DataType) -> None:
-    with pytest.raises(HoldfastSparkError, match=r"Column a.* is variant") as error:
+    with pytest.raises(ForebaySparkError, match=r"Column a.* is variant") as error:
         plan_rows(schema(a=kind), Rows.JSON)
 
     assert "to_json" in error.value.remedy
 
 
 def test_year_month_intervals_are_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="no JSON form"):
+    with pytest.raises(ForebaySparkError, match="no JSON form"):
         plan_rows(StructType().add("a", YearMonthIntervalType()), Rows.JSON)
 
 
 def test_column_names_must_be_unique_and_there_must_be_some() -> None:
-    with pytest.raises(HoldfastSparkError, match="occurs more than once"):
+    with pytest.raises(ForebaySparkError, match="occurs more than once"):
         plan_rows(StructType().add("a", LONG).add("a", LONG), Rows.AUTO)
-    with pytest.raises(HoldfastSparkError, match="no columns"):
+    with pytest.raises(ForebaySparkError, match="no columns"):
         plan_rows(StructType(), Rows.AUTO)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client import ClientSettings, TlsSettings
-from holdfast.spark.credentials import NO_CREDENTIALS, Credentials
-from holdfast.spark.securing import secured
+from forebay.client import ClientSettings, TlsSettings
+from forebay.spark.credentials import NO_CREDENTIALS, Credentials
+from forebay.spark.securing import secured
 
 PLAIN = ClientSettings(call_timeout_s=3)
 
@@ -53,10 +53,10 @@ def test_a_name_stays_one_where_there_is_no_spark() -> None:
 @pytest.mark.parametrize(
     ("credentials", "environment", "expected"),
     [
-        (NO_CREDENTIALS, {"HOLDFAST_TOKEN": "a-secret"}, ("HOLDFAST_TOKEN", "")),
-        (NO_CREDENTIALS, {"HOLDFAST_TOKEN": " "}, ("", "")),
-        (Credentials(token_env="MINE"), {"HOLDFAST_TOKEN": "a-secret"}, ("MINE", "")),
-        (Credentials(token_file="/run/token"), {"HOLDFAST_TOKEN": "a-secret"}, ("", "/run/token")),
+        (NO_CREDENTIALS, {"FOREBAY_TOKEN": "a-secret"}, ("FOREBAY_TOKEN", "")),
+        (NO_CREDENTIALS, {"FOREBAY_TOKEN": " "}, ("", "")),
+        (Credentials(token_env="MINE"), {"FOREBAY_TOKEN": "a-secret"}, ("MINE", "")),
+        (Credentials(token_file="/run/token"), {"FOREBAY_TOKEN": "a-secret"}, ("", "/run/token")),
     ],
 )
 def test_the_token_is_named_and_not_read(

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.session import cluster_options, use_in_this_thread
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.session import cluster_options, use_in_this_thread
 
 
 class Connected:
@@ -25,7 +25,7 @@ CONNECTED = cast("SparkSession", Connected())
 
 @pytest.fixture(autouse=True)
 def without_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
+    monkeypatch.delenv("FOREBAY_TOKEN", raising=False)
 
 
 def test_spark_connect_gets_the_endpoints() -> None:
@@ -36,15 +36,15 @@ def test_spark_connect_is_told_where_its_files_have_to_be(tmp_path: Path) -> Non
     authority = tmp_path / "ca.pem"
     authority.touch()
 
-    with pytest.raises(HoldfastSparkError, match="absolute paths"):
+    with pytest.raises(ForebaySparkError, match="absolute paths"):
         cluster_options(CONNECTED, endpoints=["one:7461"], tls_ca=authority)
 
 
 def test_spark_connect_is_told_how_to_name_its_token() -> None:
-    with pytest.raises(HoldfastSparkError, match="token_env"):
+    with pytest.raises(ForebaySparkError, match="token_env"):
         cluster_options(CONNECTED, endpoints=["one:7461"], token_env="SOME_TOKEN")
 
 
 def test_a_thread_of_spark_connect_is_told_that_it_needs_nothing() -> None:
-    with pytest.raises(HoldfastSparkError, match="Its threads need nothing"):
+    with pytest.raises(ForebaySparkError, match="Its threads need nothing"):
         use_in_this_thread(CONNECTED)

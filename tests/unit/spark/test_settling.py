@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.client import Client, Record
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.offsets import StreamOffset
-from holdfast.spark.read_options import read_options
-from holdfast.spark.settling import Settling
+from forebay.client import Client, Record
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.offsets import StreamOffset
+from forebay.spark.read_options import read_options
+from forebay.spark.settling import Settling
 
 
 def settling(**options: str) -> Settling:
@@ -54,7 +54,7 @@ def test_a_time_is_the_start_of_the_subscription_itself(client: Client) -> None:
 
 
 def test_a_start_that_the_sink_does_not_have_makes_no_subscription(client: Client) -> None:
-    with pytest.raises(HoldfastSparkError, match="ends before offset 4"):
+    with pytest.raises(ForebaySparkError, match="ends before offset 4"):
         settling(startingOffsets='{"0": 9}').begin(client)
 
     assert [one.name for one in client.subscriptions.list("orders")] == ["default"]

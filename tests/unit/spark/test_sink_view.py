@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from holdfast.client import Record, ReplayedRecord
-from holdfast.client.testing import TestBroker
-from holdfast.spark.ranges import Held
-from holdfast.spark.read_options import read_options
-from holdfast.spark.sink_view import resolved, view
+from forebay.client import Record, ReplayedRecord
+from forebay.client.testing import TestBroker
+from forebay.spark.ranges import Held
+from forebay.spark.read_options import read_options
+from forebay.spark.sink_view import resolved, view
 
 
 def test_a_view_names_ends_sizes_and_watermarks(broker: TestBroker) -> None:

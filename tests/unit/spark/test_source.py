@@ -9,17 +9,17 @@ import sys
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-import pyspark_holdfast
-from holdfast.client.testing import TestBroker
-from holdfast.spark import HoldfastDataSource, HoldfastSparkError
+import pyspark_forebay
+from forebay.client.testing import TestBroker
+from forebay.spark import ForebayDataSource, ForebaySparkError
 
 ROWS = StructType([StructField("value", StringType())])
 
 
-def source(broker: TestBroker | None = None, **options: str) -> HoldfastDataSource:
+def source(broker: TestBroker | None = None, **options: str) -> ForebayDataSource:
     if broker is not None:
         options["endpoint"] = broker.endpoint
-    return HoldfastDataSource(options)
+    return ForebayDataSource(options)
 
 
 def unused_endpoint() -> str:
@@ -28,17 +28,17 @@ def unused_endpoint() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-def last_line(error: pytest.ExceptionInfo[HoldfastSparkError]) -> str:
+def last_line(error: pytest.ExceptionInfo[ForebaySparkError]) -> str:
     return str(error.value).splitlines()[-1]
 
 
 def test_spark_finds_the_source_by_its_name() -> None:
-    assert pyspark_holdfast.DefaultSource is HoldfastDataSource
-    assert HoldfastDataSource.name() == "holdfast"
+    assert pyspark_forebay.DefaultSource is ForebayDataSource
+    assert ForebayDataSource.name() == "forebay"
 
 
 def test_finding_the_source_loads_neither_grpc_nor_arrow() -> None:
-    program = "import sys, pyspark_holdfast; print(*({'grpc', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))"
+    program = "import sys, pyspark_forebay; print(*({'grpc', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))"
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -47,28 +47,28 @@ def test_finding_the_source_loads_neither_grpc_nor_arrow() -> None:
 
 @pytest.mark.parametrize("make", ["writer", "streamWriter"])
 def test_a_missing_sink_is_named_with_the_command_that_makes_it(broker: TestBroker, make: str) -> None:
-    with pytest.raises(HoldfastSparkError, match="'nowhere'") as error:
+    with pytest.raises(ForebaySparkError, match="'nowhere'") as error:
         getattr(source(broker, sink="nowhere"), make)(ROWS, False)
 
-    assert "holdfast sink create nowhere" in last_line(error)
+    assert "forebay sink create nowhere" in last_line(error)
 
 
 @pytest.mark.parametrize("make", ["writer", "streamWriter"])
 def test_an_unreachable_broker_is_named_with_the_way_to_set_it(make: str) -> None:
     endpoint = unused_endpoint()
 
-    with pytest.raises(HoldfastSparkError, match=endpoint) as error:
+    with pytest.raises(ForebaySparkError, match=endpoint) as error:
         getattr(source(endpoint=endpoint, sink="orders", connect_timeout_s="0.3"), make)(ROWS, False)
 
-    assert "holdfast serve" in last_line(error)
-    assert "HOLDFAST_ENDPOINT" in last_line(error)
+    assert "forebay serve" in last_line(error)
+    assert "FOREBAY_ENDPOINT" in last_line(error)
 
 
 def test_a_read_says_the_same() -> None:
     endpoint = unused_endpoint()
     reader = source(endpoint=endpoint, sink="orders", connect_timeout_s="0.3")
 
-    with pytest.raises(HoldfastSparkError, match=endpoint):
+    with pytest.raises(ForebaySparkError, match=endpoint):
         reader.reader(reader.schema()).partitions()
 
 
@@ -99,14 +99,14 @@ def test_pages_stay_small_where_the_sink_is(broker: TestBroker) -> None:
 
 
 def test_a_name_that_no_sink_can_have_is_refused(broker: TestBroker) -> None:
-    with pytest.raises(HoldfastSparkError) as error:
+    with pytest.raises(ForebaySparkError) as error:
         source(broker, sink="Not A Name", create_sink="true").writer(ROWS, False)
 
     assert "a-z" in last_line(error)
 
 
 def test_overwriting_is_refused() -> None:
-    with pytest.raises(HoldfastSparkError, match="cannot be overwritten") as error:
+    with pytest.raises(ForebaySparkError, match="cannot be overwritten") as error:
         source(sink="orders").writer(ROWS, True)
 
     assert 'mode("append")' in last_line(error)
@@ -115,10 +115,10 @@ def test_overwriting_is_refused() -> None:
 def test_a_wrong_schema_is_told_before_the_broker_is_asked() -> None:
     schema = StructType([StructField("value", StringType()), StructField("partition", StringType())])
 
-    with pytest.raises(HoldfastSparkError, match="partition is string"):
+    with pytest.raises(ForebaySparkError, match="partition is string"):
         source(endpoint=unused_endpoint(), sink="orders").writer(schema, False)
 
 
 def test_a_read_has_the_schema_of_the_source_and_no_other() -> None:
-    with pytest.raises(HoldfastSparkError, match="schema"):
+    with pytest.raises(ForebaySparkError, match="schema"):
         source(sink="orders").reader(ROWS)

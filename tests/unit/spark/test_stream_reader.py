@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from holdfast.client import Record, testing
-from holdfast.client.testing import TestBroker
-from holdfast.spark import HoldfastDataSource, HoldfastSparkError
-from holdfast.spark.offsets import parsed
-from holdfast.spark.stream_reader import HoldfastStreamReader
+from forebay.client import Record, testing
+from forebay.client.testing import TestBroker
+from forebay.spark import ForebayDataSource, ForebaySparkError
+from forebay.spark.offsets import parsed
+from forebay.spark.stream_reader import ForebayStreamReader
 
 ALL = ReadAllAvailable()
 
 
-def reader(broker: TestBroker, **options: str) -> HoldfastStreamReader:
+def reader(broker: TestBroker, **options: str) -> ForebayStreamReader:
     """Return what a query gets when it starts, or starts again."""
-    source = HoldfastDataSource({"endpoint": broker.endpoint} | {"sink": "orders"} | options)
+    source = ForebayDataSource({"endpoint": broker.endpoint} | {"sink": "orders"} | options)
     found = source.streamReader(source.schema())
-    assert isinstance(found, HoldfastStreamReader)
+    assert isinstance(found, ForebayStreamReader)
     return found
 
 
@@ -36,7 +36,7 @@ def through_the_log(offset: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def latest(query: HoldfastStreamReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
+def latest(query: ForebayStreamReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
     return through_the_log(query.latestOffset(through_the_log(start), limit))
 
 
@@ -44,7 +44,7 @@ def places(offset: dict[str, Any]) -> dict[int, int]:
     return dict(parsed(offset).partitions)
 
 
-def rows(query: HoldfastStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
+def rows(query: ForebayStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what the tasks of a micro-batch read."""
     return [row for part in query.partitions(start, end) for batch in query.read(part) for row in batch.to_pylist()]
 
@@ -165,7 +165,7 @@ def test_a_batch_that_ends_before_it_begins_is_an_error_and_never_empty(orders: 
     start = query.initialOffset()
     end = latest(query, start)
 
-    with pytest.raises(HoldfastSparkError, match="ends at offset 0 of partition 0"):
+    with pytest.raises(ForebaySparkError, match="ends at offset 0 of partition 0"):
         query.partitions({**end, "partitions": {"0": 5, "1": 0}}, {**end, "partitions": {"0": 0, "1": 0}})
 
 
@@ -179,9 +179,9 @@ def test_a_sink_that_was_made_anew_is_not_read_on_with_the_offsets_of_the_old_on
 
     again = reader(orders)
 
-    with pytest.raises(HoldfastSparkError, match="made anew"):
+    with pytest.raises(ForebaySparkError, match="made anew"):
         again.latestOffset(end, ALL)
-    with pytest.raises(HoldfastSparkError, match="made anew"):
+    with pytest.raises(ForebaySparkError, match="made anew"):
         again.partitions(end, end)
 
 
@@ -189,7 +189,7 @@ def test_offsets_beyond_the_end_of_the_sink_are_an_error(orders: TestBroker) -> 
     query = reader(orders)
     ahead = {**query.initialOffset(), "partitions": {"0": 99}}
 
-    with pytest.raises(HoldfastSparkError, match="stands at offset 99 of partition 0"):
+    with pytest.raises(ForebaySparkError, match="stands at offset 99 of partition 0"):
         query.latestOffset(ahead, ALL)
 
 
@@ -212,9 +212,9 @@ def test_a_micro_batch_is_cut_into_splits(orders: TestBroker) -> None:
 
 
 def test_a_broker_that_is_away_is_named(orders: TestBroker) -> None:
-    query = HoldfastDataSource({"endpoint": "127.0.0.1:1", "sink": "orders", "connect_timeout_s": "0.3"})
+    query = ForebayDataSource({"endpoint": "127.0.0.1:1", "sink": "orders", "connect_timeout_s": "0.3"})
 
-    with pytest.raises(HoldfastSparkError, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(ForebaySparkError, match=r"127\.0\.0\.1:1"):
         query.streamReader(query.schema()).initialOffset()
 
 
@@ -323,7 +323,7 @@ def test_two_who_settle_the_same_subscription_are_told_of_each_other(orders: Tes
     with orders.client() as client:
         client.pull("orders", max_records=1)
 
-    with pytest.raises(HoldfastSparkError, match="'pull' owns partition 0") as error:
+    with pytest.raises(ForebaySparkError, match="'pull' owns partition 0") as error:
         latest(query, end)
 
     assert "subscription" in error.value.remedy

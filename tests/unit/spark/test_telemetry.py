@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from holdfast.spark.telemetry import PAUSE_S, Flusher
+from forebay.spark.telemetry import PAUSE_S, Flusher
 
 NEVER_MS = 3_600_000
 
@@ -23,8 +23,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pyspark.sql.types import BinaryType, StructField, StructType
-from holdfast.client import testing
-from holdfast.spark import HoldfastDataSource
+from forebay.client import testing
+from forebay.spark import ForebayDataSource
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()
@@ -33,7 +33,7 @@ trace.set_tracer_provider(provider)
 with testing.broker() as broker:
     with broker.client() as client:
         client.sinks.create("orders")
-    source = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "orders"})
+    source = ForebayDataSource({"endpoint": broker.endpoint, "sink": "orders"})
     writer = source.writer(StructType([StructField("value", BinaryType())]), False)
     writer.write(iter([pa.record_batch({"value": pa.array([b"x"], pa.binary())})]))
     spans = {span.name: span for span in exporter.get_finished_spans()}

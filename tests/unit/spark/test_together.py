@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from holdfast.client import Client
-from holdfast.client.testing import TestBroker
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.together import Write, write_together
+from forebay.client import Client
+from forebay.client.testing import TestBroker
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.together import Write, write_together
 
 
 class Frame:
@@ -59,7 +59,7 @@ def test_what_all_tasks_of_all_writes_staged_is_there(
 ) -> None:
     writes = [write(Frame(["a", "b"], ["c"]), "orders"), write(Frame(["d"], name="name"), "others")]
 
-    with caplog.at_level(logging.INFO, "holdfast.spark"):
+    with caplog.at_level(logging.INFO, "forebay.spark"):
         done = write_together(writes, from_query=False, endpoint=broker.endpoint)
 
     assert caplog.text.count("epoch was committed") == 2
@@ -83,7 +83,7 @@ def test_a_frame_without_a_task_has_nothing_to_commit(broker: TestBroker, client
 def test_a_write_that_fails_throws_away_what_the_others_staged(broker: TestBroker, client: Client) -> None:
     writes = [write(Frame(["a"]), "orders"), write(Frame(["b"], [None]), "others")]
 
-    with pytest.raises(HoldfastSparkError, match="value is null"):
+    with pytest.raises(ForebaySparkError, match="value is null"):
         write_together(writes, from_query=False, endpoint=broker.endpoint)
 
     assert values(client, "orders") == values(client, "others") == []
@@ -114,7 +114,7 @@ def test_a_commit_that_is_refused_leaves_nothing_behind(broker: TestBroker, clie
             client.sinks.create("orders")
             return found
 
-    with pytest.raises(HoldfastSparkError):
+    with pytest.raises(ForebaySparkError):
         write_together(
             [write(Frame(["a"]), "orders"), write(Purged(["b"]), "others")],
             from_query=False,
@@ -129,7 +129,7 @@ def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBrok
     frame = Frame(["a"])
     frame.schema = StructType([StructField("value", StringType()), StructField("partition", StringType())])
 
-    with pytest.raises(HoldfastSparkError, match="partition is string"):
+    with pytest.raises(ForebaySparkError, match="partition is string"):
         write_together([write(frame, "orders")], from_query=False, endpoint=broker.endpoint)
 
 
@@ -147,10 +147,10 @@ def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBrok
 def test_what_cannot_be_committed_together_is_refused_before_a_broker_is_asked(
     writes: list[Write], from_query: bool, why: str
 ) -> None:
-    with pytest.raises(HoldfastSparkError, match=why):
+    with pytest.raises(ForebaySparkError, match=why):
         write_together(writes, from_query=from_query, endpoint="127.0.0.1:1")
 
 
 def test_outside_of_a_query_there_is_no_epoch_to_take(broker: TestBroker, client: Client) -> None:
-    with pytest.raises(HoldfastSparkError, match="names no query and no micro-batch"):
+    with pytest.raises(ForebaySparkError, match="names no query and no micro-batch"):
         write_together([write(Frame(["a"]), "orders")], from_query=True, endpoint=broker.endpoint)

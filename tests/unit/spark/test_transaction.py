@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.client import Client, EpochCheck, Stage, errors
-from holdfast.client.testing import TestBroker
-from holdfast.spark import transaction
-from holdfast.spark.content import RowContent
-from holdfast.spark.epochs import Run, Staged, own_id, stage_of
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import Target, WriteOptions, write_options
+from forebay.client import Client, EpochCheck, Stage, errors
+from forebay.client.testing import TestBroker
+from forebay.spark import transaction
+from forebay.spark.content import RowContent
+from forebay.spark.epochs import Run, Staged, own_id, stage_of
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Target, WriteOptions, write_options
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 NOTHING: dict[str, str] = {}
@@ -105,7 +105,7 @@ def test_a_repeat_with_more_rows_is_refused_with_advice(client: Client, target: 
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     anew = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"row", b"more"))
 
-    with pytest.raises(HoldfastSparkError, match="EpochContentConflict") as error:
+    with pytest.raises(ForebaySparkError, match="EpochContentConflict") as error:
         transaction.commit([(target, [anew])], patience_s=5)
 
     assert "committed with 1 records, and the repeat has 2" in error.value.problem
@@ -124,7 +124,7 @@ def test_a_repeat_with_other_rows_of_the_same_number_is_told_and_refused_where_c
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     other = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"other"))
 
-    with pytest.raises(HoldfastSparkError, match="EpochContentConflict"):
+    with pytest.raises(ForebaySparkError, match="EpochContentConflict"):
         transaction.commit([(target, [replace(other, check=EpochCheck.CONTENT)])], patience_s=5)
     assert transaction.commit([(target, [other])], patience_s=5).already_committed
 
@@ -155,7 +155,7 @@ def test_what_was_thrown_away_cannot_be_committed(client: Client, target: Target
     staged = [attempt(client, run_of(client), b"row")]
     transaction.abort(target, staged)
 
-    with pytest.raises(HoldfastSparkError, match="StagedIncomplete") as error:
+    with pytest.raises(ForebaySparkError, match="StagedIncomplete") as error:
         transaction.commit([(target, staged)], patience_s=5)
 
     assert "Run this again" in error.value.remedy
@@ -174,7 +174,7 @@ def test_x9_a_checkpoint_that_is_behind_is_refused(client: Client, target: Targe
 
     with pytest.raises(errors.EpochFenced):
         attempt(client, behind, b"again")
-    with pytest.raises(HoldfastSparkError, match="EpochFenced") as error:
+    with pytest.raises(ForebaySparkError, match="EpochFenced") as error:
         transaction.commit([(target, [Staged(behind)])], patience_s=5)
 
     assert "checkpoint is behind" in error.value.remedy
@@ -200,7 +200,7 @@ def test_x20_an_attempt_of_the_old_run_that_stages_late_harms_nothing(client: Cl
 
     with pytest.raises(errors.EpochFenced):
         attempt(client, again(old), b"late")
-    with pytest.raises(HoldfastSparkError, match="EpochFenced"):
+    with pytest.raises(ForebaySparkError, match="EpochFenced"):
         transaction.commit([(target, [early])], patience_s=5)
     transaction.commit([(target, [staged])], patience_s=5)
 
@@ -214,7 +214,7 @@ def test_a_second_write_of_the_same_run_under_the_same_name_is_told_apart(client
 
     with pytest.raises(errors.AlreadyCommitted):
         attempt(client, second, b"row")
-    with pytest.raises(HoldfastSparkError, match="EpochConflict") as error:
+    with pytest.raises(ForebaySparkError, match="EpochConflict") as error:
         transaction.commit([(target, [Staged(second, already_committed=True)])], patience_s=5)
 
     assert "name of its own" in error.value.remedy
@@ -237,7 +237,7 @@ def test_writes_to_two_sinks_are_visible_at_one_instant_or_not_at_all(client: Cl
         publisher.flush()
         staged = Staged(theirs, publisher.staged().parts)
 
-    with pytest.raises(HoldfastSparkError, match="StagedIncomplete"):
+    with pytest.raises(ForebaySparkError, match="StagedIncomplete"):
         transaction.commit([(target, [whole]), (others, [replace(staged, stage=again(theirs))])], patience_s=5)
     before = values(client)
     done = transaction.commit(
@@ -255,7 +255,7 @@ def test_throwing_away_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         nowhere = options(f"127.0.0.1:{probe.getsockname()[1]}").target
-    with caplog.at_level(logging.WARNING, "holdfast.spark"):
+    with caplog.at_level(logging.WARNING, "forebay.spark"):
         transaction.abort(nowhere, [Staged(Stage("p", 0, "r", 1))])
         transaction.close(nowhere, Run(1, batch="b"))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.options import InvalidUtf8, Rows
-from holdfast.spark.schema import RowPlan
-from holdfast.spark.valid_rows import ValidRows
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import InvalidUtf8, Rows
+from forebay.spark.schema import RowPlan
+from forebay.spark.valid_rows import ValidRows
 from tests.unit.arrow.invalid_text import unchecked_strings
 
 BAD = unchecked_strings([b"ok", b"Z\xfcrich"])
@@ -26,7 +26,7 @@ def test_a_row_is_refused_with_its_number_in_the_task_its_column_and_what_to_do(
     valid = ValidRows(RowPlan(kind, ("s",)), InvalidUtf8.FAIL)
     valid.checked(pa.record_batch({"s": pa.array(["a", "b", "c"])}))
 
-    with pytest.raises(HoldfastSparkError) as refused:
+    with pytest.raises(ForebaySparkError) as refused:
         valid.checked(pa.record_batch({"s": BAD}))
 
     assert "Row 4 of this task cannot be written: column s: the string is not UTF-8" in str(refused.value)
@@ -53,7 +53,7 @@ def test_the_name_of_a_header_is_text_and_its_value_is_bytes() -> None:
     found = valid.checked(headers(pa.array(["a", "b"]), BAD))
     assert found.column("headers").flatten().field(1).to_pylist() == [b"ok", b"Z\xfcrich"]
 
-    with pytest.raises(HoldfastSparkError, match=r"Row 3 of this task cannot be written: column headers\[\]\.key"):
+    with pytest.raises(ForebaySparkError, match=r"Row 3 of this task cannot be written: column headers\[\]\.key"):
         valid.checked(headers(BAD, pa.array(["a", "b"])))
 
 
@@ -62,7 +62,7 @@ def test_a_record_with_too_many_headers_is_refused_with_its_row_and_number() -> 
     entry = {"key": "k", "value": "v"}
     column = pa.array([[entry] * 64, None, [entry] * 65], HEADERS)
 
-    with pytest.raises(HoldfastSparkError, match=r"Row 2 of this task .*: 65 headers are more than 64"):
+    with pytest.raises(ForebaySparkError, match=r"Row 2 of this task .*: 65 headers are more than 64"):
         valid.checked(pa.record_batch([pa.array(["a", "b", "c"]), column], names=["value", "headers"]))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyspark
 import pytest
 
-from holdfast.spark import versions
-from holdfast.spark.errors import HoldfastSparkError
-from holdfast.spark.source import HoldfastDataSource
+from forebay.spark import versions
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.source import ForebayDataSource
 
 WHERE = {"endpoint": "127.0.0.1:1", "sink": "orders"}
 
@@ -29,16 +29,16 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_option_that_this_spark_cannot_honour_is_refused(options: dict[str, str], said: str) -> None:
-    source = HoldfastDataSource({**WHERE, "row_format": "record", **options})
+    source = ForebayDataSource({**WHERE, "row_format": "record", **options})
 
-    with pytest.raises(HoldfastSparkError, match=rf"{said} or newer; this is Spark 4\.1\.4"):
+    with pytest.raises(ForebaySparkError, match=rf"{said} or newer; this is Spark 4\.1\.4"):
         source.streamReader(source.schema())
 
 
 def test_a_spark_without_data_sources_is_told_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "_VERSION", (3, 5))
 
-    with pytest.raises(HoldfastSparkError, match="write_together"):
+    with pytest.raises(ForebaySparkError, match="write_together"):
         versions.need_data_sources()
 
 

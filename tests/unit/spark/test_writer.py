@@ -12,19 +12,19 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from holdfast.client import Record, ReplayedRecord, StagedPart, errors
-from holdfast.client.testing import TestBroker
-from holdfast.spark import HoldfastDataSource, HoldfastSparkError
-from holdfast.spark.options import Delivery
-from holdfast.spark.writer import HoldfastWriter, WrittenTask, write_rows
+from forebay.client import Record, ReplayedRecord, StagedPart, errors
+from forebay.client.testing import TestBroker
+from forebay.spark import ForebayDataSource, ForebaySparkError
+from forebay.spark.options import Delivery
+from forebay.spark.writer import ForebayWriter, WrittenTask, write_rows
 
 ROWS = StructType([StructField("value", BinaryType())])
 
 
-def writer(broker: TestBroker, partitions: int = 1, **options: str) -> HoldfastWriter:
+def writer(broker: TestBroker, partitions: int = 1, **options: str) -> ForebayWriter:
     with broker.client() as client:
         client.sinks.create("orders", partitions=partitions)
-    source = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "orders", **options})
+    source = ForebayDataSource({"endpoint": broker.endpoint, "sink": "orders", **options})
     return source.writer(ROWS, False)
 
 
@@ -112,14 +112,14 @@ def test_the_writer_can_be_pickled_before_and_after_it_has_written(broker: TestB
 def test_rows_that_cannot_be_written_fail_the_task(broker: TestBroker) -> None:
     rows = [pa.record_batch({"value": pa.array([b"x", None], pa.binary())})]
 
-    with pytest.raises(HoldfastSparkError, match="null in row 1"):
+    with pytest.raises(ForebaySparkError, match="null in row 1"):
         writer(broker).write(iter(rows))
 
 
 def test_a_record_that_is_too_large_fails_the_task_with_advice(broker: TestBroker) -> None:
     rows = [pa.record_batch({"value": pa.array([b"x" * (9 << 20)], pa.binary())})]
 
-    with pytest.raises(HoldfastSparkError, match="RecordTooLarge") as error:
+    with pytest.raises(ForebaySparkError, match="RecordTooLarge") as error:
         writer(broker).write(iter(rows))
 
     assert "Split such rows" in error.value.remedy
@@ -131,7 +131,7 @@ def test_a_sink_that_went_away_fails_the_task(broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.delete("orders")
 
-    with pytest.raises(HoldfastSparkError, match="SinkNotFound"):
+    with pytest.raises(ForebaySparkError, match="SinkNotFound"):
         original.write(batches(1))
 
 
@@ -139,14 +139,14 @@ def test_a_full_sink_fails_the_task_when_it_stays_full(broker: TestBroker) -> No
     with broker.client() as client:
         client.sinks.create("small", max_disk_cache=10)
     options = {"endpoint": broker.endpoint, "sink": "small", "delivery_timeout_s": "0.5"}
-    original = HoldfastDataSource(options).writer(ROWS, False)
+    original = ForebayDataSource(options).writer(ROWS, False)
 
-    with pytest.raises(HoldfastSparkError, match="DeliveryTimeout") as error:
+    with pytest.raises(ForebaySparkError, match="DeliveryTimeout") as error:
         original.write(batches(50))
 
     assert "'small'" in error.value.problem
     assert "max_disk_cache" in error.value.problem
-    assert "holdfast lag small" in error.value.remedy
+    assert "forebay lag small" in error.value.remedy
     with broker.client() as client:
         stats = client.sinks.stats("small")
     assert (stats.records, stats.staged_records) == (0, 0)
@@ -203,7 +203,7 @@ def test_a_sink_that_is_full_for_a_while_makes_the_task_wait(broker: TestBroker)
     with broker.client() as client:
         client.sinks.create("small", max_disk_cache=10)
         client.publish("small", [Record(b"old")] * 10)
-        waiting = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "small"}).writer(ROWS, False)
+        waiting = ForebayDataSource({"endpoint": broker.endpoint, "sink": "small"}).writer(ROWS, False)
         with ThreadPoolExecutor(1) as pool:
             task = pool.submit(waiting.write, batches(10))
             with pytest.raises(TimeoutError):
@@ -221,10 +221,10 @@ def test_a_sink_in_memory_is_refused_before_a_task_starts(broker: TestBroker) ->
     options = {"endpoint": broker.endpoint, "sink": "quick"}
 
     for make in ("writer", "streamWriter"):
-        with pytest.raises(HoldfastSparkError, match="StagingUnsupported") as error:
-            getattr(HoldfastDataSource(options), make)(ROWS, False)
+        with pytest.raises(ForebaySparkError, match="StagingUnsupported") as error:
+            getattr(ForebayDataSource(options), make)(ROWS, False)
         assert '.option("delivery", "at_least_once")' in error.value.remedy
-    HoldfastDataSource({**options, "delivery": "at_least_once"}).writer(ROWS, False).write(batches(3))
+    ForebayDataSource({**options, "delivery": "at_least_once"}).writer(ROWS, False).write(batches(3))
     with broker.client() as client:
         assert client.sinks.stats("quick").records == 3
 
@@ -232,9 +232,9 @@ def test_a_sink_in_memory_is_refused_before_a_task_starts(broker: TestBroker) ->
 def test_a_stream_outside_of_a_query_is_refused(broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.create("orders")
-    source = HoldfastDataSource({"endpoint": broker.endpoint, "sink": "orders"})
+    source = ForebayDataSource({"endpoint": broker.endpoint, "sink": "orders"})
 
-    with pytest.raises(HoldfastSparkError, match="no query"):
+    with pytest.raises(ForebaySparkError, match="no query"):
         source.streamWriter(ROWS, False).write(batches(1))
 
 
@@ -242,7 +242,7 @@ def test_a_stream_at_least_once_needs_no_query_and_no_commit(broker: TestBroker)
     with broker.client() as client:
         client.sinks.create("orders")
     options = {"endpoint": broker.endpoint, "sink": "orders", "delivery": "at_least_once"}
-    stream = HoldfastDataSource(options).streamWriter(ROWS, False)
+    stream = ForebayDataSource(options).streamWriter(ROWS, False)
 
     message = stream.write(batches(3))
     assert len(values(broker)) == 3

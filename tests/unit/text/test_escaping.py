@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.text import is_safe, visible, visible_json
+from forebay.text import is_safe, visible, visible_json
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=200)
 FORBIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}

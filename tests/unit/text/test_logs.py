@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.text import SafeFormatter, is_safe, log_to_stderr
-from holdfast.text.logs import TRACE_MARK
+from forebay.text import SafeFormatter, is_safe, log_to_stderr
+from forebay.text.logs import TRACE_MARK
 
 FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 EVENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ \S+ ")
-FORGED = "x\n2026-01-01 00:00:00,000 INFO holdfast forged"
+FORGED = "x\n2026-01-01 00:00:00,000 INFO forebay forged"
 
 
 def logged(message: str, *arguments: object, error: Exception | None = None) -> list[str]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(SafeFormatter(FORM))
-    logger = logging.Logger("holdfast.test")
+    logger = logging.Logger("forebay.test")
     logger.addHandler(handler)
     logger.error(message, *arguments, exc_info=error)
     return stream.getvalue().split("\n")[:-1]
@@ -72,7 +72,7 @@ def test_without_a_handler_events_go_to_standard_error(
 
     try:
         log_to_stderr("INFO", FORM)
-        logging.getLogger("holdfast.test").info("reason=%s", FORGED)
+        logging.getLogger("forebay.test").info("reason=%s", FORGED)
     finally:
         root.setLevel(level)
 

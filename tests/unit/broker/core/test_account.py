@@ -5,10 +5,10 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.account import Totals, opened
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.account import Totals, opened
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.ranges import Range
 
 END = 60
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.age import elapsed_us
-from holdfast.broker.core.writes import PutAge
+from forebay.broker.core.age import elapsed_us
+from forebay.broker.core.writes import PutAge
 
 HOUR_US = 3_600_000_000
 WALL_US = 1_700_000_000_000_000

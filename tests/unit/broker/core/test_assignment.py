@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.assignment import assign
+from forebay.broker.core.assignment import assign
 
 CONSUMERS = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.breaker import JUDGED_MIN, WINDOW, Breaker
+from forebay.broker.core.breaker import JUDGED_MIN, WINDOW, Breaker
 
 
 def rejected(breaker: Breaker, records: int, *, ratio_max: float = 0.5, consecutive_max: int = 0) -> int:

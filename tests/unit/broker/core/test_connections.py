@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.connections import IDLE_GRACE_S, Connection, ConnectionLimits, Use, excess
+from forebay.broker.core.connections import IDLE_GRACE_S, Connection, ConnectionLimits, Use, excess
 
 NOW = 1_000.0
 LIMITS = ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000)

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.ranges import Range, union
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.ranges import Range, union
 
 ACKED = Settlement.ACKED
 NEXT = 40

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.dead_letters import (
+from forebay.broker.core.dead_letters import (
     NAMES,
     UNCUT,
     Cut,
@@ -23,9 +23,9 @@ from holdfast.broker.core.dead_letters import (
     unburied,
     whole_page,
 )
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Body, Encoding, Entry
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import DEFAULTS, Overflow
+from forebay.broker.core.pages import PAGE_BYTES_MAX, Body, Encoding, Entry
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import DEFAULTS, Overflow
 
 ORIGIN = Origin(
     reason=Reason.REJECTED,
@@ -105,7 +105,7 @@ def test_one_that_looks_like_a_dead_letter_already_is_not_mixed_up(
 )
 def test_headers_that_make_no_sense_are_no_origin(name: str, value: bytes) -> None:
     record = buried(PlainRecord(b"value"), ORIGIN)
-    headers = tuple((n, value if n == f"holdfast.dead.{name}" else v) for n, v in record.headers)
+    headers = tuple((n, value if n == f"forebay.dead.{name}" else v) for n, v in record.headers)
 
     found = unburied(Cut(0, 0, "", replace(record, headers=headers)))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.epochs import (
+from forebay.broker.core.epochs import (
     EPOCH_MAX,
     RECORDS_MAX,
     Claim,
@@ -16,7 +16,7 @@ from holdfast.broker.core.epochs import (
     checked_token,
     digest,
 )
-from holdfast.broker.core.errors import InvalidEpoch
+from forebay.broker.core.errors import InvalidEpoch
 
 CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
 

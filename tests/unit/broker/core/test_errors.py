@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.broker.core import errors
+from forebay.broker.core import errors
 
 
 def test_facts_are_short_strings() -> None:

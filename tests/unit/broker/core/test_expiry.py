@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.broker.core.expiry import expired
+from forebay.broker.core.expiry import expired
 from tests.unit.broker.samples import entry
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.broker.core import outbound
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.explain import Explanation, Moment, Owner, Place, RecordState, Wait, Waiting, explain
-from holdfast.broker.core.flights import InFlight
-from holdfast.broker.core.gaps import Rejections
-from holdfast.broker.core.lane import Answer, Lane
-from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import DEFAULTS, Ordering
+from forebay.broker.core import outbound
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.explain import Explanation, Moment, Owner, Place, RecordState, Wait, Waiting, explain
+from forebay.broker.core.flights import InFlight
+from forebay.broker.core.gaps import Rejections
+from forebay.broker.core.lane import Answer, Lane
+from forebay.broker.core.log import PartitionLog
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import DEFAULTS, Ordering
 from tests.unit.broker.core.test_log import append
 from tests.unit.broker.samples import entry
 

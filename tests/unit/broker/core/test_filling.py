@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES, Filling
-from holdfast.broker.core.pages import Entry
+from forebay.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES, Filling
+from forebay.broker.core.pages import Entry
 from tests.unit.broker.samples import entry
 
 MIB = 1 << 20

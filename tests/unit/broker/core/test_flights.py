@@ -7,9 +7,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import Flight, Flights, InFlight
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.flights import Flight, Flights, InFlight
+from forebay.broker.core.ranges import Range
 
 
 def flights(*pages: tuple[int, int], usage: InFlight | None = None) -> Flights:

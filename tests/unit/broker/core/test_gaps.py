@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import time
 
-from holdfast.broker.core.gaps import REJECTIONS_MAX, Rejections, merged
-from holdfast.broker.core.pages import DropReason, Gap
+from forebay.broker.core.gaps import REJECTIONS_MAX, Rejections, merged
+from forebay.broker.core.pages import DropReason, Gap
 
 OVERFLOW, PURGED, REJECTED = DropReason.OVERFLOW, DropReason.PURGED, DropReason.REJECTED_BY_TARGET
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.flights import InFlight
-from holdfast.broker.core.lane import Answer, Lane, Outcome
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import SinkSettings
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.flights import InFlight
+from forebay.broker.core.lane import Answer, Lane, Outcome
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import SinkSettings
 
 
 def test_an_ack_up_to_an_offset_is_not_the_one_that_settles_what_is_on_its_way() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidLease
-from holdfast.broker.core.leased_sets import (
+from forebay.broker.core.errors import InvalidLease
+from forebay.broker.core.leased_sets import (
     DURATION_US,
     RANGES_MAX,
     RECORDS,
@@ -15,7 +15,7 @@ from holdfast.broker.core.leased_sets import (
     checked_holder,
     lease_us,
 )
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.ranges import Range
 from tests.unit.broker.samples import entry
 
 PAGE = replace(entry(1), size=100)

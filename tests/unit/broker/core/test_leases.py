@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import Flight
-from holdfast.broker.core.leases import Leases
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.flights import Flight
+from forebay.broker.core.leases import Leases
+from forebay.broker.core.ranges import Range
 
 PAGE = Flight(base=0, first=0, end=0, size=0, unsettled=0, age_us=5, sent_at=9.0)
 

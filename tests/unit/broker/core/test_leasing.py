@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core import leasing
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.flights import InFlight
-from holdfast.broker.core.lane import Answer, Lane, Outcome, Results
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import DEFAULTS, Ordering
+from forebay.broker.core import leasing
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.flights import InFlight
+from forebay.broker.core.lane import Answer, Lane, Outcome, Results
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import DEFAULTS, Ordering
 
 NOW = 1_000.0
 UNTIL = 1_060.0

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import RecordTooLarge, SinkFull
-from holdfast.broker.core.limits import Drop, Wait, admit, admit_staged, usage
-from holdfast.broker.core.log import RECENT_MAX, PartitionLog
-from holdfast.broker.core.pages import Entry
-from holdfast.broker.core.settings import DEFAULTS, Overflow, SinkSettings
+from forebay.broker.core.errors import RecordTooLarge, SinkFull
+from forebay.broker.core.limits import Drop, Wait, admit, admit_staged, usage
+from forebay.broker.core.log import RECENT_MAX, PartitionLog
+from forebay.broker.core.pages import Entry
+from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from tests.unit.broker.core.test_log import append, stored
 from tests.unit.broker.samples import entry
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.broker.core.log import GAPS_MAX, RECENT_MAX, Head, PartitionLog, Tail
-from holdfast.broker.core.pages import DropReason, Entry, Gap
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.log import GAPS_MAX, RECENT_MAX, Head, PartitionLog, Tail
+from forebay.broker.core.pages import DropReason, Entry, Gap
+from forebay.broker.core.ranges import Range
 from tests.unit.broker.samples import entry
 
 OVERFLOW = DropReason.OVERFLOW

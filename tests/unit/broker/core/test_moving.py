@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.moving import Moving
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.moving import Moving
+from forebay.broker.core.ranges import Range
 
 DEAD = Settlement.DEAD_LETTERED
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.broker.core.dead_letters import DeadLetter, Origin, PlainRecord, Reason
-from holdfast.broker.core.page_bodies import PageBodies
+from forebay.broker.core.dead_letters import DeadLetter, Origin, PlainRecord, Reason
+from forebay.broker.core.page_bodies import PageBodies
 
 UNCUT = "not what its publisher said"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import BrokerError, InvalidPage, PageCorrupt, RecordTooLarge
-from holdfast.broker.core.pages import (
+from forebay.broker.core.errors import BrokerError, InvalidPage, PageCorrupt, RecordTooLarge
+from forebay.broker.core.pages import (
     PAGE_BYTES_MAX,
     PAGE_FRAMING_BYTES,
     PAGE_RECORDS_MAX,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.parked import Parked
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.parked import Parked
+from forebay.broker.core.ranges import Range
 
 NOW = 1_000.0
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import OffsetAhead, OffsetTrimmed
-from holdfast.broker.core.log import Head, PartitionLog, Tail
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.position import EARLIEST, At, Place, Position, place
-from holdfast.broker.core.ranges import Range
+from forebay.broker.core.errors import OffsetAhead, OffsetTrimmed
+from forebay.broker.core.log import Head, PartitionLog, Tail
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.position import EARLIEST, At, Place, Position, place
+from forebay.broker.core.ranges import Range
 
 
 def log_of(*gaps: tuple[int, int], earliest: int = 40, end: int = 100, pages: int = 3) -> PartitionLog:

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core import producers as remembered
-from holdfast.broker.core.epochs import Claim, Content, EpochCheck, ProducerRecord, StageRecord, Wanted, digest
-from holdfast.broker.core.errors import (
+from forebay.broker.core import producers as remembered
+from forebay.broker.core.epochs import Claim, Content, EpochCheck, ProducerRecord, StageRecord, Wanted, digest
+from forebay.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
     EpochContentConflict,
     EpochFenced,
     ProducerChanged,
 )
-from holdfast.broker.core.producers import Producers
+from forebay.broker.core.producers import Producers
 
 CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
 NEWER = replace(CLAIM, run="run-2", ticket=2)

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core import ranges
-from holdfast.broker.core.ranges import Range, RangeSet
+from forebay.broker.core import ranges
+from forebay.broker.core.ranges import Range, RangeSet
 
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: Range(min(pair), max(pair)))
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.resend import Resend, State
-from holdfast.broker.core.settings import DEFAULTS
+from forebay.broker.core.resend import Resend, State
+from forebay.broker.core.settings import DEFAULTS
 
 NOW = 1_000.0
 

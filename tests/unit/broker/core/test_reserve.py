@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.cursor import Cursor, Settlement
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.reserve import Held, Reserve, Restarted, held_runs, restart
+from forebay.broker.core.cursor import Cursor, Settlement
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.reserve import Held, Reserve, Restarted, held_runs, restart
 from tests.unit.broker.samples import entry
 
 NONE = Head()

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.pages import Entry
-from holdfast.broker.core.retention import (
+from forebay.broker.core.pages import Entry
+from forebay.broker.core.retention import (
     MARKS,
     MARKS_MAX,
     Mark,
@@ -17,7 +17,7 @@ from holdfast.broker.core.retention import (
     passed_until,
     settled_front,
 )
-from holdfast.broker.core.settings import DEFAULTS, SECOND_US
+from forebay.broker.core.settings import DEFAULTS, SECOND_US
 from tests.unit.broker.samples import entry
 
 HOUR_US = 3_600 * SECOND_US

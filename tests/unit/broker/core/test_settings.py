@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidName, InvalidSetting
-from holdfast.broker.core.settings import DEFAULTS, Overflow, SinkSettings, is_id, sink_name
+from forebay.broker.core.errors import InvalidName, InvalidSetting
+from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings, is_id, sink_name
 
 
 @pytest.mark.parametrize("name", ["a", "0", "orders", "a.b-c_d", "x" * 123, "dlq", "orders.dlq.old"])

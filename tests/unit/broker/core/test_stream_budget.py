@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.stream_budget import STALLED_S, STEP_BYTES, StreamBudget, StreamShare
+from forebay.broker.core.stream_budget import STALLED_S, STEP_BYTES, StreamBudget, StreamShare
 
 NOW = 1_000.0
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import SequenceConflict, SequenceGap
-from holdfast.broker.core.writer import WINDOW, Forgotten, Slot, WriterWindow
+from forebay.broker.core.errors import SequenceConflict, SequenceGap
+from forebay.broker.core.writer import WINDOW, Forgotten, Slot, WriterWindow
 
 
 def accepted(*sequences: int) -> WriterWindow:

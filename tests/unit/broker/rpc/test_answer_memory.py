@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.broker.core.stream_budget import STALLED_S
-from holdfast.broker.rpc.answer_memory import AnswerMemory, becomes
-from holdfast.broker.runtime.stream_memory import COPIES, StreamMemory
+from forebay.broker.core.stream_budget import STALLED_S
+from forebay.broker.rpc.answer_memory import AnswerMemory, becomes
+from forebay.broker.runtime.stream_memory import COPIES, StreamMemory
 
 pytestmark = pytest.mark.anyio
 

@@ -9,16 +9,16 @@ from typing import TypeVar
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from holdfast.broker.core.errors import InvalidNack, InvalidPartition, InvalidRange
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import Ordering, SinkSettings
-from holdfast.broker.rpc.answering import REASON_MAX, SLICE, Results, acked, extended, in_message, nacked
-from holdfast.broker.runtime import slices
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.broker.core.errors import InvalidNack, InvalidPartition, InvalidRange
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import Ordering, SinkSettings
+from forebay.broker.rpc.answering import REASON_MAX, SLICE, Results, acked, extended, in_message, nacked
+from forebay.broker.runtime import slices
+from forebay.broker.runtime.clock import FakeClock
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

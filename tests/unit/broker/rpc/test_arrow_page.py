@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.rpc import arrow_page
-from holdfast.v1 import record_pb2
+from forebay.broker.rpc import arrow_page
+from forebay.v1 import record_pb2
 
 U32 = st.integers(1, (1 << 32) - 1)
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from holdfast.broker.core.errors import InvalidPageToken, InvalidPartition, InvalidRange
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc import asking
-from holdfast.broker.rpc.explain_text import text
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.explaining import explained
-from holdfast.broker.runtime.purging import Purged, Until
-from holdfast.v1 import record_pb2
-from holdfast.v1 import sink_service_pb2 as pb
+from forebay.broker.core.errors import InvalidPageToken, InvalidPartition, InvalidRange
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.rpc import asking
+from forebay.broker.rpc.explain_text import text
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.explaining import explained
+from forebay.broker.runtime.purging import Purged, Until
+from forebay.v1 import record_pb2
+from forebay.v1 import sink_service_pb2 as pb
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

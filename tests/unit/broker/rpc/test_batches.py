@@ -6,10 +6,10 @@ import zlib
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidPage, InvalidPartition, RecordTooLarge
-from holdfast.broker.core.pages import Incoming
-from holdfast.broker.rpc.batches import pages_of
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.broker.core.errors import InvalidPage, InvalidPartition, RecordTooLarge
+from forebay.broker.core.pages import Incoming
+from forebay.broker.rpc.batches import pages_of
+from forebay.v1 import buffer_service_pb2 as pb
 
 
 def made(request: pb.PublishBatchRequest, turn: int = 1) -> dict[int, list[Incoming]]:

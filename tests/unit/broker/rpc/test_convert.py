@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.errors import InvalidRange
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.rpc import convert
-from holdfast.broker.runtime.stored import Stored
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.broker.core.errors import InvalidRange
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
+from forebay.broker.core.ranges import Range
+from forebay.broker.rpc import convert
+from forebay.broker.runtime.stored import Stored
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 
 TIMES_US = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
 

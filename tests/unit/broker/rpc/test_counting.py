@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.rpc.counting import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US, count_records
-from holdfast.v1 import record_pb2
+from forebay.broker.rpc.counting import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US, count_records
+from forebay.v1 import record_pb2
 
 PADDING = b"x" * SMALL_BYTES
 """A first value that makes a body large enough to be looked at by its tags."""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core import epochs as values
-from holdfast.broker.core.epochs import (
+from forebay.broker.core import epochs as values
+from forebay.broker.core.epochs import (
     EPOCH_MAX,
     Claim,
     Content,
@@ -16,11 +16,11 @@ from holdfast.broker.core.epochs import (
     TokenPart,
     Wanted,
 )
-from holdfast.broker.core.errors import InvalidEpoch
-from holdfast.broker.rpc import convert, epochs
-from holdfast.broker.runtime.stage import Stage
-from holdfast.v1 import buffer_service_pb2 as buffer_pb
-from holdfast.v1 import epoch_service_pb2 as pb
+from forebay.broker.core.errors import InvalidEpoch
+from forebay.broker.rpc import convert, epochs
+from forebay.broker.runtime.stage import Stage
+from forebay.v1 import buffer_service_pb2 as buffer_pb
+from forebay.v1 import epoch_service_pb2 as pb
 
 CLAIM = Claim("orders", "query", "name", 7, "run-1", 3, takeover=True)
 

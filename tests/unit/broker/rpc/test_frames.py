@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.pages import Body, Entry, Part
-from holdfast.broker.rpc import frames
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import record_pb2
+from forebay.broker.core.pages import Body, Entry, Part
+from forebay.broker.rpc import frames
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
 
 NUMBERS = st.integers(0, 2**50)
 PARTS = st.builds(Part, NUMBERS, NUMBERS, st.sampled_from(["", "00-trace-01"]))

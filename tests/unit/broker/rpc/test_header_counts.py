@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.rpc.header_counts import HEADERS_MAX, check_header_counts
-from holdfast.v1 import record_pb2 as pb
+from forebay.broker.rpc.header_counts import HEADERS_MAX, check_header_counts
+from forebay.v1 import record_pb2 as pb
 
 
 def checked(*headers: pb.Headers, count: int | None = None) -> None:

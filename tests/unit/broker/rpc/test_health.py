@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2
 
-from holdfast.broker.core.errors import TooManyStreams
-from holdfast.broker.rpc.health import BoundedHealth
+from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.rpc.health import BoundedHealth
 
 pytestmark = pytest.mark.anyio
 REQUEST = health_pb2.HealthCheckRequest()

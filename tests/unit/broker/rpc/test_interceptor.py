@@ -12,11 +12,11 @@ import grpc
 import grpc.aio
 import pytest
 
-from holdfast.broker.core.connections import ConnectionLimits
-from holdfast.broker.core.errors import Draining
-from holdfast.broker.rpc import interceptor
-from holdfast.broker.rpc.interceptor import StatusInterceptor, abort
-from holdfast.broker.runtime.connections import Connections
+from forebay.broker.core.connections import ConnectionLimits
+from forebay.broker.core.errors import Draining
+from forebay.broker.rpc import interceptor
+from forebay.broker.rpc.interceptor import StatusInterceptor, abort
+from forebay.broker.runtime.connections import Connections
 
 pytestmark = pytest.mark.anyio
 
@@ -108,7 +108,7 @@ async def streaming() -> tuple[Stream, asyncio.Task[None]]:
         return grpc.stream_stream_rpc_method_handler(serve)
 
     class Details:
-        method = "/holdfast.v1.BufferService/Deliver"
+        method = "/forebay.v1.BufferService/Deliver"
 
     wrapping = StatusInterceptor(Connections(ConnectionLimits(1, 1, 1), lambda: 0.0))
     handler = await wrapping.intercept_service(found, Details())

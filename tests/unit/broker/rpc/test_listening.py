@@ -11,12 +11,12 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from holdfast.broker.core.access.credentials import parse, token_credential
-from holdfast.broker.core.certificates import Certificates
-from holdfast.broker.core.connections import ConnectionLimits
-from holdfast.broker.rpc.interceptor import StatusInterceptor
-from holdfast.broker.rpc.listening import Listening
-from holdfast.broker.runtime.connections import Connections
+from forebay.broker.core.access.credentials import parse, token_credential
+from forebay.broker.core.certificates import Certificates
+from forebay.broker.core.connections import ConnectionLimits
+from forebay.broker.rpc.interceptor import StatusInterceptor
+from forebay.broker.rpc.listening import Listening
+from forebay.broker.runtime.connections import Connections
 from tests.certificates import Authority, Pair
 
 TOKENS = parse(token_credential("tests", "one", ["admin=*"]).line)

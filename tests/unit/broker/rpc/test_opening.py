@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidOpen
-from holdfast.broker.rpc.opening import first
+from forebay.broker.core.errors import InvalidOpen
+from forebay.broker.rpc.opening import first
 
 pytestmark = pytest.mark.anyio
 

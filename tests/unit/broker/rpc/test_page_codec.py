@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.dead_letters import PlainRecord
-from holdfast.broker.core.pages import Body, Part
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.rpc.counting import count_records
-from holdfast.broker.rpc.page_codec import PageCodec
+from forebay.broker.core.dead_letters import PlainRecord
+from forebay.broker.core.pages import Body, Part
+from forebay.broker.core.ranges import Range
+from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc.page_codec import PageCodec
 from tests.unit.broker.samples import entry, no_schema
 
 RECORDS = st.builds(

@@ -7,9 +7,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.broker.rpc.page_requests import SMALL_BYTES, PageRequest, read
-from holdfast.client.pages import EncodedPage, frame_publish_page
-from holdfast.v1 import buffer_service_pb2 as pb
+from forebay.broker.rpc.page_requests import SMALL_BYTES, PageRequest, read
+from forebay.client.pages import EncodedPage, frame_publish_page
+from forebay.v1 import buffer_service_pb2 as pb
 
 LARGE = b"x" * (SMALL_BYTES + 1)
 PAGES = st.builds(

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidPageToken, SinkReplaced
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.core.writes import SinkRecord
-from holdfast.broker.rpc.page_tokens import page_token, place_of
+from forebay.broker.core.errors import InvalidPageToken, SinkReplaced
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.writes import SinkRecord
+from forebay.broker.rpc.page_tokens import page_token, place_of
 
 SINK = SinkRecord(1, "orders", "0123456789abcdef", SinkSettings(), 0)
 ANEW = SinkRecord(2, "orders", "fedcba9876543210", SinkSettings(), 0)

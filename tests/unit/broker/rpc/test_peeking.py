@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.arrow import encode_batches, encode_schema, json_rows
-from holdfast.broker.core.dead_letters import PlainRecord
-from holdfast.broker.core.pages import Body, Encoding, Entry, Part
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.writes import SchemaRecord
-from holdfast.broker.rpc.peeking import HEADER_CHARS_MAX, HEADERS_SHOWN_MAX, LOOKED_AT_BYTES, SHOWN_MAX, peeked, shown
-from holdfast.broker.rpc.rows import LARGE_ROWS_MAX
-from holdfast.v1 import record_pb2
+from forebay.arrow import encode_batches, encode_schema, json_rows
+from forebay.broker.core.dead_letters import PlainRecord
+from forebay.broker.core.pages import Body, Encoding, Entry, Part
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.writes import SchemaRecord
+from forebay.broker.rpc.peeking import HEADER_CHARS_MAX, HEADERS_SHOWN_MAX, LOOKED_AT_BYTES, SHOWN_MAX, peeked, shown
+from forebay.broker.rpc.rows import LARGE_ROWS_MAX
+from forebay.v1 import record_pb2
 from tests.unit.broker.samples import no_schema
 
 MIB = 1 << 20
@@ -165,7 +165,7 @@ def test_rows_are_shown_as_json() -> None:
     assert (first.value, first.format, first.truncated) == ('{"id":1,"text":"x"}', "json", False)
     assert (second.offset, len(second.value), second.truncated) == (11, SHOWN_MAX, True)
     assert second.value_bytes == len(json_rows(batch)[1].as_py())
-    assert dict(first.headers) == {"holdfast.schema_version": "1"}
+    assert dict(first.headers) == {"forebay.schema_version": "1"}
 
 
 @pytest.mark.parametrize("count", [1, 100])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.rpc.peers import address
+from forebay.broker.rpc.peers import address
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.rpc.publish_stream import PublishStream, _Unanswered
-from holdfast.broker.runtime.stored import Stored
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.rpc.publish_stream import PublishStream, _Unanswered
+from forebay.broker.runtime.stored import Stored
 
 pytestmark = pytest.mark.anyio
 

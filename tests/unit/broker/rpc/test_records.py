@@ -8,12 +8,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.errors import InvalidPage
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming, Part
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.rpc.counting import count_records
-from holdfast.broker.rpc.records import pages_of, placed
-from holdfast.v1 import record_pb2
+from forebay.broker.core.errors import InvalidPage
+from forebay.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.ranges import Range
+from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc.records import pages_of, placed
+from forebay.v1 import record_pb2
 from tests.unit.broker.samples import no_schema
 
 TIMES = st.builds(

@@ -10,8 +10,8 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from holdfast.broker.rpc.health import BoundedHealth
-from holdfast.broker.rpc.registration import GenericRegistration
+from forebay.broker.rpc.health import BoundedHealth
+from forebay.broker.rpc.registration import GenericRegistration
 
 
 def test_a_service_is_served_without_a_wait_for_each_of_its_methods() -> None:

@@ -9,16 +9,16 @@ import sys
 import pyarrow as pa
 import pytest
 
-from holdfast.arrow import encode_schema
-from holdfast.arrow.ipc import unvalidated_rows
-from holdfast.broker.core.errors import InvalidPage, SchemaNotFound
-from holdfast.broker.core.pages import Part
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.writes import SchemaRecord
-from holdfast.broker.rpc.page_codec import PageCodec
-from holdfast.broker.rpc.records import placed
-from holdfast.broker.rpc.rows import UNREADABLE_HEADER, VERSION_HEADER, CutRow, json_rows, shown_rows
-from holdfast.v1 import record_pb2
+from forebay.arrow import encode_schema
+from forebay.arrow.ipc import unvalidated_rows
+from forebay.broker.core.errors import InvalidPage, SchemaNotFound
+from forebay.broker.core.pages import Part
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.writes import SchemaRecord
+from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.rpc.records import placed
+from forebay.broker.rpc.rows import UNREADABLE_HEADER, VERSION_HEADER, CutRow, json_rows, shown_rows
+from forebay.v1 import record_pb2
 from tests.unit.arrow.invalid_text import unchecked_strings
 from tests.unit.broker.row_pages import JSON, SCHEMA, body, dictionary_body, schema_of, stored
 
@@ -88,7 +88,7 @@ def test_whatever_a_decoder_raises_for_a_page_it_is_told_by_its_place(
     def damaged(*_: object) -> None:
         raise error("length is not a multiple of itemsize")
 
-    monkeypatch.setattr("holdfast.arrow.json_objects", damaged)
+    monkeypatch.setattr("forebay.arrow.json_objects", damaged)
 
     with pytest.raises(InvalidPage, match="the page at offset 10"):
         json_rows(*stored(10), [Range(10, 13)], schema_of)
@@ -152,7 +152,7 @@ def test_a_schema_that_is_lost_makes_rows_unreadable_for_who_looks_at_them() -> 
 
 
 def test_a_broker_without_rows_does_not_load_pyarrow() -> None:
-    program = "import sys, holdfast.broker.server; print('pyarrow' in sys.modules)"
+    program = "import sys, forebay.broker.server; print('pyarrow' in sys.modules)"
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

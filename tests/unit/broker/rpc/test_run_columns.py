@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.rpc.counting import NO_KEY, NO_TIME
-from holdfast.broker.rpc.run_columns import records_at
-from holdfast.v1 import record_pb2
+from forebay.broker.core.ranges import Range
+from forebay.broker.rpc.counting import NO_KEY, NO_TIME
+from forebay.broker.rpc.run_columns import records_at
+from forebay.v1 import record_pb2
 
 FIRST = record_pb2.RecordRun(
     value_lengths=[1, 2],

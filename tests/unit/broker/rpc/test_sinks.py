@@ -7,11 +7,11 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from holdfast.broker.core.errors import InvalidSetting
-from holdfast.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
-from holdfast.broker.core.writes import SinkRecord
-from holdfast.broker.rpc import sinks
-from holdfast.v1 import sink_pb2
+from forebay.broker.core.errors import InvalidSetting
+from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
+from forebay.broker.core.writes import SinkRecord
+from forebay.broker.rpc import sinks
+from forebay.v1 import sink_pb2
 
 OTHER = SinkSettings(
     partitions=3,

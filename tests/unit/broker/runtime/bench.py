@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.committer import Committer, Synced
-from holdfast.broker.runtime.group import Append, Lineup
-from holdfast.broker.runtime.tail import Tail
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.log import PartitionLog
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.committer import Committer, Synced
+from forebay.broker.runtime.group import Append, Lineup
+from forebay.broker.runtime.tail import Tail
+from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.samples import page
 
 

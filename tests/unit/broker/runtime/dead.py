@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.dead_letters import DeadLetter, dead_letter_sink_name, unburied
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.rpc.page_codec import PageCodec
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
+from forebay.broker.core.dead_letters import DeadLetter, dead_letter_sink_name, unburied
+from forebay.broker.core.ranges import Range
+from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
 
 
 async def letters(broker: Broker, sink: str = "orders", partition: int = 0) -> list[DeadLetter]:

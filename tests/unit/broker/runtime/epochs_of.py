@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.broker.core.epochs import Claim, Content, EpochCheck, TokenPart, Wanted
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.epochs import Outcome
-from holdfast.broker.runtime.stage import StageSession
+from forebay.broker.core.epochs import Claim, Content, EpochCheck, TokenPart, Wanted
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.epochs import Outcome
+from forebay.broker.runtime.stage import StageSession
 from tests.unit.broker.samples import page, values
 
 

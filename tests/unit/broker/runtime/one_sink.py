@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import Clock
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import Clock
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page
 

@@ -4,7 +4,7 @@ from errno import ENOSPC
 
 import pytest
 
-from holdfast.broker.runtime.ballast import BallastKeeper
+from forebay.broker.runtime.ballast import BallastKeeper
 
 pytestmark = pytest.mark.anyio
 

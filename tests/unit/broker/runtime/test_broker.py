@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import (
+from forebay.broker.core.errors import (
     InvalidName,
     InvalidSetting,
     SinkExists,
@@ -13,10 +13,10 @@ from holdfast.broker.core.errors import (
     SinkReplaced,
     TooManySinks,
 )
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.errors import (
+from forebay.broker.core.errors import (
     Draining,
     StoreFenced,
     TooManyStreams,
 )
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import DEFAULTS, SinkSettings
-from holdfast.broker.core.writes import PutSink
-from holdfast.broker.runtime import broker as broker_module
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.instruments import Instruments
-from holdfast.broker.runtime.stats import Lag
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import DEFAULTS, SinkSettings
+from forebay.broker.core.writes import PutSink
+from forebay.broker.runtime import broker as broker_module
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.stats import Lag
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

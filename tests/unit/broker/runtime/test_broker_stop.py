@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import BufferMode, SinkSettings
-from holdfast.broker.runtime import broker as broker_module
-from holdfast.broker.runtime import supervision
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.stopping import StopFailed
-from holdfast.broker.storage.errors import StoreUnreadable
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.runtime import broker as broker_module
+from forebay.broker.runtime import supervision
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.stopping import StopFailed
+from forebay.broker.storage.errors import StoreUnreadable
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import RecordTooLarge, SinkFull, SubscriptionNotFound, TooManyWaiting
-from holdfast.broker.core.limits import usage
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
+from forebay.broker.core.errors import RecordTooLarge, SinkFull, SubscriptionNotFound, TooManyWaiting
+from forebay.broker.core.limits import usage
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.ranges import Range
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker

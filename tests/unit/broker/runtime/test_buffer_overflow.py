@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import SinkFull, SinkNotFound
-from holdfast.broker.core.limits import usage
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.settings import Overflow
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.group import Append
-from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Delete, Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import SinkFull, SinkNotFound
+from forebay.broker.core.limits import usage
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.settings import Overflow
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.group import Append
+from forebay.broker.storage import codec, keys
+from forebay.broker.storage.contract import Delete, Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker

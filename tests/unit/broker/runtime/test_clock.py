@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.writes import PutAge
-from holdfast.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, FakeClock, SystemClock
+from forebay.broker.core.writes import PutAge
+from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, FakeClock, SystemClock
 
 HOUR_US = 3_600_000_000
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.errors import DiskFull, TooManyWaiting
-from holdfast.broker.core.log import PartitionLog
-from holdfast.broker.core.writes import PutAge, PutCursor
-from holdfast.broker.runtime import group
-from holdfast.broker.runtime.group import Lineup
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.errors import DiskFull, TooManyWaiting
+from forebay.broker.core.log import PartitionLog
+from forebay.broker.core.writes import PutAge, PutCursor
+from forebay.broker.runtime import group
+from forebay.broker.runtime.group import Lineup
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.bench import bench
 from tests.unit.broker.runtime.held_store import HeldStore
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.writes import PutAge
-from holdfast.broker.storage.memory import Action, MemoryStore
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.writes import PutAge
+from forebay.broker.storage.memory import Action, MemoryStore
 from tests.unit.broker.runtime.bench import bench
 from tests.unit.broker.runtime.held_store import HeldStore
 

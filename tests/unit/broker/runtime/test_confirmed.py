@@ -7,13 +7,13 @@ import logging
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc.sink_service import SinkServicer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.v1 import sink_service_pb2 as pb
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.rpc.sink_service import SinkServicer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.storage.memory import MemoryStore
+from forebay.v1 import sink_service_pb2 as pb
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

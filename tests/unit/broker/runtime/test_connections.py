@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from holdfast.broker.core.connections import ConnectionLimits, Use
-from holdfast.broker.runtime.connections import Connections
-from holdfast.broker.runtime.sockets import Accepted
+from forebay.broker.core.connections import ConnectionLimits, Use
+from forebay.broker.runtime.connections import Connections
+from forebay.broker.runtime.sockets import Accepted
 
 pytestmark = pytest.mark.anyio
 HOST = "192.0.2.1"

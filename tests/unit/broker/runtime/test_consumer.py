@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.consumer import Credit
-from holdfast.broker.runtime.events import Delivered, GapMet
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.errors import StoreUnreadable
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.consumer import Credit
+from forebay.broker.runtime.events import Delivered, GapMet
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.errors import StoreUnreadable
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import PLENTY, delivered_values, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink

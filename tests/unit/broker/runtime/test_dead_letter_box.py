@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.dead_letters import Filter, Reason
-from holdfast.broker.core.errors import (
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.dead_letters import Filter, Reason
+from forebay.broker.core.errors import (
     InvalidPageToken,
     InvalidPartition,
     OffsetAhead,
@@ -19,14 +19,14 @@ from holdfast.broker.core.errors import (
     SinkReplaced,
     SubscriptionNotFound,
 )
-from holdfast.broker.core.lane import Lane
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.dead_letter_box import DeadLetterBox, Position
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.lane import Lane
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.dead_letter_box import DeadLetterBox, Position
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.dead_letters import Reason
-from holdfast.broker.core.errors import InvalidName, StoreFenced
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc.page_codec import PageCodec
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import Clock, FakeClock
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.dead_letters import Reason
+from forebay.broker.core.errors import InvalidName, StoreFenced
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import Clock, FakeClock
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.dead import letters
 from tests.unit.broker.runtime.held_store import HeldStore

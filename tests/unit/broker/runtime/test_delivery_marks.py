@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime import delivery_marks
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.consumer import Credit
-from holdfast.broker.runtime.delivery_marks import DeliveryMarks, lane_name
-from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.reserving import AcceptedUnknown
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime import delivery_marks
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.consumer import Credit
+from forebay.broker.runtime.delivery_marks import DeliveryMarks, lane_name
+from forebay.broker.runtime.events import Delivered
+from forebay.broker.runtime.reserving import AcceptedUnknown
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import Hand, Mortal, begin
 from tests.unit.broker.samples import page
 

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.drop_log import DropLog
+from forebay.broker.core.pages import DropReason
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.drop_log import DropLog
 
 OVERFLOW = DropReason.OVERFLOW
 

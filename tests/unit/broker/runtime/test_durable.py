@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.runtime.durable import Durable
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.runtime.durable import Durable
 
 pytestmark = pytest.mark.anyio
 

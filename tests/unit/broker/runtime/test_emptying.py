@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.emptying import empty
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.emptying import empty
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

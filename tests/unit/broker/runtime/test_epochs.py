@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.epochs import Claim, Content, EpochCheck
-from holdfast.broker.core.errors import (
+from forebay.broker.core.epochs import Claim, Content, EpochCheck
+from forebay.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
     EpochContentConflict,
@@ -17,10 +17,10 @@ from holdfast.broker.core.errors import (
     SinkFull,
     StagedIncomplete,
 )
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
 from tests.unit.broker.runtime.held_store import HeldStore

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.epochs import Claim
-from holdfast.broker.core.errors import AlreadyCommitted, SinkNotFound, StagedIncomplete, StoreFenced, WriterFenced
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime import epochs, slices
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.epochs import Outcome
-from holdfast.broker.runtime.stats import sink_states
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Operation, Put, PutAll
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.epochs import Claim
+from forebay.broker.core.errors import AlreadyCommitted, SinkNotFound, StagedIncomplete, StoreFenced, WriterFenced
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime import epochs, slices
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.epochs import Outcome
+from forebay.broker.runtime.stats import sink_states
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family, Operation, Put, PutAll
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
 from tests.unit.broker.running import CutAfter, Mortal, begin, running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted

@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.position import At, Position
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime import expiry as expiry_module
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import GapMet
-from holdfast.broker.runtime.expiry import Expirer
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.position import At, Position
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime import expiry as expiry_module
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import GapMet
+from forebay.broker.runtime.expiry import Expirer
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

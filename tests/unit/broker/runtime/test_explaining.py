@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidPartition
-from holdfast.broker.core.explain import Place, RecordState, Wait
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc.explain_text import text
-from holdfast.broker.runtime.broker import Bounds, Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.consumer import Credit
-from holdfast.broker.runtime.explaining import Explained, explained
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Delete, Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import InvalidPartition
+from forebay.broker.core.explain import Place, RecordState, Wait
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.rpc.explain_text import text
+from forebay.broker.runtime.broker import Bounds, Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.consumer import Credit
+from forebay.broker.runtime.explaining import Explained, explained
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Delete, Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.broker.core.errors import ReadFailed
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime import fronts
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import ReadFailed
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime import fronts
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.broker.core.log import PartitionLog, Tail
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, DropReason, Gap, Part
-from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import PutEntry, PutGap, PutSlot, PutTail, Write
-from holdfast.broker.runtime.group import (
+from forebay.broker.core.log import PartitionLog, Tail
+from forebay.broker.core.pages import PAGE_BYTES_MAX, DropReason, Gap, Part
+from forebay.broker.core.writer import Slot
+from forebay.broker.core.writes import PutEntry, PutGap, PutSlot, PutTail, Write
+from forebay.broker.runtime.group import (
     BULK_BYTES,
     GROUP_BYTES,
     PARTS_MAX,

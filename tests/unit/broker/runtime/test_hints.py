@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.filling import MESSAGE_BYTES
-from holdfast.broker.core.pages import PAGE_BYTES_MAX, Gap
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.hints import SOON_BYTES
-from holdfast.broker.runtime.replay import Batch
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.errors import StoreFailed
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.filling import MESSAGE_BYTES
+from forebay.broker.core.pages import PAGE_BYTES_MAX, Gap
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.hints import SOON_BYTES
+from forebay.broker.runtime.replay import Batch
+from forebay.broker.storage import keys
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import Door
 from tests.unit.broker.runtime.reading import Reading, sink
 from tests.unit.broker.samples import page

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.pages import DropReason, Entry
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.committer import Synced
-from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.instruments import Instruments
-from holdfast.broker.runtime.stats import Lag
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.pages import DropReason, Entry
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.committer import Synced
+from forebay.broker.runtime.events import Delivered
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.stats import Lag
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core import leased_sets
-from holdfast.broker.core.errors import (
+from forebay.broker.core import leased_sets
+from forebay.broker.core.errors import (
     InvalidPartition,
     OrderingStrict,
     SinkNotFound,
@@ -16,18 +16,18 @@ from holdfast.broker.core.errors import (
     SubscriptionNotFound,
     TooManyStreams,
 )
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.leased_sets import Part, Wanted
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Ordering, SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.purging import Until, purge
-from holdfast.broker.runtime.stats import sink_states
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.leased_sets import Part, Wanted
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import Ordering, SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.purging import Until, purge
+from forebay.broker.runtime.stats import sink_states
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import Mortal, begin, running
 from tests.unit.broker.runtime.dead import letters
 from tests.unit.broker.runtime.held_store import HeldStore
@@ -155,7 +155,7 @@ async def test_a_sink_in_strict_order_and_one_that_is_gone_give_nothing_out() ->
 
 
 async def test_holders_are_bounded_and_one_whose_set_is_settled_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.broker.runtime.leasing.HOLDERS_MAX", 1)
+    monkeypatch.setattr("forebay.broker.runtime.leasing.HOLDERS_MAX", 1)
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         await failed(buffer, 0, 1)
         found = await lease(buffer, "a", Wanted(1))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.settings import BufferMode, SinkSettings
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.storage import keys
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.samples import page

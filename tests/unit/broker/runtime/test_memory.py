@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import MemoryOverloaded
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.rpc.page_codec import PageCodec
-from holdfast.broker.runtime import broker as broker_module
-from holdfast.broker.runtime.broker import Bounds, Broker, Found
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.memory import BELOW, SHARE, MemoryGuard, Reading, measure, read_file
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.core.errors import MemoryOverloaded
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.runtime import broker as broker_module
+from forebay.broker.runtime.broker import Bounds, Broker, Found
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.memory import BELOW, SHARE, MemoryGuard, Reading, measure, read_file
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.samples import page

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.errors import ReadFailed, TooManyStreams
-from holdfast.broker.core.log import RECENT_MAX
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.pages import LOOKS_MAX, RETRY_DELAYS_S, WINDOW, EntryReader, Pages
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import ReadFailed, TooManyStreams
+from forebay.broker.core.log import RECENT_MAX
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.pages import LOOKS_MAX, RETRY_DELAYS_S, WINDOW, EntryReader, Pages
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page, values
 

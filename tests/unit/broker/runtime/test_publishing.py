@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import (
+from forebay.broker.core.errors import (
     InvalidPartition,
     SequenceConflict,
     SequenceGap,
     SinkFull,
     StoreFenced,
 )
-from holdfast.broker.core.writer import WINDOW
-from holdfast.broker.runtime.stored import Stored
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.writer import WINDOW
+from forebay.broker.runtime.stored import Stored
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.writing import publish, writers
 from tests.unit.broker.samples import page

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import (
+from forebay.broker.core.errors import (
     Draining,
     WriterFenced,
 )
-from holdfast.broker.runtime import publishing
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.stored import Stored
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.runtime import publishing
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.stored import Stored
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.writing import publish, writers
 from tests.unit.broker.samples import page

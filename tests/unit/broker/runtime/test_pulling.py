@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import TooManyStreams
-from holdfast.broker.core.lane import Answer, Outcome
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime import pulling
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import Delivered, GapMet
-from holdfast.broker.runtime.stream_memory import COPIES, StreamMemory
-from holdfast.broker.runtime.subscription import Subscription
+from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.core.lane import Answer, Outcome
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime import pulling
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import Delivered, GapMet
+from forebay.broker.runtime.stream_memory import COPIES, StreamMemory
+from forebay.broker.runtime.subscription import Subscription
 from tests.unit.broker.running import delivered_values, running
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.runtime.pulse import Pulse
+from forebay.broker.runtime.pulse import Pulse
 
 pytestmark = pytest.mark.anyio
 

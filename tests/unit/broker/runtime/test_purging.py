@@ -6,18 +6,18 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import OffsetAhead, SinkNotFound, StoreFenced
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime import reclaimer
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.purging import Purged, Until, purge
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import OffsetAhead, SinkNotFound, StoreFenced
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime import reclaimer
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.purging import Purged, Until, purge
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

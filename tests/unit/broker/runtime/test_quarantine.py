@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.pages import Entry
-from holdfast.broker.runtime.quarantine import Quarantine
+from forebay.broker.core.pages import Entry
+from forebay.broker.runtime.quarantine import Quarantine
 
 
 def entry(number: int) -> Entry:

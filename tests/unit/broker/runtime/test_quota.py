@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import BrokerFull
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Bounds, Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.quota import Quota
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import BrokerFull
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime.broker import Bounds, Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.quota import Quota
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

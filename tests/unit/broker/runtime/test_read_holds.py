@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import ReadFailed
-from holdfast.broker.core.pages import Entry
-from holdfast.broker.runtime.read_holds import PAGES_MAX, ReadHolds
+from forebay.broker.core.errors import ReadFailed
+from forebay.broker.core.pages import Entry
+from forebay.broker.runtime.read_holds import PAGES_MAX, ReadHolds
 
 FAILED = ReadFailed("Input/output error")
 

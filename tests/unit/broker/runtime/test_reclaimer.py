@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime import reclaimer
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime import reclaimer
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

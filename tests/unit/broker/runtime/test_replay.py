@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidRange, OffsetTrimmed, ReadFailed, SinkNotFound
-from holdfast.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.settings import Overflow
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.replay import Batch
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import InvalidRange, OffsetTrimmed, ReadFailed, SinkNotFound
+from forebay.broker.core.filling import MESSAGE_BYTES, MESSAGE_PAGES
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.settings import Overflow
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.replay import Batch
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.reading import sink
 from tests.unit.broker.runtime.taker import Taker

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import OffsetAhead, OffsetTrimmed
-from holdfast.broker.runtime.clock import FakeClock
+from forebay.broker.core.errors import OffsetAhead, OffsetTrimmed
+from forebay.broker.runtime.clock import FakeClock
 from tests.unit.broker.runtime.reading import sink
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

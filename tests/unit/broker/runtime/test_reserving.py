@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.broker.core.reserve import BLOCK
-from holdfast.broker.core.settings import BufferMode, SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.reserving import AcceptedUnknown, Slots
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.contract import Family
+from forebay.broker.core.reserve import BLOCK
+from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.reserving import AcceptedUnknown, Slots
+from forebay.broker.storage import keys
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.contract import Family
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

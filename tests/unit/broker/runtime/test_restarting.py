@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import BufferMode, SinkSettings
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.running import Mortal, begin
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import SinkFull
-from holdfast.broker.core.position import At, Position
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Bounds, Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.replay import Batch, Replay
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import SinkFull
+from forebay.broker.core.position import At, Position
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime.broker import Bounds, Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.replay import Batch, Replay
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker

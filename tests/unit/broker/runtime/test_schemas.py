@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidPage, InvalidSchema, SchemaChanged, SchemaNotFound, SinkNotFound
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writes import SchemaRecord
-from holdfast.broker.runtime import schemas as module
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import InvalidPage, InvalidSchema, SchemaChanged, SchemaNotFound, SinkNotFound
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writes import SchemaRecord
+from forebay.broker.runtime import schemas as module
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import sink

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import SessionTimedOut
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import Pinged
-from holdfast.broker.runtime.session import Session
+from forebay.broker.core.errors import SessionTimedOut
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import Pinged
+from forebay.broker.runtime.session import Session
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.runtime import slices
-from holdfast.broker.runtime.slices import Slices
+from forebay.broker.runtime import slices
+from forebay.broker.runtime.slices import Slices
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from holdfast.broker.runtime.sockets import Sockets, plain_host
+from forebay.broker.runtime.sockets import Sockets, plain_host
 
 
 class Listener:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.epochs import StagedPage, StagedSummary, StageRecord, TokenPart
-from holdfast.broker.runtime.stage import Stage
+from forebay.broker.core.epochs import StagedPage, StagedSummary, StageRecord, TokenPart
+from forebay.broker.runtime.stage import Stage
 
 RECORD = StageRecord(7, "query", "orders", 0, "a", "run-1", 1)
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.epochs import Claim
-from holdfast.broker.core.errors import (
+from forebay.broker.core.epochs import Claim
+from forebay.broker.core.errors import (
     AlreadyCommitted,
     BrokerFull,
     Draining,
@@ -21,19 +21,19 @@ from holdfast.broker.core.errors import (
     StoreFenced,
     WriterFenced,
 )
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
-from holdfast.broker.core.writes import Due, PutDue
-from holdfast.broker.runtime import staging
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.runs import due_runs
-from holdfast.broker.runtime.stage import Stage
-from holdfast.broker.runtime.staging import START_BITS
-from holdfast.broker.runtime.stored import Stored
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
+from forebay.broker.core.writes import Due, PutDue
+from forebay.broker.runtime import staging
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.runs import due_runs
+from forebay.broker.runtime.stage import Stage
+from forebay.broker.runtime.staging import START_BITS
+from forebay.broker.runtime.stored import Stored
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
 from tests.unit.broker.running import CutAfter, Mortal, begin, running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted

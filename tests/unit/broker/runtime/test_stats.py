@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.pages import DropReason
-from holdfast.broker.core.position import At, Position
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.runtime import slices
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.stats import LAGS_PER_SWEEP, LaneState, lag_is_due, sink_lags, sink_state, sink_states
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.pages import DropReason
+from forebay.broker.core.position import At, Position
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime import slices
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.stats import LAGS_PER_SWEEP, LaneState, lag_is_due, sink_lags, sink_state, sink_states
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.runtime.stopping import StopFailed, Stopping
+from forebay.broker.runtime.stopping import StopFailed, Stopping
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.errors import Draining
-from holdfast.broker.runtime.stored import Stored, done_with, pass_on
+from forebay.broker.core.errors import Draining
+from forebay.broker.runtime.stored import Stored, done_with, pass_on
 
 pytestmark = pytest.mark.anyio
 STORED = Stored(3, 2, duplicate=False)

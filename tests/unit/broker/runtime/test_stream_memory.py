@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast.broker.core.stream_budget import STALLED_S
-from holdfast.broker.runtime.stream_memory import CALM_S, COPIES, Share, StreamMemory
+from forebay.broker.core.stream_budget import STALLED_S
+from forebay.broker.runtime.stream_memory import CALM_S, COPIES, Share, StreamMemory
 
 pytestmark = pytest.mark.anyio
 PAGES = 1_000

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.account import Totals
-from holdfast.broker.core.errors import (
+from forebay.broker.core.account import Totals
+from forebay.broker.core.errors import (
     InvalidSetting,
     OffsetAhead,
     StoreFenced,
@@ -15,18 +15,18 @@ from holdfast.broker.core.errors import (
     SubscriptionNotFound,
     TooManySinks,
 )
-from holdfast.broker.core.lane import Outcome
-from holdfast.broker.core.position import EARLIEST, At, Position
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.resend import State
-from holdfast.broker.core.settings import Overflow, SinkSettings
-from holdfast.broker.rpc.sink_service import SinkServicer
-from holdfast.broker.runtime.broker import Bounds
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.stats import sink_states
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.v1.subscription_pb2 import ListSubscriptionsRequest
+from forebay.broker.core.lane import Outcome
+from forebay.broker.core.position import EARLIEST, At, Position
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.resend import State
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.rpc.sink_service import SinkServicer
+from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.stats import sink_states
+from forebay.broker.storage.memory import MemoryStore
+from forebay.v1.subscription_pb2 import ListSubscriptionsRequest
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, filled_sink, sink

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.broker.runtime import supervision
-from holdfast.broker.runtime.supervision import LOGGED_AGAIN, EndedEarly, Supervisor, outcome
+from forebay.broker.runtime import supervision
+from forebay.broker.runtime.supervision import LOGGED_AGAIN, EndedEarly, Supervisor, outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ async def test_work_that_somebody_cancels_is_begun_again_and_work_that_is_stoppe
     kept = supervisor.keep("trim", worker.__call__)
     await happened(worker.runs)
 
-    [task] = [task for task in asyncio.all_tasks() if task.get_name() == "holdfast-trim"]
+    [task] = [task for task in asyncio.all_tasks() if task.get_name() == "forebay-trim"]
     task.cancel()
     await until(lambda: worker.begun == 2)
     await kept.stop()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from holdfast.broker.core.pages import Body
-from holdfast.broker.runtime.tail import Tail
+from forebay.broker.core.pages import Body
+from forebay.broker.runtime.tail import Tail
 
 
 def body(size: int) -> Body:

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidSetting, SinkFull
-from holdfast.broker.core.pages import DropReason, Durability
-from holdfast.broker.core.settings import BufferMode, Overflow, SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.events import Delivered
-from holdfast.broker.runtime.stats import sink_state
-from holdfast.broker.storage.accepted import AcceptedInMemory
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.errors import InvalidSetting, SinkFull
+from forebay.broker.core.pages import DropReason, Durability
+from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.events import Delivered
+from forebay.broker.runtime.stats import sink_state
+from forebay.broker.storage.accepted import AcceptedInMemory
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.taker import Taker

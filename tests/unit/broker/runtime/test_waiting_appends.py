@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.errors import SinkNotFound
-from holdfast.broker.core.pages import Durability
-from holdfast.broker.core.settings import Overflow
-from holdfast.broker.runtime.buffer import Buffer
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
+from forebay.broker.core.errors import SinkNotFound
+from forebay.broker.core.pages import Durability
+from forebay.broker.core.settings import Overflow
+from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import sink
 from tests.unit.broker.samples import page

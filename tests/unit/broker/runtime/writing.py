@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime.broker import Broker
-from holdfast.broker.runtime.clock import FakeClock
-from holdfast.broker.runtime.publishing import Session, Writers
-from holdfast.broker.runtime.stored import Stored
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.publishing import Session, Writers
+from forebay.broker.runtime.stored import Stored
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.accepted import STEP_SLOTS, AcceptedFile, boot_id
+from forebay.broker.storage.accepted import STEP_SLOTS, AcceptedFile, boot_id
 
 BOOT = bytes(range(16))
 OTHER_BOOT = bytes(16)

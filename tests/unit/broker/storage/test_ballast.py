@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.broker.storage.ballast import Ballast
-from holdfast.broker.storage.directory import StoreDirectory
+from forebay.broker.storage.ballast import Ballast
+from forebay.broker.storage.directory import StoreDirectory
 
 MIB = 1 << 20
 

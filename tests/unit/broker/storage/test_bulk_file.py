@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.storage import bulk_file
-from holdfast.broker.storage.bulk_file import BulkFile, Unreadable
-from holdfast.broker.storage.writing import new_buffer
+from forebay.broker.storage import bulk_file
+from forebay.broker.storage.bulk_file import BulkFile, Unreadable
+from forebay.broker.storage.writing import new_buffer
 
 ITEMS = [(b"a", os.urandom(10_000)), (b"bb", b""), (b"c", os.urandom(70_001))]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage import bulk_file
-from holdfast.broker.storage.bulk_files import BulkFiles
-from holdfast.broker.storage.key_ranges import KeyRanges
+from forebay.broker.storage import bulk_file
+from forebay.broker.storage.bulk_files import BulkFiles
+from forebay.broker.storage.key_ranges import KeyRanges
 
 NOTHING = KeyRanges()
 

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.account import Totals
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
-from holdfast.broker.core.position import At, Position
-from holdfast.broker.core.ranges import Range
-from holdfast.broker.core.reserve import Held, Reserve
-from holdfast.broker.core.retention import Mark
-from holdfast.broker.core.settings import DEFAULTS, SinkSettings
-from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import PutAge, SchemaRecord, SinkRecord, SubscriptionRecord
-from holdfast.broker.storage import codec
+from forebay.broker.core.account import Totals
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.pages import TRACES_MAX, DropReason, Entry, Gap, Part
+from forebay.broker.core.position import At, Position
+from forebay.broker.core.ranges import Range
+from forebay.broker.core.reserve import Held, Reserve
+from forebay.broker.core.retention import Mark
+from forebay.broker.core.settings import DEFAULTS, SinkSettings
+from forebay.broker.core.writer import Slot
+from forebay.broker.core.writes import PutAge, SchemaRecord, SinkRecord, SubscriptionRecord
+from forebay.broker.storage import codec
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)

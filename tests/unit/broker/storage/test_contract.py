@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.storage.contract import DeleteRange, Family, Put
+from forebay.broker.storage.contract import DeleteRange, Family, Put
 
 
 def test_bulk_cannot_be_put() -> None:

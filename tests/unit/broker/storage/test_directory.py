@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.broker.storage.directory import FORMAT, StoreDirectory
-from holdfast.broker.storage.errors import StoreFormatUnsupported, StoreLocked
+from forebay.broker.storage.directory import FORMAT, StoreDirectory
+from forebay.broker.storage.errors import StoreFormatUnsupported, StoreLocked
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from itertools import combinations
 
 import pytest
 
-from holdfast.broker.core.settings import SinkSettings
-from holdfast.broker.runtime import group
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Delete, Family, Put
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime import group
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Delete, Family, Put
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted

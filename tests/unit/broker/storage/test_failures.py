@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.errors import (
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.errors import (
     StoreCorrupt,
     StoreError,
     StoreFailed,
@@ -15,7 +15,7 @@ from holdfast.broker.storage.errors import (
     StoreShortage,
     StoreUnreadable,
 )
-from holdfast.broker.storage.failures import CODES, Action, Cause, classified
+from forebay.broker.storage.failures import CODES, Action, Cause, classified
 
 
 @pytest.mark.parametrize(

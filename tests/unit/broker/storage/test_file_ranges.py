@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.file_ranges import give_back
+from forebay.broker.storage.file_ranges import give_back
 
 KIB = 1024
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.pages import Body
-from holdfast.broker.storage.header import HEADER_BYTES, Damaged, Header, body_of, decode_header
+from forebay.broker.core.pages import Body
+from forebay.broker.storage.header import HEADER_BYTES, Damaged, Header, body_of, decode_header
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)

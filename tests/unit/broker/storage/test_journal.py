@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.errors import StoreFenced
-from holdfast.broker.core.mending import IndexDamaged
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.writes import (
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.mending import IndexDamaged
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.writes import (
     PutGap,
 )
-from holdfast.broker.storage import codec, keys
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.journal import SLICE, Journal
-from holdfast.broker.storage.memory import Action, MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.storage import codec, keys
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.journal import SLICE, Journal
+from forebay.broker.storage.memory import Action, MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.samples import entry
 from tests.unit.broker.storage.written import bulk, put, stored
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.account import Totals
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import DropReason, Gap
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.retention import Mark
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import (
+from forebay.broker.core.account import Totals
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.retention import Mark
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writer import Slot
+from forebay.broker.core.writes import (
     DropEntry,
     DropGap,
     DropSink,
@@ -40,11 +40,11 @@ from holdfast.broker.core.writes import (
     SubscriptionRecord,
     Write,
 )
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.samples import entry
 from tests.unit.broker.storage.written import bulk, page, put, stored
 

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.storage.key_ranges import KeyRanges
+from forebay.broker.storage.key_ranges import KeyRanges
 
 KEYS = st.integers(0, 40).map(lambda number: bytes([number]))
 SPANS = st.lists(st.tuples(KEYS, KEYS), max_size=12)

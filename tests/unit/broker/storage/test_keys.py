@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.writer import WINDOW
-from holdfast.broker.storage import keys
+from forebay.broker.core.writer import WINDOW
+from forebay.broker.storage import keys
 
 U32 = st.integers(0, 2**32 - 2)
 U64 = st.integers(0, 2**64 - 1)

@@ -8,17 +8,17 @@ from typing import Final, get_args
 
 import pytest
 
-from holdfast.broker.core.account import Totals
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import DropReason, Entry, Gap
-from holdfast.broker.core.position import EARLIEST
-from holdfast.broker.core.reserve import Held, Reserve
-from holdfast.broker.core.retention import Mark
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import (
+from forebay.broker.core.account import Totals
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.epochs import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.pages import DropReason, Entry, Gap
+from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.reserve import Held, Reserve
+from forebay.broker.core.retention import Mark
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writer import Slot
+from forebay.broker.core.writes import (
     Due,
     PutAge,
     PutCounting,
@@ -51,15 +51,15 @@ from holdfast.broker.core.writes import (
     SubscriptionRecord,
     Write,
 )
-from holdfast.broker.storage import keys, state
-from holdfast.broker.storage.codec import encode_highest
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.kinds import BY_PREFIX, KINDS, damaged_values
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
-from holdfast.broker.storage.repairing import verify
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.storage import keys, state
+from forebay.broker.storage.codec import encode_highest
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.kinds import BY_PREFIX, KINDS, damaged_values
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.repairing import verify
+from forebay.broker.storage.rocks import RocksStore
 
 ENTRY: Final = Entry(0, 1, 1, False, 8, 1, 1, 1, 0, 0, ())
 EPOCH: Final = EpochRecord("p", "w", 3, "run", 1, 1, "digest", (EpochPart(0, 0, 1, 1, 8, 1, 1),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.storage.contract import DeleteRange, Family, Put
-from holdfast.broker.storage.errors import StoreClosed, StoreFailed, StoreNoSpace
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.storage.contract import DeleteRange, Family, Put
+from forebay.broker.storage.errors import StoreClosed, StoreFailed, StoreNoSpace
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.storage.conformance import Change, StoreConformance, entries
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.mending import HANDED_OUT_MAX, RESERVE
-from holdfast.broker.core.pages import Body, DropReason, Encoding, Entry, Gap
-from holdfast.broker.core.reserve import Reserve
-from holdfast.broker.core.settings import DEFAULTS, BufferMode
-from holdfast.broker.core.writer import Slot
-from holdfast.broker.core.writes import (
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.mending import HANDED_OUT_MAX, RESERVE
+from forebay.broker.core.pages import Body, DropReason, Encoding, Entry, Gap
+from forebay.broker.core.reserve import Reserve
+from forebay.broker.core.settings import DEFAULTS, BufferMode
+from forebay.broker.core.writer import Slot
+from forebay.broker.core.writes import (
     Due,
     PageWrite,
     PutAge,
@@ -35,11 +35,11 @@ from holdfast.broker.core.writes import (
     SinkRecord,
     Write,
 )
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.codec import decode_text, encode_highest
-from holdfast.broker.storage.contract import Delete, Family, Put
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import Recovered, recover
+from forebay.broker.storage import keys
+from forebay.broker.storage.codec import decode_text, encode_highest
+from forebay.broker.storage.contract import Delete, Family, Put
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import Recovered, recover
 
 RECORD = SinkRecord(1, "orders", "abc", replace(DEFAULTS, partitions=2), 7)
 OTHER = SinkRecord(2, "other", "def", DEFAULTS, 8)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.epochs import Content, EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord, digest
-from holdfast.broker.core.pages import Body, Entry
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writes import (
+from forebay.broker.core.epochs import Content, EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord, digest
+from forebay.broker.core.pages import Body, Entry
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writes import (
     DropSink,
     Due,
     PageWrite,
@@ -19,10 +19,10 @@ from holdfast.broker.core.writes import (
     SinkRecord,
     Write,
 )
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Delete, Family, Put
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import Recovered, recover
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Delete, Family, Put
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import Recovered, recover
 
 RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)
 NOISE = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.broker.storage.open_files import SpareFiles
+from forebay.broker.storage.open_files import SpareFiles
 
 ASK = """
 import resource, sys
 from pathlib import Path
-from holdfast.broker.storage.errors import StoreFilesLimited
-from holdfast.broker.storage.open_files import ensure_open_files
+from forebay.broker.storage.errors import StoreFilesLimited
+from forebay.broker.storage.open_files import ensure_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 try:
     print("allowed", ensure_open_files(1_024), *resource.getrlimit(resource.RLIMIT_NOFILE))
@@ -44,7 +44,7 @@ def test_a_low_hard_limit_is_refused() -> None:
 
 RAISE = """
 import resource, sys
-from holdfast.broker.storage.open_files import raise_open_files
+from forebay.broker.storage.open_files import raise_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 print(raise_open_files(int(sys.argv[3])), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.storage.errors import StoreFailed, StoreShortage, StoreUnreadable
-from holdfast.broker.storage.patience import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
+from forebay.broker.storage.errors import StoreFailed, StoreShortage, StoreUnreadable
+from forebay.broker.storage.patience import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
 
 
 class Failing:

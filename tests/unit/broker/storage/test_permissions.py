@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.directory import StoreDirectory
-from holdfast.broker.storage.permissions import close_to_others
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.storage.directory import StoreDirectory
+from forebay.broker.storage.permissions import close_to_others
+from forebay.broker.storage.rocks import RocksStore
 
 
 def open_to_others(directory: Path) -> list[str]:

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.broker.core.cursor import Cursor
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.pages import Body, DropReason, Gap
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writes import (
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.pages import Body, DropReason, Gap
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writes import (
     Due,
     PageWrite,
     PutAge,
@@ -24,12 +24,12 @@ from holdfast.broker.core.writes import (
     PutWriter,
     SinkRecord,
 )
-from holdfast.broker.storage import keys
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.errors import StoreFailed
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.memory import MemoryStore
-from holdfast.broker.storage.recovery import recover
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.recovery import recover
 from tests.unit.broker.samples import entry
 
 RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.core.log import Head, Tail
-from holdfast.broker.core.settings import DEFAULTS
-from holdfast.broker.core.writes import PutHead, PutSink, PutTail, SinkRecord
-from holdfast.broker.storage.recovery import recover
-from holdfast.broker.storage.repairing import repair, verify
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.core.log import Head, Tail
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writes import PutHead, PutSink, PutTail, SinkRecord
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.repairing import repair, verify
+from forebay.broker.storage.rocks import RocksStore
 from tests.unit.broker.storage.written import bulk, page, put
 
 RECORD = SinkRecord(1, "orders", "abc", replace(DEFAULTS), 7)

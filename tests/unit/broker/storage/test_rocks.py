@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.broker.storage.contract import DeleteRange, Family, Operation, Put
-from holdfast.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.storage.contract import DeleteRange, Family, Operation, Put
+from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
+from forebay.broker.storage.rocks import RocksStore
 from tests.unit.broker.storage.conformance import Change, StoreConformance, entries, noise, page_key
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class TestRocksStore(StoreConformance):
 OWNER = """
 import sys, time
 from pathlib import Path
-from holdfast.broker.storage.contract import Family, Put
-from holdfast.broker.storage.rocks import RocksStore
+from forebay.broker.storage.contract import Family, Put
+from forebay.broker.storage.rocks import RocksStore
 store = RocksStore(Path(sys.argv[1]))
 store.ingest([(b"page", b"x" * 100_000)])
 store.write([Put(Family.INDEX, b"synced", b"1")])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.salvage import copy_readable
+from forebay.broker.storage.salvage import copy_readable
 
 
 def test_a_file_that_can_be_read_is_copied_whole(tmp_path: Path) -> None:

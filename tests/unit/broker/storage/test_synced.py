@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.synced import Note, SyncMark
+from forebay.broker.storage.synced import Note, SyncMark
 
 
 def reopened(path: Path) -> Note:

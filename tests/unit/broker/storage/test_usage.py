@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from holdfast.broker.storage.errors import StoreClosed
-from holdfast.broker.storage.usage import Usage
+from forebay.broker.storage.errors import StoreClosed
+from forebay.broker.storage.usage import Usage
 
 
 def test_the_end_waits_for_the_calls_under_way() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.storage.writing import BLOCK_BYTES, BUFFER_BYTES, Writing, new_buffer
+from forebay.broker.storage.writing import BLOCK_BYTES, BUFFER_BYTES, Writing, new_buffer
 
 
 @pytest.mark.parametrize("blocks", [1, 2, BUFFER_BYTES // BLOCK_BYTES, BUFFER_BYTES // BLOCK_BYTES + 3])
@@ -54,7 +54,7 @@ def test_a_file_system_without_direct_writes_takes_the_same_bytes() -> None:
     shared = Path("/dev/shm")
     if not shared.is_dir():
         pytest.skip("needs a file system in memory")
-    path = shared / f"holdfast-writing-{os.getpid()}"
+    path = shared / f"forebay-writing-{os.getpid()}"
     try:
         with Writing(path, new_buffer()) as writing:
             writing.add(b"x" * BLOCK_BYTES)

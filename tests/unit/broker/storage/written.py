@@ -6,14 +6,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.broker.core.pages import Body, Entry
-from holdfast.broker.core.writes import (
+from forebay.broker.core.pages import Body, Entry
+from forebay.broker.core.writes import (
     PageWrite,
     PutEntry,
 )
-from holdfast.broker.storage.contract import Family
-from holdfast.broker.storage.journal import Journal
-from holdfast.broker.storage.memory import MemoryStore
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.memory import MemoryStore
 from tests.unit.broker.samples import entry
 
 

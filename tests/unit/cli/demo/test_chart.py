@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.cli.demo.chart import away_spans, write_chart
-from holdfast.cli.demo.samples import SAMPLES_MAX, History, Sample
+from forebay.cli.demo.chart import away_spans, write_chart
+from forebay.cli.demo.samples import SAMPLES_MAX, History, Sample
 
 
 def sample(at_s: float, *, target_up: bool = True, broker_up: bool = True) -> Sample:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from holdfast.cli.demo.guard import groups_left
+from forebay.cli.demo.guard import groups_left
 
 
 def test_what_was_started_and_has_not_ended_is_left() -> None:
@@ -21,7 +21,7 @@ def test_when_the_demo_is_killed_its_children_end(tmp_path: Path) -> None:
     demo = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from holdfast.cli.demo.processes import Processes\n"
+        "from forebay.cli.demo.processes import Processes\n"
         f"with Processes(Path({str(tmp_path)!r})) as processes:\n"
         "    child = processes.start('sleeper', [sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "    print(child.process.pid, flush=True)\n"

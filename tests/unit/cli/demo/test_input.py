@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.cli.demo.input import UnreadableInput, rows
+from forebay.cli.demo.input import UnreadableInput, rows
 
 
 def write(folder: Path, name: str, text: str) -> Path:

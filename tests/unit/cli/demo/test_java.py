@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.demo.java import JavaLacking, major_version, require_java
+from forebay.cli.demo.java import JavaLacking, major_version, require_java
 
 
 @pytest.mark.parametrize(

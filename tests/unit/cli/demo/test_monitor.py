@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.cli.demo.monitor import Monitor, Tally, accounts
-from holdfast.cli.demo.processes import Report
-from holdfast.client import testing
+from forebay.cli.demo.monitor import Monitor, Tally, accounts
+from forebay.cli.demo.processes import Report
+from forebay.client import testing
 
 
 def test_a_broker_that_is_away_is_shown_with_what_was_known_last() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.demo.plan import BROKER_AWAY_S, Action, DemoSettings, duration_s, plan
+from forebay.cli.demo.plan import BROKER_AWAY_S, Action, DemoSettings, duration_s, plan
 
 
 def times(settings: DemoSettings, action: Action) -> list[float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.cli.demo.processes import ChildFailed, Processes
+from forebay.cli.demo.processes import ChildFailed, Processes
 
 READY = 'import json, sys, time; print("noise"); print(json.dumps({"ready": 7}), flush=True)'
 

@@ -6,8 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from holdfast.cli.demo.progress import Progress, figures
-from holdfast.cli.demo.samples import Event, Sample
+from forebay.cli.demo.progress import Progress, figures
+from forebay.cli.demo.samples import Event, Sample
 
 
 def sample(at_s: float) -> Sample:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.demo.reconcile import Account, Arrival, reconcile
+from forebay.cli.demo.reconcile import Account, Arrival, reconcile
 
 
 def account(partition: int = 0, *, records: int) -> Account:

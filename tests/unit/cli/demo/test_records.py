@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.cli.demo.records import InputFolder, SourceRecord, number_rows, source_names
+from forebay.cli.demo.records import InputFolder, SourceRecord, number_rows, source_names
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

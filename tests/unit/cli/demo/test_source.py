@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.cli.demo.records import InputFolder
-from holdfast.cli.demo.source import CHUNK_ROWS, produce_files, produce_live
+from forebay.cli.demo.records import InputFolder
+from forebay.cli.demo.source import CHUNK_ROWS, produce_files, produce_live
 
 
 def told_after(calls: int) -> Callable[[float | None], bool]:
@@ -71,7 +71,7 @@ def test_live_readings_have_ids_of_their_own_until_it_is_over(tmp_path: Path) ->
 def test_the_process_ends_with_its_input_and_says_how_much_it_produced(tmp_path: Path) -> None:
     inbox = tmp_path / "in"
     inbox.mkdir()
-    command = [sys.executable, "-m", "holdfast.cli.demo.source", "--folder", str(inbox)]
+    command = [sys.executable, "-m", "forebay.cli.demo.source", "--folder", str(inbox)]
 
     ended = subprocess.run(
         [*command, "--input", str(csv_of(5, tmp_path / "a.csv"))],
@@ -86,7 +86,7 @@ def test_the_process_ends_with_its_input_and_says_how_much_it_produced(tmp_path:
 
 def test_a_file_that_cannot_be_read_ends_the_process_with_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("{")
-    command = [sys.executable, "-m", "holdfast.cli.demo.source", "--folder", str(tmp_path)]
+    command = [sys.executable, "-m", "forebay.cli.demo.source", "--folder", str(tmp_path)]
 
     ended = subprocess.run(
         [*command, "--input", str(tmp_path / "a.jsonl")], input="", capture_output=True, text=True, check=False

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.demo import reconcile
-from holdfast.cli.demo.target_view import TargetView
-from holdfast.deliver.receiver_store import Arrival, ReceiverStore
+from forebay.cli.demo import reconcile
+from forebay.cli.demo.target_view import TargetView
+from forebay.deliver.receiver_store import Arrival, ReceiverStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.access.credentials import (
+from forebay.broker.core.access.credentials import (
     CREDENTIALS_MAX,
     Credentials,
     CredentialsInvalid,
@@ -17,7 +17,7 @@ from holdfast.broker.core.access.credentials import (
     proof_of,
     token_credential,
 )
-from holdfast.broker.core.access.principal import Right
+from forebay.broker.core.access.principal import Right
 
 
 def name_of(credentials: Credentials, token: str) -> str | None:
@@ -96,7 +96,7 @@ def test_wrong_rights_are_refused_with_their_line_and_what_is_allowed(rights: st
 
 
 def test_a_file_without_a_credential_is_refused_since_it_would_lock_out_every_caller() -> None:
-    with pytest.raises(CredentialsInvalid, match="holdfast token create"):
+    with pytest.raises(CredentialsInvalid, match="forebay token create"):
         parse("# nothing yet\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.access.principal import Grant, Principal, Right, anonymous
+from forebay.broker.core.access.principal import Grant, Principal, Right, anonymous
 
 
 def principal(*grants: tuple[Right, str]) -> Principal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.broker.core.access.throttle import Throttle
+from forebay.broker.core.access.throttle import Throttle
 
 
 def test_a_burst_of_one_second_passes_without_a_delay() -> None:

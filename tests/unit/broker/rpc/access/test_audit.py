@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from holdfast.broker.core.errors import PermissionDenied, TokenRefused
-from holdfast.broker.rpc.access.audit import INTERVAL_S, KINDS_MAX, Audit, Caller
+from forebay.broker.core.errors import PermissionDenied, TokenRefused
+from forebay.broker.rpc.access.audit import INTERVAL_S, KINDS_MAX, Audit, Caller
 
 PEER = "ipv4:192.0.2.1:1"
 
@@ -26,21 +26,21 @@ def clock() -> Clock:
 
 @pytest.fixture
 def audit(clock: Clock, caplog: pytest.LogCaptureFixture) -> Audit:
-    caplog.set_level(logging.INFO, logger="holdfast.audit")
+    caplog.set_level(logging.INFO, logger="forebay.audit")
     return Audit(clock)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "holdfast.audit"]
+    return [record.getMessage() for record in caplog.records if record.name == "forebay.audit"]
 
 
 def test_a_managing_call_names_principal_method_sinks_outcome_and_peer(
     audit: Audit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    audit.managed(Caller("ops", PEER), "/holdfast.v1.SinkService/PurgeSink", ["orders"], "OK")
+    audit.managed(Caller("ops", PEER), "/forebay.v1.SinkService/PurgeSink", ["orders"], "OK")
 
     assert lines(caplog) == [
-        "call principal='ops' method=/holdfast.v1.SinkService/PurgeSink sinks='orders' outcome=OK peer=ipv4:192.0.2.1:1"
+        "call principal='ops' method=/forebay.v1.SinkService/PurgeSink sinks='orders' outcome=OK peer=ipv4:192.0.2.1:1"
     ]
 
 

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 
-from holdfast.broker.core.access.credentials import TOKEN_BYTES_MAX, parse, token_credential
-from holdfast.broker.core.access.principal import Limits, anonymous
-from holdfast.broker.core.errors import RateLimited
-from holdfast.broker.rpc.access.authorizer import Authorizer
-from holdfast.broker.rpc.access.guard import AccessGuard
-from holdfast.broker.rpc.access.open_call import Rates
-from holdfast.v1 import sink_service_pb2 as pb
+from forebay.broker.core.access.credentials import TOKEN_BYTES_MAX, parse, token_credential
+from forebay.broker.core.access.principal import Limits, anonymous
+from forebay.broker.core.errors import RateLimited
+from forebay.broker.rpc.access.authorizer import Authorizer
+from forebay.broker.rpc.access.guard import AccessGuard
+from forebay.broker.rpc.access.open_call import Rates
+from forebay.v1 import sink_service_pb2 as pb
 
 KINDS = ("unary_unary", "unary_stream", "stream_stream")
-GET: str = "/holdfast.v1.SinkService/GetSink"
+GET: str = "/forebay.v1.SinkService/GetSink"
 
 
 @pytest.fixture
@@ -163,8 +163,8 @@ async def test_renewed_credentials_count_from_the_next_call_on() -> None:
 async def test_without_credentials_the_data_path_is_not_touched_and_managing_calls_are_audited() -> None:
     guard = AccessGuard(None, lambda: 100.0)
 
-    publish, own = await handler_of(guard, [], method="/holdfast.v1.BufferService/PublishBatch", controlled=False)
-    purge, other = await handler_of(guard, [], method="/holdfast.v1.SinkService/PurgeSink", controlled=False)
+    publish, own = await handler_of(guard, [], method="/forebay.v1.BufferService/PublishBatch", controlled=False)
+    purge, other = await handler_of(guard, [], method="/forebay.v1.SinkService/PurgeSink", controlled=False)
 
     assert publish is own
     assert purge is not other

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
-from holdfast.broker.core.access.principal import Right
-from holdfast.broker.rpc.access.rules import FILTERED, RULES
-from holdfast.v1 import (
+from forebay.broker.core.access.principal import Right
+from forebay.broker.rpc.access.rules import FILTERED, RULES
+from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
@@ -35,13 +35,13 @@ METHODS = {
     for method in service.methods
 }
 SINKLESS = {
-    "/holdfast.v1.AdminService/GetBrokerInfo",
-    "/holdfast.v1.SinkService/ListSinks",
+    "/forebay.v1.AdminService/GetBrokerInfo",
+    "/forebay.v1.SinkService/ListSinks",
 }
 
 
 def test_every_rpc_of_the_services_has_a_rule() -> None:
-    assert {name for name in RULES if name.startswith("/holdfast.")} == set(METHODS)
+    assert {name for name in RULES if name.startswith("/forebay.")} == set(METHODS)
     assert FILTERED in METHODS
 
 
@@ -62,7 +62,7 @@ def test_a_request_that_names_a_sink_needs_the_right_to_that_sink(name: str) -> 
 def test_a_ticket_for_no_sink_in_particular_needs_the_right_to_some_sink() -> None:
     request = epoch_service_pb2.TakeTicketRequest()
 
-    assert list(RULES["/holdfast.v1.EpochService/TakeTicket"].sinks(request)) == []
+    assert list(RULES["/forebay.v1.EpochService/TakeTicket"].sinks(request)) == []
 
 
 @pytest.mark.parametrize("name", sorted(SINKLESS))

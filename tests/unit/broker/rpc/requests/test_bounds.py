@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from google.protobuf import descriptor_pool
 
-from holdfast.broker.rpc.requests.bounds import BOUNDS, FOREIGN, MESSAGE_BYTES_MAX, QUESTION, Bounds, bounds_of
-from holdfast.broker.rpc.requests.shapes import Shape, shape_of
-from holdfast.broker.server import MESSAGE_BYTES_MAX as TRANSPORT_BYTES_MAX
+from forebay.broker.rpc.requests.bounds import BOUNDS, FOREIGN, MESSAGE_BYTES_MAX, QUESTION, Bounds, bounds_of
+from forebay.broker.rpc.requests.shapes import Shape, shape_of
+from forebay.broker.server import MESSAGE_BYTES_MAX as TRANSPORT_BYTES_MAX
 
 
 def paths(shape: Shape) -> Iterator[str]:
@@ -30,8 +30,8 @@ def test_a_row_names_a_call_and_fields_that_it_has(method: str) -> None:
 
 
 def test_a_call_without_a_row_has_the_bounds_of_a_question() -> None:
-    assert bounds_of("/holdfast.v1.SinkService/GetSink") == QUESTION
-    assert bounds_of("/holdfast.v1.SinkService/AddedLater") == QUESTION
+    assert bounds_of("/forebay.v1.SinkService/GetSink") == QUESTION
+    assert bounds_of("/forebay.v1.SinkService/AddedLater") == QUESTION
     assert QUESTION.bytes_max <= 64 << 10
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import NumberOutOfRange
-from holdfast.broker.rpc.requests.numbers import NUMBER_MAX, check_number, numbers_of
-from holdfast.broker.rpc.requests.reading import PUBLISH, reader_of
-from holdfast.client.pages import EncodedPage, frame_publish_page
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import sink_service_pb2, subscription_pb2
+from forebay.broker.core.errors import NumberOutOfRange
+from forebay.broker.rpc.requests.numbers import NUMBER_MAX, check_number, numbers_of
+from forebay.broker.rpc.requests.reading import PUBLISH, reader_of
+from forebay.client.pages import EncodedPage, frame_publish_page
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import sink_service_pb2, subscription_pb2
 
 
 def test_what_is_within_its_range_passes() -> None:

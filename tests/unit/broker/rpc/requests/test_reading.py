@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.core.errors import InvalidRequest, RequestTooLarge
-from holdfast.broker.rpc.page_requests import PageRequest
-from holdfast.broker.rpc.requests.reading import PUBLISH, reader_of
-from holdfast.client.pages import EncodedPage, frame_publish_page
-from holdfast.v1 import buffer_service_pb2 as pb
-from holdfast.v1 import sink_service_pb2
+from forebay.broker.core.errors import InvalidRequest, RequestTooLarge
+from forebay.broker.rpc.page_requests import PageRequest
+from forebay.broker.rpc.requests.reading import PUBLISH, reader_of
+from forebay.client.pages import EncodedPage, frame_publish_page
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import sink_service_pb2
 
 
 def test_a_request_within_its_bounds_is_decoded() -> None:
     request = sink_service_pb2.GetSinkRequest(name="orders")
 
-    read = reader_of("/holdfast.v1.SinkService/GetSink", sink_service_pb2.GetSinkRequest.FromString)
+    read = reader_of("/forebay.v1.SinkService/GetSink", sink_service_pb2.GetSinkRequest.FromString)
 
     assert read(request.SerializeToString()) == request
 
 
 def test_bytes_that_are_no_request_are_a_refusal_and_no_failure() -> None:
-    read = reader_of("/holdfast.v1.SinkService/GetSink", sink_service_pb2.GetSinkRequest.FromString)
+    read = reader_of("/forebay.v1.SinkService/GetSink", sink_service_pb2.GetSinkRequest.FromString)
 
     with pytest.raises(InvalidRequest) as caught:
         read(b"\x0a\xff")
@@ -30,14 +30,14 @@ def test_bytes_that_are_no_request_are_a_refusal_and_no_failure() -> None:
 
 
 def test_text_that_is_no_utf_8_is_a_refusal() -> None:
-    read = reader_of("/holdfast.v1.SinkService/GetSink", sink_service_pb2.GetSinkRequest.FromString)
+    read = reader_of("/forebay.v1.SinkService/GetSink", sink_service_pb2.GetSinkRequest.FromString)
 
     with pytest.raises(InvalidRequest):
         read(b"\x0a\x01\xff")
 
 
 def test_a_call_that_nobody_knows_is_bounded_in_bytes() -> None:
-    read = reader_of("/holdfast.v1.SinkService/AddedLater", bytes)
+    read = reader_of("/forebay.v1.SinkService/AddedLater", bytes)
 
     assert read(b"anything") == b"anything"
     with pytest.raises(RequestTooLarge):

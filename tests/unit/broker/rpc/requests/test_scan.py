@@ -7,11 +7,11 @@ from google.protobuf.message import DecodeError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.broker.core.errors import InvalidRequest, RequestTooLarge
-from holdfast.broker.rpc.requests.bounds import Bounds
-from holdfast.broker.rpc.requests.scan import check
-from holdfast.broker.rpc.requests.shapes import Shape, shape_of
-from holdfast.v1 import buffer_service_pb2, epoch_service_pb2, record_pb2, sink_service_pb2
+from forebay.broker.core.errors import InvalidRequest, RequestTooLarge
+from forebay.broker.rpc.requests.bounds import Bounds
+from forebay.broker.rpc.requests.scan import check
+from forebay.broker.rpc.requests.shapes import Shape, shape_of
+from forebay.v1 import buffer_service_pb2, epoch_service_pb2, record_pb2, sink_service_pb2
 
 COMMIT = shape_of(epoch_service_pb2.CommitEpochRequest.DESCRIPTOR)
 BATCH = shape_of(buffer_service_pb2.PublishBatchRequest.DESCRIPTOR)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from google.protobuf import struct_pb2
 
-from holdfast.broker.rpc.requests.shapes import shape_of
-from holdfast.v1 import buffer_service_pb2, epoch_service_pb2, record_pb2, sink_service_pb2
+from forebay.broker.rpc.requests.shapes import shape_of
+from forebay.v1 import buffer_service_pb2, epoch_service_pb2, record_pb2, sink_service_pb2
 
 
 def test_sub_messages_and_repeated_fields_are_places_and_plain_fields_are_none() -> None:

@@ -1,0 +1,261 @@
+"""Pages, their places in a partition, and the gaps between them.
+
+A page is one blob of records that the broker does not decode. An entry says where it stands; a gap says
+that nothing stands there any more, and why.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from forebay.broker.core.errors import InvalidPage, PageCorrupt, RecordTooLarge
+
+PAGE_RECORDS_MAX: Final = 65_536
+PAGE_BYTES_MAX: Final = 1 << 20
+"""Bound of the body of a page with more than one record, beside the small framing of its columns."""
+PAGE_FRAMING_BYTES: Final = 64
+"""Room for the tags and lengths of one run, so that a full page of values is not over the bound."""
+TRACEPARENT_MAX: Final = 128
+TRACES_MAX: Final = 16
+"""Publishers' contexts kept per page; further parts keep offset and time only."""
+
+
+Bytes: TypeAlias = bytes | memoryview
+"""The body of a page: often a view of the message that it came in, or of what was read, which it keeps alive."""
+
+
+class Encoding(IntEnum):
+    """How a body is encoded; the numbers are those of the wire."""
+
+    RECORDS = 1
+    ARROW = 2
+
+
+class Durability(IntEnum):
+    """How safe a record is; the numbers are those of the wire."""
+
+    MEMORY = 1
+    PROCESS = 2
+    DISK = 3
+
+
+class DropReason(IntEnum):
+    """Why records left without being settled by a consumer; the numbers are those of the wire."""
+
+    OVERFLOW = 1
+    CORRUPT = 2
+    EXPIRED = 3
+    PURGED = 4
+    MEMORY_PRESSURE = 5
+    CLEANED_AT_STOP = 6
+    WIPED_AT_START = 7
+    LOST_IN_CRASH = 8
+    REJECTED_BY_TARGET = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The bytes of a page and their CRC-32."""
+
+    crc32: int
+    data: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one publish brought to a page."""
+
+    first: int
+    """Offset of its first record; it ends where the next part begins."""
+
+    accepted_at_us: int
+    """Wall clock, microseconds since 1970-01-01 UTC."""
+
+    traceparent: str = ""
+    """W3C context of the publisher, or empty; never set beyond the first 16 parts of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A page as a publisher sends it."""
+
+    partition: int
+    encoding: int
+    record_count: int
+    crc32: int
+    body: Bytes
+    traceparent: str = ""
+
+    def checked(
+        self,
+        *,
+        record_bytes_max: int,
+        count_records: Callable[[Bytes], int],
+        count_rows: Callable[[Bytes], int] | None = None,
+        crc32: Callable[[Bytes], int] = zlib.crc32,
+    ) -> Incoming:
+        """Return the page, or raise what is wrong with it. ``count_records`` raises ValueError for a bad body.
+
+        ``count_rows`` does the same for ``Encoding.ARROW``; without it such pages are refused. ``crc32`` may be a
+        faster one.
+        """
+        size = len(self.body)
+        counts: dict[int, Callable[[Bytes], int] | None] = {
+            Encoding.RECORDS: count_records,
+            Encoding.ARROW: count_rows,
+        }
+        count = counts.get(self.encoding)
+        if count is None:
+            raise InvalidPage(f"encoding {self.encoding} is not known; use 1 (RECORDS) or 2 (ARROW)", field="encoding")
+        if not 1 <= self.record_count <= PAGE_RECORDS_MAX:
+            raise InvalidPage(
+                f"a page holds 1 to {PAGE_RECORDS_MAX} records, not {self.record_count}", field="record_count"
+            )
+        if self.record_count == 1 and size > record_bytes_max + PAGE_FRAMING_BYTES:
+            raise RecordTooLarge(size, record_bytes_max, "a record")
+        if self.record_count > 1 and size > PAGE_BYTES_MAX + PAGE_FRAMING_BYTES:
+            raise RecordTooLarge(size, PAGE_BYTES_MAX, "a page of more than one record")
+        if len(self.traceparent) > TRACEPARENT_MAX or not self.traceparent.isascii():
+            raise InvalidPage(f"a traceparent has at most {TRACEPARENT_MAX} ASCII characters", field="traceparent")
+        found = crc32(self.body)
+        if found != self.crc32:
+            raise PageCorrupt(self.crc32, found)
+        try:
+            counted = count(self.body)
+        except ValueError as broken:
+            raise InvalidPage(
+                f"the body is not a page of {Encoding(self.encoding).name}: {broken}", field="body"
+            ) from broken
+        if counted != self.record_count:
+            raise InvalidPage(f"the body holds {counted} records, stated are {self.record_count}", field="record_count")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a stored page stands. Offsets ``[base, end)`` of one partition."""
+
+    base: int
+    """Offset of its first record."""
+
+    count: int
+    """Number of records."""
+
+    number: int
+    """Page number: names the bytes in the store; not an order of offsets."""
+
+    bulk: bool
+    """The bytes came in as an ingested file, not through the log."""
+
+    size: int
+    """Bytes of the body."""
+
+    encoding: int
+    """As in ``Encoding``."""
+
+    accepted_at_us: int
+    """Wall clock when its first record was accepted."""
+
+    age_us: int
+    """The same on the broker's own clock, which no change of the wall clock moves."""
+
+    bytes_before: int
+    """Bytes of bodies appended to the partition before it."""
+
+    pages_before: int
+    """Pages appended to the partition before it."""
+
+    parts: tuple[Part, ...] = ()
+    """What its publishers brought, by offset."""
+
+    @property
+    def end(self) -> int:
+        return self.base + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets ``[first, end)`` of one partition that were dropped."""
+
+    first: int
+    end: int
+    reason: DropReason
+    """Of a merged gap, the newest."""
+
+    at_us: int
+    """Wall clock of the (last) drop."""
+
+    size: int
+    """Bytes of the bodies dropped."""
+
+    pages: int
+    """Pages dropped."""
+
+    since_us: int | None = None
+    """Wall clock of the first drop; None when there was one only."""
+
+    merged: tuple[tuple[int, int], ...] = ()
+    """(reason, records) of a merged gap, by reason. Empty when all its offsets went for the one ``reason``."""
+
+    subscription: str = ""
+    """Whose gap it is: records that one subscription dropped and that others may still read. Empty: everybody's."""
+
+    detail: str = ""
+    """What the target said of the (last) record that it rejected."""
+
+    at_most: bool = False
+    """It is not known how many of the offsets had been given to records: perhaps none."""
+
+    @property
+    def first_at_us(self) -> int:
+        """Wall clock of the first drop."""
+        return self.at_us if self.since_us is None else self.since_us
+
+    @property
+    def counts(self) -> tuple[tuple[int, int], ...]:
+        """(reason, records) dropped, by reason. Below the gap's size where settled records stood between two drops."""
+        return self.merged or ((int(self.reason), self.end - self.first),)
+
+    @property
+    def records(self) -> int:
+        """Records dropped."""
+        return sum(records for _, records in self.counts)
+
+    @property
+    def whole(self) -> bool:
+        """All its offsets were dropped: nothing between them had been settled and trimmed."""
+        return self.records == self.end - self.first
+
+    def cut(self, position: int) -> Gap:
+        """The gap as a reader at ``position`` meets it; of a merged one the counts stay those of the whole."""
+        return self if position <= self.first else replace(self, first=position)
+
+    def below(self, offset: int) -> Gap:
+        """Its part below ``offset``, of a gap with one reason; it counts no more records than it has room for."""
+        [(reason, records)] = self.counts
+        room = offset - self.first
+        return replace(self, end=offset, merged=((reason, records),) if records < room else ())
+
+    def joined(self, later: Gap) -> Gap:
+        """One gap in the place of this one and the next, between which nothing is left."""
+        newest = later if later.at_us >= self.at_us else self
+        counts = dict(self.counts)
+        for reason, records in later.counts:
+            counts[reason] = counts.get(reason, 0) + records
+        return Gap(
+            self.first,
+            later.end,
+            newest.reason,
+            newest.at_us,
+            self.size + later.size,
+            self.pages + later.pages,
+            min(self.first_at_us, later.first_at_us),
+            tuple(sorted(counts.items())),
+            self.subscription,
+            newest.detail,
+            self.at_most or later.at_most,
+        )

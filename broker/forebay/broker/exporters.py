@@ -1,0 +1,178 @@
+"""Makes the exporters that were asked for, and the SDK's providers over them: for broker, command line and tasks.
+
+Exporters are found by their registered names, as the SDK finds its own; a package that brings another one is found
+too. Providers made here do not wait for the end of the process: whoever made them closes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points, version
+from typing import Any, Final
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from forebay.broker.exporting import Exporting, ExportingError, wanted
+
+_log: Final = logging.getLogger(__name__)
+CLOSE_S: Final = 5.0
+"""How long an end waits for what was measured last to be sent."""
+METRICS_CONNECTIONS_MAX: Final = 32
+"""Connections of the endpoint for Prometheus; further ones are closed."""
+METRICS_SILENCE_S: Final = 10.0
+"""How long one of them may say nothing."""
+CLIENT_SERVICE: Final = "forebay-client"
+"""Service name of a process whose providers OpenTelemetry asked for by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exporters:
+    """Providers whose measurements and spans leave the process."""
+
+    meters: MeterProvider
+    tracers: TracerProvider
+    ends: Sequence[Callable[[], object]]
+    metrics_url: str = ""
+    """Where Prometheus may ask, or empty."""
+
+    close_s: float = CLOSE_S
+    """How long ``close`` waits."""
+
+    def close(self) -> None:
+        """Send what is left and end everything. Waits up to ``close_s``: whom it goes to may be away."""
+        ending = threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True)
+        ending.start()
+        ending.join(self.close_s)
+        if ending.is_alive():
+            _log.warning("telemetry was not sent in time seconds=%g", self.close_s)
+
+    def _end(self) -> None:
+        for end in self.ends:
+            try:
+                end()
+            except Exception as error:  # noqa: BLE001 - the SDK raises nothing narrower; the others end all the same
+                _log.warning("an exporter did not end in order error=%s", type(error).__name__)
+
+
+def export(exporting: Exporting, *, service: str, instance: str = "") -> Exporters:
+    """Make the exporters and start them; ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` win over the arguments.
+
+    Raises ``ExportingError`` for a variable or a name that is wrong, and OSError when the address for Prometheus
+    cannot be had.
+    """
+    resource = _resource(service, instance)
+    endpoint = _prometheus(*exporting.prometheus) if exporting.prometheus is not None else None
+    readers: list[MetricReader] = [] if endpoint is None else [endpoint.reader]
+    try:
+        readers += [PeriodicExportingMetricReader(_made("metrics", name)) for name in exporting.metrics]
+        meters = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
+        tracers = _tracers(exporting.traces, resource, at_exit=False)
+    except ExportingError:
+        if endpoint is not None:
+            endpoint.close()
+        raise
+    ends: list[Callable[[], object]] = [tracers.shutdown, meters.shutdown]
+    if endpoint is not None:
+        ends.append(endpoint.close)
+    return Exporters(meters, tracers, ends, "" if endpoint is None else endpoint.url)
+
+
+def tracer_provider() -> TracerProvider:
+    """What ``OTEL_PYTHON_TRACER_PROVIDER=forebay`` stands for: spans go where the ``OTEL_…`` variables say."""
+    return _tracers(wanted(os.environ).traces, _resource(CLIENT_SERVICE, ""), at_exit=True)
+
+
+def meter_provider() -> MeterProvider:
+    """What ``OTEL_PYTHON_METER_PROVIDER=forebay`` stands for: metrics go where the ``OTEL_…`` variables say."""
+    readers = [PeriodicExportingMetricReader(_made("metrics", name)) for name in wanted(os.environ).metrics]
+    return MeterProvider(metric_readers=readers, resource=_resource(CLIENT_SERVICE, ""))
+
+
+def _tracers(names: Sequence[str], resource: Resource, *, at_exit: bool) -> TracerProvider:
+    provider = TracerProvider(resource=resource, shutdown_on_exit=at_exit)
+    for name in names:
+        provider.add_span_processor(BatchSpanProcessor(_made("traces", name)))
+    return provider
+
+
+def _resource(service: str, instance: str) -> Resource:
+    ours = {"service.name": service, "service.version": version("forebay")}
+    if instance:
+        ours["service.instance.id"] = instance
+    given = OTELResourceDetector().detect().attributes
+    return Resource.create({name: value for name, value in ours.items() if name not in given})
+
+
+def _made(signal: str, name: str) -> Any:
+    """A new exporter by its registered name; it reads its own variables."""
+    found = next(iter(entry_points(group=f"opentelemetry_{signal}_exporter", name=name)), None)
+    if found is None:
+        raise ExportingError(
+            f"no exporter of {signal} is installed under the name {name!r}, which "
+            f"OTEL_{signal.upper()}_EXPORTER or OTEL_EXPORTER_OTLP_PROTOCOL asks for"
+        )
+    try:
+        return found.load()()
+    except ValueError as error:
+        raise ExportingError(f"the exporter {name!r} cannot be made of its OTEL_ variables: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """The Prometheus endpoint, with an end."""
+
+    reader: MetricReader
+    url: str
+    close: Callable[[], None]
+
+
+def bound(server: Any) -> None:
+    """Bound a server that has a thread for each connection: how many there are, and how long one may say nothing."""
+    room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
+    begin, serve = server.process_request, server.process_request_thread
+
+    def process_request(request: Any, address: Any) -> None:
+        if not room.acquire(blocking=False):
+            server.shutdown_request(request)
+            return
+        request.settimeout(METRICS_SILENCE_S)
+        begin(request, address)
+
+    def process_request_thread(request: Any, address: Any) -> None:
+        try:
+            serve(request, address)
+        finally:
+            room.release()
+
+    server.process_request, server.process_request_thread = process_request, process_request_thread
+
+
+def _prometheus(host: str, port: int) -> _Endpoint:
+    # Only who is asked by Prometheus needs its client.
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415
+    from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server  # noqa: PLC0415
+
+    registry = CollectorRegistry()
+    try:
+        server, thread = start_http_server(port, host.strip("[]"), registry)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host}:{port} for metrics: {error}") from error
+    thread.name = "forebay-metrics"
+    bound(server)
+    ProcessCollector(registry=registry)
+    reader = PrometheusMetricReader(registry=registry)
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return _Endpoint(reader, f"http://{host}:{server.server_port}/metrics", close)

@@ -1,0 +1,71 @@
+"""What this broker is: the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from forebay.broker.core.pages import PAGE_BYTES_MAX
+from forebay.broker.rpc.convert import timestamp
+from forebay.broker.runtime.broker import Broker
+from forebay.v1 import admin_service_pb2 as pb
+from forebay.v1 import admin_service_pb2_grpc as pb_grpc
+
+TOLD_MAX: Final = 100
+"""Sentences of one kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What does not change while the broker runs."""
+
+    version: str
+    store_id: str
+    format: int
+    started_at_us: int
+    data_dir: str
+    """Empty for a broker that keeps its data in memory."""
+
+
+class AdminServicer(pb_grpc.AdminServiceServicer):
+    """The broker's description over gRPC."""
+
+    def __init__(self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]]) -> None:
+        self._broker = broker
+        self._identity = identity
+        self._warnings = warnings
+
+    async def GetBrokerInfo(self, request: pb.GetBrokerInfoRequest, context: Any) -> pb.GetBrokerInfoResponse:
+        broker, identity = self._broker, self._identity
+        state, reason = pb.BROKER_STATE_SERVING, ""
+        if broker.committer.fenced is not None:
+            state, reason = pb.BROKER_STATE_FENCED, str(broker.committer.fenced)
+        elif broker.draining:
+            state, reason = pb.BROKER_STATE_DRAINING, "the broker is stopping"
+        return pb.GetBrokerInfoResponse(
+            version=identity.version,
+            store_id=identity.store_id,
+            format=identity.format,
+            start_count=broker.start_count,
+            started_at=timestamp(identity.started_at_us),
+            state=state,
+            state_reason=reason,
+            sinks=len(broker.sinks),
+            sinks_max=broker.bounds.sinks,
+            record_bytes_max=broker.bounds.record_bytes,
+            page_bytes_max=PAGE_BYTES_MAX,
+            tail_bytes=broker.tail.size,
+            tail_bytes_max=broker.tail.bytes_max,
+            waiting_bytes=broker.committer.waiting_bytes,
+            data_dir=identity.data_dir,
+            groups=broker.committer.groups,
+            quarantined_pages=broker.quarantine.pages,
+            quarantined_bytes=broker.quarantine.size,
+            mended=[str(one) for one in broker.mended[:TOLD_MAX]],
+            unreadable=broker.unreadable()[:TOLD_MAX],
+            read_failures=broker.services.pages.holds.failures,
+            background_failures=broker.background_failures()[:TOLD_MAX],
+            quarantine_evicted_pages=broker.quarantine.evicted,
+            warnings=self._warnings()[:TOLD_MAX],
+        )

@@ -1,0 +1,106 @@
+"""Looking after dead letters: the service. It translates; it decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from forebay.broker.core.dead_letters import DeadLetter, Filter, Reason
+from forebay.broker.core.errors import InvalidFilter
+from forebay.broker.core.ranges import Range
+from forebay.broker.rpc.convert import timestamp, timestamp_us
+from forebay.broker.rpc.page_tokens import page_token, place_of
+from forebay.broker.rpc.records import record_message
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.dead_letter_box import DeadLetterBox, Position
+from forebay.v1 import dead_letter_service_pb2 as pb
+from forebay.v1 import dead_letter_service_pb2_grpc as pb_grpc
+
+LIST: Final = (100, 1_000)
+REDRIVE: Final = (1_000, 10_000)
+PURGE: Final = (10_000, 100_000)
+ERROR_MAX: Final = 1_024
+
+
+class DeadLetterServicer(pb_grpc.DeadLetterServiceServicer):
+    """Dead letters over gRPC."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def ListDeadLetters(self, request: pb.ListDeadLettersRequest, context: Any) -> pb.ListDeadLettersResponse:
+        box = DeadLetterBox(self._broker, request.sink)
+        size = _bounded(request.page_size, *LIST)
+        found, after = await box.list(filter_of(request.filter), size, _position(box, request.page_token))
+        letters = [dead_letter(partition, letter) for partition, letter in found]
+        return pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=_token(box, after))
+
+    async def RedriveDeadLetters(
+        self, request: pb.RedriveDeadLettersRequest, context: Any
+    ) -> pb.RedriveDeadLettersResponse:
+        self._broker.check_serving()
+        box = DeadLetterBox(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
+        size = _bounded(request.max_records, *REDRIVE)
+        done = await box.redrive(filter_of(request.filter), size, _position(box, request.page_token))
+        return pb.RedriveDeadLettersResponse(redriven=done.records, next_page_token=_token(box, done.next))
+
+    async def PurgeDeadLetters(self, request: pb.PurgeDeadLettersRequest, context: Any) -> pb.PurgeDeadLettersResponse:
+        self._broker.check_serving()
+        box = DeadLetterBox(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
+        size = _bounded(request.max_records, *PURGE)
+        done = await box.purge(filter_of(request.filter), size, _position(box, request.page_token))
+        return pb.PurgeDeadLettersResponse(purged=done.records, next_page_token=_token(box, done.next))
+
+
+def _bounded(asked: int, default: int, most: int) -> int:
+    return min(asked or default, most)
+
+
+def _position(box: DeadLetterBox, token: str) -> Position | None:
+    return Position.parse(place_of(box.record, token)) if token and box.record is not None else None
+
+
+def _token(box: DeadLetterBox, position: Position | None) -> str:
+    return page_token(box.record, position.text()) if position is not None and box.record is not None else ""
+
+
+def filter_of(message: pb.DeadLetterFilter) -> Filter:
+    """A filter from the wire, checked."""
+    if message.reason and int(message.reason) not in {int(reason) for reason in Reason}:
+        raise InvalidFilter(f"reason {message.reason} is not known", field="filter.reason")
+    if len(message.error_contains) > ERROR_MAX:
+        raise InvalidFilter(f"error_contains has up to {ERROR_MAX} characters", field="filter.error_contains")
+    offsets = None
+    if message.HasField("origin_offsets"):
+        wanted = message.origin_offsets
+        if wanted.last_offset < wanted.first_offset:
+            raise InvalidFilter(
+                f"the range {wanted.first_offset} to {wanted.last_offset} is upside down",
+                field="filter.origin_offsets",
+            )
+        offsets = Range(wanted.first_offset, wanted.last_offset + 1)
+    return Filter(
+        reason=Reason(message.reason) if message.reason else None,
+        error_contains=message.error_contains,
+        subscription=message.subscription,
+        partition=message.partition if message.HasField("partition") else None,
+        offsets=offsets,
+        from_us=timestamp_us(message.from_time) if message.HasField("from_time") else None,
+        until_us=timestamp_us(message.until_time) if message.HasField("until_time") else None,
+    )
+
+
+def dead_letter(partition: int, letter: DeadLetter) -> pb.DeadLetter:
+    """A dead letter for the wire."""
+    record, origin = record_message(letter.record), letter.origin
+    message = pb.DeadLetter(partition=partition, offset=letter.offset, record=record, uncut=letter.uncut)
+    if origin is not None:
+        message.reason = cast("pb.DeadLetterReason", int(origin.reason))
+        message.error = origin.error
+        message.attempts = origin.attempts
+        message.subscription = origin.subscription
+        message.origin_incarnation = origin.incarnation
+        message.origin_partition = origin.partition
+        message.origin_offset = origin.offset
+        message.time.CopyFrom(timestamp(origin.at_us))
+        message.traceparent = origin.traceparent
+    return message

@@ -1,0 +1,31 @@
+"""Health service with a bound: it is open to strangers, and each watch of it is a stream that lasts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from grpc_health.v1 import health, health_pb2
+
+from forebay.broker.core.errors import TooManyStreams
+
+WATCHES_MAX: Final = 1_024
+"""Open watches of a broker. A check needs none."""
+
+
+class BoundedHealth(health.aio.HealthServicer):  # type: ignore[misc]
+    """The health of a broker. Used on one loop."""
+
+    def __init__(self, watches_max: int = WATCHES_MAX) -> None:
+        super().__init__()
+        self._watches_max = watches_max
+        self.watches = 0
+        """Open now."""
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:
+        if self.watches >= self._watches_max:
+            raise TooManyStreams(self._watches_max, "watches of its health")
+        self.watches += 1
+        try:
+            await super().Watch(request, context)
+        finally:
+            self.watches -= 1

@@ -1,0 +1,23 @@
+"""First message of a stream, which has to come soon: a stream that says nothing costs memory like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from forebay.broker.core.errors import InvalidOpen
+
+OPEN_S: Final = 30.0
+"""Time that a stream has for its first message."""
+
+
+async def first(context: Any, *, within_s: float = OPEN_S) -> Any:
+    """Return the first message of a stream; raises ``InvalidOpen`` when none comes in time."""
+    waiting = asyncio.timeout(within_s)
+    try:
+        async with waiting:
+            return await context.read()
+    except TimeoutError:
+        if not waiting.expired():
+            raise
+        raise InvalidOpen(f"the first message, `open`, did not come within {within_s:g} s", field="open") from None

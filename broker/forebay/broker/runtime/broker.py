@@ -1,0 +1,605 @@
+"""The broker while it runs: all sinks, and what they share.
+
+The composition root gives it a journal and what was recovered; it starts the commit thread, the reclaimer and the
+sweeper, and stops them in the right order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+from forebay.broker.core.account import Totals
+from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.dead_letters import RecordCodec, dead_letter_settings, dead_letter_sink_name
+from forebay.broker.core.epochs import StoredEpochs
+from forebay.broker.core.errors import (
+    Draining,
+    SinkExists,
+    SinkNotEmpty,
+    SinkNotFound,
+    SinkReplaced,
+    StoreFenced,
+    TooManySinks,
+    TooManyStreams,
+)
+from forebay.broker.core.log import Head, PartitionLog, Tail
+from forebay.broker.core.mending import Mended
+from forebay.broker.core.pages import Gap
+from forebay.broker.core.reserve import Held, Reserve
+from forebay.broker.core.retention import Marks
+from forebay.broker.core.settings import SinkSettings, checked_request_id, sink_name
+from forebay.broker.core.writes import (
+    Due,
+    PutAge,
+    PutCounting,
+    PutQuarantine,
+    PutSink,
+    PutStopped,
+    SchemaRecord,
+    SinkRecord,
+    SubscriptionRecord,
+    Write,
+)
+from forebay.broker.runtime import expiry
+from forebay.broker.runtime.ballast import BallastKeeper
+from forebay.broker.runtime.buffer import Buffer, Services
+from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
+from forebay.broker.runtime.committer import Committer
+from forebay.broker.runtime.delivery_marks import DeliveryMarks
+from forebay.broker.runtime.emptying import empty_at_stop
+from forebay.broker.runtime.epoch_sweep import EpochSweep
+from forebay.broker.runtime.epochs import Epochs
+from forebay.broker.runtime.expiry import Expirer
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.memory import MemoryGuard, Reading
+from forebay.broker.runtime.ownership import owner_epochs
+from forebay.broker.runtime.pages import Pages
+from forebay.broker.runtime.publishing import Writers
+from forebay.broker.runtime.quarantine import Quarantine
+from forebay.broker.runtime.quota import Quota
+from forebay.broker.runtime.reclaimer import Reclaimer
+from forebay.broker.runtime.reserving import Accepted, AcceptedUnknown, Slots
+from forebay.broker.runtime.restarting import Restarting
+from forebay.broker.runtime.slices import Slices
+from forebay.broker.runtime.stats import lag_is_due, sink_lags
+from forebay.broker.runtime.stopping import Stopping
+from forebay.broker.runtime.store import Journal
+from forebay.broker.runtime.stream_memory import StreamMemory
+from forebay.broker.runtime.subscription import DEFAULT_SUBSCRIPTION
+from forebay.broker.runtime.supervision import Supervisor, Work
+from forebay.broker.runtime.tail import Tail as RecentPages
+
+_log: Final = logging.getLogger(__name__)
+PROBE_S: Final = 2.0
+"""How often reads that failed are tried again though nobody asks."""
+SWEEP_S: Final = 1.0
+
+
+class StoredSink(Protocol):
+    """A sink as a store found it."""
+
+    @property
+    def record(self) -> SinkRecord: ...
+    @property
+    def tails(self) -> Mapping[int, Tail]: ...
+    @property
+    def heads(self) -> Mapping[int, Head]: ...
+    @property
+    def gaps(self) -> Mapping[int, Sequence[Gap]]: ...
+    @property
+    def cursors(self) -> Mapping[tuple[str, int], Cursor]: ...
+    @property
+    def writers(self) -> Mapping[str, int]: ...
+    @property
+    def subscriptions(self) -> Mapping[str, SubscriptionRecord]: ...
+    @property
+    def totals(self) -> Mapping[tuple[str, int], Totals]: ...
+    @property
+    def marks(self) -> Mapping[int, Marks]: ...
+    @property
+    def reserves(self) -> Mapping[int, Reserve]: ...
+    @property
+    def held(self) -> Mapping[int, tuple[Held, ...]]: ...
+    @property
+    def epochs(self) -> StoredEpochs: ...
+    @property
+    def schemas(self) -> Mapping[int, SchemaRecord]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a start found in the store."""
+
+    start_count: int
+    next_sink: int
+    age: PutAge
+    sinks: Sequence[StoredSink]
+    due: Sequence[Due]
+    quarantined: Sequence[PutQuarantine] = ()
+    mended: Sequence[Mended] = ()
+    stopped: bool = False
+    """The run before stopped in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one broker holds at most."""
+
+    sinks: int = 10_000
+    partitions: int = 100_000
+    streams: int = 4_096
+    stream_bytes: int = 256 << 20
+    """Memory that all open streams hold for their peers."""
+    waiting_bytes: int = 256 << 20
+    tail_bytes: int = 64 << 20
+    record_bytes: int = 8 << 20
+    disk_reserve: int = 0
+    stored_bytes: int = 0
+    """Of pages of all sinks; 0 is no bound."""
+    session_timeout_s: float = 15.0
+    """Time that a consumer has to answer a ping."""
+    clock_step_us: int = MAX_CLOCK_STEP_US
+    """Step of the wall clock between two runs that is believed; a larger one makes nothing older."""
+    memory_high_watermark: float = 0.8
+    """Part of the memory that the process may have, above which it holds less."""
+
+
+class Broker:
+    """All sinks of one store. Made and used on the loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        found: Found,
+        clock: Clock,
+        *,
+        bounds: Bounds | None = None,
+        sink_defaults: SinkSettings | None = None,
+        instruments: Instruments | None = None,
+        on_fenced: Callable[[StoreFenced], None] = lambda _: None,
+        measure_memory: Callable[[], Sequence[Reading]] = list,
+        on_memory: Callable[[], None] = lambda: None,
+        on_deleted: Callable[[], None] = lambda: None,
+        ballast: BallastKeeper | None = None,
+        records: RecordCodec,
+        accepted: Accepted | None = None,
+        delivered: Accepted | None = None,
+    ) -> None:
+        """``accepted`` and ``delivered`` are counts that a kill leaves: of what memory accepted, of what was delivered.
+
+        ``on_memory`` is called when memory was given up, to give it back to the system; ``on_deleted`` when a sink
+        is gone, and what it was made of with it."""
+        self.bounds = bounds or Bounds()
+        self.sink_defaults = sink_defaults or SinkSettings()
+        self.clock = clock
+        self.start_count = found.start_count
+        self.tail = RecentPages(self.bounds.tail_bytes)
+        self.draining = False
+        self.streams = 0
+        self._sweeps = 0
+        self.stream_memory = StreamMemory(
+            self.bounds.stream_bytes, clock.monotonic, on_shed=(instruments or Instruments()).stream_shed
+        )
+        self._ended = asyncio.Event()
+        self.supervisor = Supervisor(self._ended)
+        self._journal = journal
+        self._next_sink = found.next_sink
+        meter = instruments or Instruments()
+        youngest = max((tail.age_us for sink in found.sinks for tail in sink.tails.values()), default=0)
+        age = AgeClock(clock, found.age, max_step_us=self.bounds.clock_step_us, at_least_us=youngest)
+        if age.rejected_step_us:
+            _log.warning("clock jumped while the broker was down seconds=%d", age.rejected_step_us // 1_000_000)
+        self.committer = Committer(
+            journal,
+            clock,
+            self.tail,
+            start_count=found.start_count,
+            waiting_bytes_max=self.bounds.waiting_bytes,
+            disk_reserve_bytes=self.bounds.disk_reserve,
+            on_fenced=self._fenced(on_fenced),
+            on_synced=meter.synced,
+        )
+        self.reclaimer = Reclaimer(journal, self.committer, found.due, self.supervisor)
+        self._on_memory = on_memory
+        self._on_deleted = on_deleted
+        self._ballast = ballast
+        self.memory = MemoryGuard(
+            measure_memory,
+            high_watermark=self.bounds.memory_high_watermark,
+            waiting_bytes_max=self.bounds.waiting_bytes,
+            on_change=self._memory_changed,
+        )
+        self.quarantine = Quarantine(found.quarantined)
+        self.mended = found.mended
+        """What the start had to mend."""
+        self.quota = Quota(self.bounds.stored_bytes)
+        self._accepted: Accepted = accepted or AcceptedUnknown()
+        self._marks = DeliveryMarks(delivered or AcceptedUnknown(), stopped=found.stopped, damaged=bool(found.mended))
+        used = {reserve.slot for stored in found.sinks for reserve in stored.reserves.values()}
+        self.services = Services(
+            clock,
+            age,
+            self.committer,
+            self.reclaimer,
+            Pages(journal, self.tail, self.committer.call, clock),
+            meter,
+            found.start_count,
+            self.quota,
+            self.memory,
+            records,
+            self.dead_letter_sink,
+            self.quarantine,
+            Slots(self._accepted, {slot for slot in used if slot is not None}),
+            self._marks,
+            self.supervisor,
+            owner_epochs(found.start_count),
+        )
+        self.services.pages.holds.on_over = self._reads_work
+        self.sinks: dict[str, Buffer] = {}
+        self.writers: dict[str, Writers] = {}
+        self.epochs = Epochs(self.services)
+        self.epoch_sweep = EpochSweep(self.services, self.sinks.values)
+        restarting = Restarting(journal, self._accepted.found, self._marks, at_us=clock.wall_us())
+        self._superseded: list[Buffer] = []
+        """Sinks that were deleted and made anew, and whose deletion a crash kept from the store."""
+        for stored in sorted(found.sinks, key=lambda one: one.record.id):
+            self._add_stored(stored, restarting)
+        journal.commit([], [PutCounting(found.start_count)])  # a start killed before it leaves the counts as they are
+        self._accepted.begin()
+        self._marks.begin()
+        self.expirer = Expirer(self.sinks.values, self.services.pages)
+        self._deletions: set[asyncio.Future[None]] = set()
+
+    def _fenced(self, then: Callable[[StoreFenced], None]) -> Callable[[StoreFenced], None]:
+        def fenced(failure: StoreFenced) -> None:
+            self._ended.set()
+            then(failure)
+
+        return fenced
+
+    def _add_stored(self, stored: StoredSink, restarting: Restarting) -> None:
+        settings, wrong = stored.record.settings.corrected()
+        staged = [partition for pages in stored.epochs.staged.values() for partition, _ in pages]
+        found = [*stored.tails, *stored.heads, *staged, *(partition for _, partition in stored.cursors)]
+        if wrong and max(found, default=0) >= settings.partitions:  # no partition is lost by a correction
+            settings = replace(settings, partitions=max(found) + 1)
+        for problem in wrong:
+            _log.warning("stored setting was corrected sink=%s problem=%s", stored.record.name, problem)
+        record = replace(stored.record, settings=settings)
+        made_at_us = {one.name: one.created_at_us for one in stored.subscriptions.values()}
+        made_at_us.setdefault(DEFAULT_SUBSCRIPTION, record.created_at_us)
+        standing = restarting.go_on(stored, settings, made_at_us)
+        self.reclaimer.add(standing.due)
+        logs = [
+            PartitionLog(p, standing.tails.get(p), standing.heads.get(p), tuple(standing.gaps.get(p, ())))
+            for p in range(settings.partitions)
+        ]
+        for (name, partition), cursor in standing.cursors.items():
+            if partition < len(logs) and not cursor.balances(logs[partition].next_offset):
+                place = (record.name, name, partition)
+                _log.error("account does not balance sink=%s subscription=%s partition=%d", *place)
+        buffer = Buffer(
+            record,
+            logs,
+            standing.cursors,
+            self.services,
+            subscriptions=stored.subscriptions.values(),
+            totals=stored.totals,
+            marks=stored.marks,
+            reserves=standing.reserves,
+            epochs=stored.epochs,
+            schemas=stored.schemas.values(),
+        )
+        self._add(buffer, dict(stored.writers))
+
+    def _add(self, buffer: Buffer, writers: dict[str, int]) -> None:
+        if (former := self.sinks.get(buffer.name)) is not None:
+            self._superseded.append(former)
+        self.sinks[buffer.name] = buffer
+        self.writers[buffer.name] = Writers(buffer, self.services, writers)
+        self._set_draining(buffer)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self.committer.start()
+        self.reclaimer.start()
+        for former in self._superseded:
+            _log.warning("deletion of a sink that was made anew is brought to its end sink=%s", former.name)
+            self._delete(former)
+        jobs: list[tuple[str, Callable[[], float], Work]] = [
+            ("sinks", lambda: SWEEP_S, self._sweep_sinks),
+            ("epochs", lambda: SWEEP_S, self.epoch_sweep.sweep),
+            ("disk", lambda: SWEEP_S, self._look_at_disk),
+            ("memory", lambda: SWEEP_S, self._look_at_memory),
+            ("streams", lambda: SWEEP_S, self._look_at_streams),
+            ("age", lambda: SWEEP_S, self._store_age),
+            ("expiry", lambda: expiry.EXPIRE_S, self.expirer.sweep_all),
+            ("reads", lambda: PROBE_S, self.services.pages.probe),
+        ]
+        for name, period_s, job in jobs:
+            self.supervisor.repeat(name, period_s, job)
+
+    def _memory_changed(self, overloaded: bool) -> None:
+        self.tail.bound(0 if overloaded else self.bounds.tail_bytes)
+        if overloaded:
+            self._on_memory()
+
+    async def _sweep_sinks(self) -> None:
+        """Time limits, memory and lag of each sink: one that fails keeps no other from its turn."""
+        pending = list(self.sinks.values())
+        self._sweeps += 1
+        while pending:
+            await self.supervisor.attempt("sinks", partial(self._sweep_rest, pending))
+
+    async def _sweep_rest(self, pending: list[Buffer]) -> None:
+        slices = Slices()
+        lanes = sum(len(buffer.logs) * len(buffer.subscriptions) for buffer in self.sinks.values())
+        while pending:
+            await slices.turn()
+            buffer = pending.pop()
+            if buffer.deleted:
+                continue
+            self.writers[buffer.name].sweep()
+            buffer.sweep()
+            await buffer.tier.relieve()
+            if self.services.instruments.wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
+                await self._measure(buffer)
+
+    async def _look_at_disk(self) -> None:
+        self.committer.look_at_disk()
+        if self._ballast is not None:
+            await self._ballast.look(self.committer.free_bytes)
+
+    async def _look_at_memory(self) -> None:
+        self.memory.look()
+
+    async def _look_at_streams(self) -> None:
+        self.stream_memory.look()
+        if self.stream_memory.calmed():
+            await asyncio.to_thread(self._on_memory)
+
+    async def _store_age(self) -> None:
+        self.committer.write([self.services.age.reading()])
+
+    async def _store_deliveries(self) -> None:
+        """Nothing is delivered any more: write the cursors, and that they say how far deliveries went."""
+        writes: list[Write] = [
+            write
+            for buffer in self.sinks.values()
+            for subscription in buffer.subscriptions.values()
+            for write in subscription.delivered_cursors()
+        ]
+        self.committer.write([*writes, PutStopped(self.start_count)])
+
+    async def _measure(self, buffer: Buffer) -> None:
+        try:
+            found = await sink_lags(buffer)
+        except StoreFenced as damage:
+            _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
+            return
+        slices = Slices()
+        records, size = sum(log.records for log in buffer.logs), sum(log.size for log in buffer.logs)
+        self.services.instruments.stored(buffer.name, records, size)
+        for subscription, lanes in found:
+            await slices.turn()
+            if not buffer.deleted and buffer.subscriptions.get(subscription.name) is subscription:
+                self.services.instruments.measured(buffer.name, subscription.name, lanes)
+
+    def _reads_work(self, sink: int, partition: int) -> None:
+        """Wake whoever waits for the disk: it answers again."""
+        for buffer in self.sinks.values():
+            if buffer.record.id == sink:
+                for subscription in buffer.subscriptions.values():
+                    subscription.wake(partition)
+
+    def background_failures(self) -> list[str]:
+        """Return a sentence for each kind of background work that has failed."""
+        known = sorted(self.supervisor.failures.items())
+        return [f"{name} failed {failed.count} times, at last of {failed.reason}" for name, failed in known]
+
+    def unreadable(self) -> list[str]:
+        """Return a sentence for each partition whose reads fail now."""
+        names = {buffer.record.id: buffer.name for buffer in self.sinks.values()}
+        return [
+            f"partition {partition} of {names[sink]} since {hold.since}: {hold.reason}"
+            for sink, partition, hold in self.services.pages.holds
+            if sink in names
+        ]
+
+    # -- sinks
+
+    def sink(self, name: str, incarnation: str = "") -> Buffer:
+        """The sink of that name, and of that incarnation if one is named.
+
+        Every request that is about a sink finds it by this, so nothing of a former sink reaches its successor.
+        Raises ``SinkNotFound``, ``SinkReplaced``.
+        """
+        found = self.sinks.get(name)
+        if found is None:
+            raise SinkNotFound(name)
+        if incarnation and incarnation != found.record.incarnation:
+            raise SinkReplaced(name, incarnation, found.record.incarnation)
+        return found
+
+    async def create(self, name: str, settings: SinkSettings, *, request_id: str = "") -> tuple[Buffer, bool]:
+        """Make a sink, durably; answers the existing one when it has the same settings.
+
+        One that was made by the request of the same id is answered as made, whatever its settings are by now.
+        """
+        self.check_serving()
+        sink_name(name)
+        settings.checked()
+        existing = self.sinks.get(name)
+        if existing is not None and request_id and existing.record.request_id == request_id:
+            await asyncio.shield(existing.created)
+            return existing, True
+        if existing is not None:
+            if existing.settings != settings:
+                raise SinkExists(name, existing.settings.differences(settings))
+            await asyncio.shield(existing.created)
+            return existing, False
+        buffer = self._make(name, settings, checked_request_id(request_id))
+        await asyncio.shield(buffer.created)
+        return buffer, True
+
+    def _make(self, name: str, settings: SinkSettings, request_id: str = "") -> Buffer:
+        if len(self.sinks) >= self.bounds.sinks:
+            raise TooManySinks("sinks", self.bounds.sinks)
+        self._check_partitions(settings.partitions)
+        made_at_us, incarnation = self.clock.wall_us(), secrets.token_hex(8)
+        record = SinkRecord(self._next_sink, name, incarnation, settings, made_at_us, request_id=request_id)
+        self._next_sink += 1
+        buffer = Buffer(record, [PartitionLog(p) for p in range(settings.partitions)], {}, self.services)
+        self._add(buffer, {})
+        buffer.created = self.committer.write([PutSink(record, fresh=True)])
+        _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)
+        return buffer
+
+    def _check_partitions(self, more: int) -> None:
+        if sum(len(buffer.logs) for buffer in self.sinks.values()) + more > self.bounds.partitions:
+            raise TooManySinks("partitions", self.bounds.partitions)
+
+    async def update(self, name: str, values: Mapping[str, Any], *, incarnation: str = "") -> Buffer:
+        """Change settings of a sink, durably: those that are named, by the core's names."""
+        self.check_serving()
+        buffer = self.sink(name, incarnation)
+        settings = buffer.settings.changed(values)
+        more = settings.partitions - len(buffer.logs)
+        if more > 0:
+            self._check_partitions(more)
+        await asyncio.shield(buffer.change(settings))
+        if more > 0:
+            _log.info("partitions were added sink=%s partitions=%d", name, settings.partitions)
+        return buffer
+
+    def dead_letter_sink(self, origin: Buffer) -> Buffer:
+        """The dead-letter sink of a sink, made on first use: its creation goes with the next batch."""
+        name = dead_letter_sink_name(origin.name)
+        found = self.sinks.get(name)
+        if found is None:
+            found = self._make(name, dead_letter_settings(origin.settings, self.sink_defaults))
+        return found
+
+    async def delete(self, name: str, *, force: bool, dead_letters: bool = False, incarnation: str = "") -> None:
+        """Delete a sink with all that it holds. Its dead-letter sink stays, unless it is to go too."""
+        buffers = [self.sink(name, incarnation)]
+        if dead_letters and (found := self.sinks.get(dead_letter_sink_name(name))) is not None:
+            buffers.append(found)
+        for buffer in buffers:
+            if buffer.pending and not force:
+                raise SinkNotEmpty(buffer.name, buffer.pending)
+        deletions = [self._begin_deletion(buffer) for buffer in buffers]
+        for deletion in deletions:
+            await asyncio.shield(deletion)  # whoever asked may go away: what was begun is brought to its end
+
+    def _begin_deletion(self, buffer: Buffer) -> asyncio.Future[None]:
+        del self.sinks[buffer.name]
+        del self.writers[buffer.name]
+        return self._delete(buffer)
+
+    def _delete(self, buffer: Buffer) -> asyncio.Future[None]:
+        """Bring the deletion of a sink that nobody finds any more to its end."""
+        deletion = asyncio.ensure_future(self._finish(buffer))
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deleted)
+        return deletion
+
+    async def _finish(self, buffer: Buffer) -> None:
+        await buffer.delete()
+        self.quarantine.forget(buffer.record.id)
+        if buffer.name not in self.sinks:  # else the figures are those of the sink that was made anew
+            self.services.instruments.forgotten(buffer.name)
+        self._on_deleted()
+        _log.info("sink was deleted sink=%s", buffer.name)
+
+    def _deleted(self, deletion: asyncio.Future[None]) -> None:
+        self._deletions.discard(deletion)
+        if not deletion.cancelled() and (error := deletion.exception()) is not None:
+            self.supervisor.note("deletion", error)  # perhaps nobody is left to ask for it
+
+    # -- streams, and the end
+
+    def check_serving(self) -> None:
+        """Raise unless the broker takes new work."""
+        if self.committer.fenced is not None:
+            raise self.committer.fenced
+        if self.draining:
+            raise Draining
+
+    def enter_stream(self) -> None:
+        """Count a stream in; raises at the bound."""
+        self.check_serving()
+        if self.streams >= self.bounds.streams:
+            raise TooManyStreams(self.bounds.streams)
+        self.streams += 1
+
+    def leave_stream(self) -> None:
+        """Count a stream out."""
+        self.streams -= 1
+
+    async def ended(self) -> None:
+        """Return when the broker drains or is fenced: streams end then."""
+        await self._ended.wait()
+
+    async def drain(self) -> None:
+        """Refuse new work and let what waits become durable."""
+        self.draining = True
+        for buffer in self.sinks.values():
+            self._set_draining(buffer)
+        try:
+            async for buffer in self._all_sinks():
+                await buffer.settled_in()
+        finally:
+            self._ended.set()
+
+    def _set_draining(self, buffer: Buffer) -> None:
+        self.writers[buffer.name].draining = self.draining
+        buffer.staging.draining = self.draining
+
+    async def _all_sinks(self) -> AsyncIterator[Buffer]:
+        """Each sink once, those that are made meanwhile too: a first dead letter makes a sink during a stop."""
+        seen: set[int] = set()
+        while rest := [buffer for buffer in self.sinks.values() if buffer.record.id not in seen]:
+            for buffer in rest:
+                seen.add(buffer.record.id)
+                yield buffer
+
+    async def close(self) -> None:
+        """Stop everything and give the store up; each step is done whatever became of the others.
+
+        Raises ``StopFailed`` at the end where a step failed.
+        """
+        stopping = Stopping()
+        await stopping.step("drain", self.drain)
+        await stopping.step("deletions", lambda: asyncio.gather(*self._deletions, return_exceptions=True))
+        await stopping.step("epochs", self.epochs.close)
+        async for buffer in self._all_sinks():
+            await stopping.step(f"sink {buffer.name}", buffer.close)
+        await stopping.step("background work", self.supervisor.close)
+        if self.committer.fenced is None:
+            async for buffer in self._all_sinks():
+                await stopping.step(f"emptying of {buffer.name}", partial(empty_at_stop, buffer, self.services.pages))
+        async for buffer in self._all_sinks():  # memory goes: what it holds is written, or dropped and counted
+            await stopping.step(f"memory of {buffer.name}", buffer.tier.close)
+        if self.committer.fenced is None:
+            await stopping.step("age", self._store_age)
+        if self.committer.fenced is None and not stopping.failures:
+            await stopping.step("deliveries", self._store_deliveries)
+        await stopping.step("reclaimer", self.reclaimer.close)
+        await stopping.step("committer", self.committer.close)
+        await stopping.step("store", self._close_store)
+        stopping.finish()
+
+    async def _close_store(self) -> None:
+        with ExitStack() as closing:  # from the last to the first, each whatever became of the others
+            closing.callback(self._journal.close)
+            closing.callback(self._accepted.close)
+            closing.callback(self._marks.close)
+            closing.callback(self.services.pages.close)

@@ -1,0 +1,149 @@
+"""How much memory the process and its control group really use, and what is done about too much of it.
+
+The system's own figures are believed, not a sum of what the broker thinks it holds. What the system could take back at
+once (the page cache) does not count. Over the high watermark the broker holds less: see ``MemoryGuard``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from forebay.broker.core.errors import MemoryOverloaded
+
+_log: Final = logging.getLogger(__name__)
+NO_LIMIT: Final = 1 << 60
+"""What a control group of the first kind says when it has no limit is above this."""
+BELOW: Final = 0.95
+"""The watermark counts as passed until the use is below this part of it: the state does not flicker."""
+SHARE: Final = 16
+"""Over the watermark so many times fewer bytes may wait for their sync."""
+
+Read = Callable[[str], str | None]
+"""The text of a file of the system, or None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A use of memory and what bounds it, in bytes."""
+
+    what: str
+    """``process`` or ``cgroup``."""
+
+    used: int
+    limit: int
+
+
+def read_file(path: str) -> str | None:
+    """The text of a file, or None when it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+
+
+def measure(read: Read = read_file) -> list[Reading]:
+    """What the process and its control group use now; empty where the system does not say."""
+    readings: list[Reading] = []
+    total = _fields(read("/proc/meminfo")).get("MemTotal", 0)
+    mine = _fields(read("/proc/self/status"))
+    if total and "RssAnon" in mine:
+        readings.append(Reading("process", mine["RssAnon"] + mine.get("RssShmem", 0), total))
+    for directory, names in _groups(read("/proc/self/cgroup") or ""):
+        limit = _number(read(f"{directory}/{names.limit}"))
+        used = _number(read(f"{directory}/{names.used}"))
+        if limit is None or used is None or limit >= NO_LIMIT:
+            continue
+        parts = _fields(read(f"{directory}/memory.stat"))
+        cache = sum(parts.get(f"{names.prefix}{name}", 0) for name in ("active_file", "inactive_file"))
+        readings.append(Reading("cgroup", max(0, used - cache), min(limit, total or limit)))
+    return readings
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    limit: str
+    used: str
+    prefix: str
+    """Of the fields of ``memory.stat`` that count the groups below too."""
+
+
+_FIRST: Final = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+_SECOND: Final = _Names("memory.max", "memory.current", "")
+
+
+def _groups(text: str) -> Iterator[tuple[str, _Names]]:
+    """Where the process's control group and those above it stand: any of them may have a limit.
+
+    Within a container the path may be the host's, and the group's own files stand at the top.
+    """
+    for line in text.splitlines():
+        number, _, rest = line.partition(":")
+        kinds, _, path = rest.partition(":")
+        if "memory" in kinds.split(","):
+            root, names = "/sys/fs/cgroup/memory", _FIRST
+        elif number == "0" and not kinds:
+            root, names = "/sys/fs/cgroup", _SECOND
+        else:
+            continue
+        place = PurePosixPath(path)
+        for above in (place, *place.parents):
+            yield f"{root}{above}".rstrip("/"), names
+
+
+def _fields(text: str | None) -> dict[str, int]:
+    """``Name: 12 kB`` and ``name 12`` as bytes by name."""
+    found: dict[str, int] = {}
+    for line in (text or "").splitlines():
+        words = line.replace(":", " ").split()
+        if len(words) >= 2 and words[1].isdigit():
+            found[words[0]] = int(words[1]) * (1024 if words[2:] == ["kB"] else 1)
+    return found
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdigit() else None
+
+
+class MemoryGuard:
+    """Whether the high watermark is passed, and what appends may still do then. Used on the loop only."""
+
+    def __init__(
+        self,
+        measure: Callable[[], Sequence[Reading]] = list,
+        *,
+        high_watermark: float = 1.0,
+        waiting_bytes_max: int = 0,
+        on_change: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        """``high_watermark`` is a part of the limit; ``on_change`` is told when it was passed, and when no longer."""
+        self.overloaded = False
+        """The high watermark is passed: who can hold less does so."""
+        self._measure = measure
+        self._high_watermark = high_watermark
+        self._waiting_bytes_max = max(1, waiting_bytes_max // SHARE)
+        self._on_change = on_change
+
+    def look(self) -> None:
+        """Measure: once a second."""
+        readings = self._measure()
+        worst = max(readings, key=lambda each: each.used / each.limit, default=None)
+        if worst is None:
+            return
+        mark = worst.limit * self._high_watermark * (BELOW if self.overloaded else 1.0)
+        overloaded = worst.used > mark
+        if overloaded == self.overloaded:
+            return
+        self.overloaded = overloaded
+        log = _log.warning if overloaded else _log.info
+        said = "was passed" if overloaded else "is no longer passed"
+        log("memory's high watermark %s by=%s used=%d limit=%d", said, worst.what, worst.used, worst.limit)
+        self._on_change(overloaded)
+
+    def admit(self, waiting: int, size: int) -> None:
+        """Raise ``MemoryOverloaded`` unless ``size`` more bytes may wait for their sync besides ``waiting``."""
+        if self.overloaded and waiting and waiting + size > self._waiting_bytes_max:
+            raise MemoryOverloaded(waiting, self._waiting_bytes_max)

@@ -1,0 +1,78 @@
+"""How many series an instrument may have, and what becomes of the rest.
+
+Names of sinks and subscriptions are the users', so series are bounded here: the first ones have attributes of their
+own, all others share one marked as OpenTelemetry marks an overflow. Sums stay true, places are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from opentelemetry.metrics import Observation
+
+SERIES_MAX: Final = 2_000
+"""Series of one instrument with attributes of their own; the default of the SDK."""
+
+SYSTEM: Final = "messaging.system"
+SINK: Final = "messaging.destination.name"
+PARTITION: Final = "messaging.destination.partition.id"
+GROUP: Final = "messaging.consumer.group.name"
+
+Attributes = Mapping[str, str | bool]
+OVERFLOW: Final[Attributes] = {"otel.metric.overflow": True}
+
+
+class Series:
+    """Attribute sets of one instrument by the values of its attributes; each is made once. Used by one thread."""
+
+    def __init__(self, *names: str, series_max: int = SERIES_MAX) -> None:
+        self._names = names
+        self._series_max = series_max
+        self._made: dict[tuple[str, ...], Attributes] = {}
+
+    def of(self, *values: str) -> Attributes:
+        """The attributes of these values, in the order of the names."""
+        found = self._made.get(values)
+        if found is None:
+            if len(self._made) >= self._series_max:
+                return OVERFLOW
+            found = self._made[values] = attributes(dict(zip(self._names, values, strict=True)))
+        return found
+
+
+def attributes(given: Mapping[str, str]) -> Attributes:
+    """Attributes of a measurement, with the system's."""
+    return {SYSTEM: "forebay", **given}
+
+
+class Folded:
+    """Observations of a gauge: the first points as they are, all others folded into one."""
+
+    def __init__(self, fold: Callable[[Iterable[float]], float], *, series_max: int | None = None) -> None:
+        """``series_max``: points that are shown as they are, as many as an instrument may have unless it is said."""
+        self._fold = fold
+        self._series_max = SERIES_MAX if series_max is None else series_max
+        self._shown: list[Observation] = []
+        self._rest: list[float] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Every point from now on is folded."""
+        return len(self._shown) >= self._series_max
+
+    def add(self, given: Mapping[str, str], value: float) -> None:
+        """Take a point."""
+        if self.is_full:
+            self._rest.append(value)
+        else:
+            self._shown.append(Observation(value, attributes(given)))
+
+    def add_rest(self, value: float) -> None:
+        """Take points that were folded before."""
+        self._rest.append(value)
+
+    def observations(self) -> list[Observation]:
+        """Return all of them."""
+        rest = [Observation(self._fold(self._rest), OVERFLOW)] if self._rest else []
+        return [*self._shown, *rest]

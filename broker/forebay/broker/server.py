@@ -1,0 +1,514 @@
+"""The composition root: builds a broker from its parts, serves it over gRPC, and stops it in the right order.
+
+Stop: refuse new appends, let what waits become durable, end the streams, close the store. When the store is fenced
+the health service says NOT_SERVING and the process ends with an error, so that a supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from forebay.broker import telemetry
+from forebay.broker.core.connections import ConnectionLimits
+from forebay.broker.rpc.admin_service import AdminServicer, Identity
+from forebay.broker.rpc.buffer_service import BufferServicer
+from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
+from forebay.broker.rpc.epoch_service import EpochServicer
+from forebay.broker.rpc.health import BoundedHealth
+from forebay.broker.rpc.interceptor import StatusInterceptor
+from forebay.broker.rpc.listening import Listening
+from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.rpc.registration import GenericRegistration
+from forebay.broker.rpc.resend_service import ResendServicer
+from forebay.broker.rpc.schema_service import SchemaServicer
+from forebay.broker.rpc.sink_service import SinkServicer
+from forebay.broker.runtime.ballast import BallastKeeper
+from forebay.broker.runtime.broker import Bounds, Broker, Found
+from forebay.broker.runtime.clock import Clock, SystemClock
+from forebay.broker.runtime.connections import Connections
+from forebay.broker.runtime.memory import measure
+from forebay.broker.runtime.sockets import Sockets
+from forebay.broker.runtime.stopping import StopFailed, Stopping
+from forebay.broker.runtime.supervision import Kept
+from forebay.broker.security import (
+    Security,
+    close_audit_log,
+    credential_files,
+    fingerprint,
+    open_audit_log,
+    read,
+    warn_of_open_access,
+)
+from forebay.broker.settings import BrokerSettings, SettingsError, address, load
+from forebay.broker.storage.accepted import DELIVERED, AcceptedFile, boot_id
+from forebay.broker.storage.ballast import Ballast
+from forebay.broker.storage.contract import Store
+from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.open_files import raise_open_files
+from forebay.broker.storage.recovery import errors_of_a_start, recover
+from forebay.broker.storage.settings import RocksSettings
+from forebay.credentials import CredentialReport
+from forebay.process import give_memory_back, keep_what_stays, let_go_of_what_stayed, making_what_stays, tune
+from forebay.v1 import (
+    admin_service_pb2,
+    admin_service_pb2_grpc,
+    buffer_service_pb2,
+    buffer_service_pb2_grpc,
+    dead_letter_service_pb2,
+    dead_letter_service_pb2_grpc,
+    epoch_service_pb2,
+    epoch_service_pb2_grpc,
+    resend_service_pb2,
+    resend_service_pb2_grpc,
+    schema_service_pb2,
+    schema_service_pb2_grpc,
+    sink_service_pb2,
+    sink_service_pb2_grpc,
+)
+
+_log: Final = logging.getLogger(__name__)
+MESSAGE_BYTES_MAX: Final = 32 << 20
+READINESS: Final = "readiness"
+CONNECTIONS_LEAST: Final = 64
+"""Connections that are taken however few files the process may open."""
+FILES_WATCHED_S: Final = 1.0
+"""Interval at which certificates and credentials are looked at for changes."""
+# A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
+TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
+KEEPALIVE_TIMEOUT_S: Final = 20
+"""Time that a peer has to answer a probe, and to take anything that was sent to it."""
+OPTIONS: Final = [
+    *TRANSPORT,
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+def options(settings: BrokerSettings, connections_max: int) -> list[tuple[str, int]]:
+    """Return what gRPC is told of a server."""
+    return [
+        *OPTIONS,
+        ("grpc.max_allowed_incoming_connections", connections_max),
+        ("grpc.max_concurrent_streams", settings.calls_per_connection_max),
+        ("grpc.server_handshake_timeout_ms", int(settings.handshake_timeout_s * 1_000)),
+        ("grpc.max_connection_idle_ms", int(settings.connection_idle_s * 1_000)),
+        ("grpc.keepalive_time_ms", int(settings.keepalive_s * 1_000)),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
+        # Without it a probe that stays unanswered ends the connection after a minute, whatever stands above.
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
+    ]
+
+
+class Serving:
+    """A broker that serves. Made and used on one loop."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        security: Security,
+        store: Store,
+        clock: Clock,
+        *,
+        data_dir: str,
+        connections_max: int | None = None,
+    ) -> None:
+        """``connections_max`` is what the limit of open files allows, where that is less than the setting."""
+        recovered = recover(store)
+        self.settings = settings
+        self.fenced = asyncio.Event()
+        self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
+        with errors_of_a_start():
+            self.broker = Broker(
+                recovered.journal,
+                Found(
+                    recovered.start_count,
+                    recovered.next_sink,
+                    recovered.age,
+                    recovered.sinks,
+                    recovered.due,
+                    recovered.quarantined,
+                    recovered.mended,
+                    recovered.stopped,
+                ),
+                clock,
+                bounds=Bounds(
+                    sinks=settings.sinks_max,
+                    partitions=settings.partitions_max,
+                    streams=settings.streams_max,
+                    stream_bytes=settings.stream_bytes_max,
+                    waiting_bytes=settings.waiting_bytes_max,
+                    tail_bytes=settings.tail_bytes,
+                    record_bytes=settings.record_bytes_max,
+                    disk_reserve=settings.disk_reserve_bytes,
+                    stored_bytes=settings.max_broker_bytes,
+                    session_timeout_s=settings.session_timeout_s,
+                    clock_step_us=int(settings.max_clock_step_s * 1_000_000),
+                    memory_high_watermark=settings.memory_high_watermark,
+                ),
+                sink_defaults=settings.sink_defaults.to_core(),
+                instruments=self.instruments,
+                on_fenced=lambda _: self.fenced.set(),
+                accepted=AcceptedFile(
+                    Path(data_dir) / "accepted",
+                    counting=recovered.counting,
+                    start_count=recovered.start_count,
+                    boot=boot_id(),
+                )
+                if data_dir
+                else None,
+                delivered=AcceptedFile(
+                    Path(data_dir) / "delivered",
+                    counting=recovered.counting,
+                    start_count=recovered.start_count,
+                    boot=boot_id(),
+                    magic=DELIVERED,
+                )
+                if data_dir
+                else None,
+                measure_memory=measure,
+                on_memory=give_memory_back,
+                on_deleted=let_go_of_what_stayed,
+                ballast=BallastKeeper(
+                    Ballast(Path(data_dir)),
+                    size=settings.disk_ballast_bytes,
+                    reserve_bytes=settings.disk_reserve_bytes,
+                )
+                if data_dir
+                else None,
+                records=PageCodec(),
+            )
+        self._identity = Identity(
+            version=version("forebay"),
+            store_id=recovered.journal.store_id.hex(),
+            format=FORMAT,
+            started_at_us=clock.wall_us(),
+            data_dir=data_dir,
+        )
+        self._watching: list[Kept] = []
+        self._audit_log: logging.Handler | None = None
+        self._health = BoundedHealth()
+        self._security = security
+        self._report = CredentialReport(
+            credential_files(settings), log=_log, clock=time.monotonic, now=lambda: datetime.now(UTC)
+        )
+        self._listening = Listening(
+            security.certificates, security.credentials, time.monotonic, self.instruments.call_refused
+        )
+        total = min(settings.connections_max, connections_max or settings.connections_max)
+        self.connections = Connections(
+            ConnectionLimits(total, min(total, settings.connections_per_peer_max), settings.unread_bytes_max),
+            time.monotonic,
+            on_closed=self.instruments.connections_closed,
+        )
+        self._server = grpc.aio.server(
+            interceptors=self._listening.interceptors(StatusInterceptor(self.connections)),
+            options=options(settings, total),
+        )
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind and begin to serve. Raises OSError when the address cannot be had."""
+        broker = self.broker
+        server = GenericRegistration(self._server)
+        sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
+        buffer_service_pb2_grpc.add_BufferServiceServicer_to_server(
+            BufferServicer(broker, self.connections.close), server
+        )
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
+            AdminServicer(broker, self._identity, lambda: self._report.warnings), server
+        )
+        dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
+        epoch_service_pb2_grpc.add_EpochServiceServicer_to_server(EpochServicer(broker), server)
+        resend_service_pb2_grpc.add_ResendServiceServicer_to_server(ResendServicer(broker), server)
+        schema_service_pb2_grpc.add_SchemaServiceServicer_to_server(SchemaServicer(broker), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = [
+            sink_service_pb2.DESCRIPTOR.services_by_name["SinkService"].full_name,
+            buffer_service_pb2.DESCRIPTOR.services_by_name["BufferService"].full_name,
+            admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
+            dead_letter_service_pb2.DESCRIPTOR.services_by_name["DeadLetterService"].full_name,
+            epoch_service_pb2.DESCRIPTOR.services_by_name["EpochService"].full_name,
+            resend_service_pb2.DESCRIPTOR.services_by_name["ResendService"].full_name,
+            schema_service_pb2.DESCRIPTOR.services_by_name["SchemaService"].full_name,
+            health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+            reflection.SERVICE_NAME,
+        ]
+        reflection.enable_server_reflection(names, self._server)
+        try:
+            self.port = self._listening.bind(self._server, self.settings.listen)
+        except RuntimeError as error:
+            await asyncio.to_thread(self.instruments.close)
+            raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
+        self._audit_log = open_audit_log(self.settings)
+        self._report.look()
+        broker.start()
+        self.instruments.watch(broker)
+        self.instruments.watch_connections(self.connections)
+        sockets = Sockets(self.port)
+        self._watching.append(broker.supervisor.keep("connections", lambda: self.connections.run(sockets)))
+        await self._server.start()
+        warn_of_open_access(self.settings, self._security)
+        await self._say(health_pb2.HealthCheckResponse.SERVING)
+        self._watching.append(broker.supervisor.keep("health", self._until_fenced))
+        if self._security != Security(None, None):
+            self._watching.append(broker.supervisor.keep("credentials", self._watch_files))
+        _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
+
+    def renew(self) -> None:
+        """Read certificates and tokens again, for the connections and calls to come; keep the old where one is wrong.
+
+        TLS, client certificates or tokens begin and end with a start of the broker only.
+        """
+        try:
+            found = read(self.settings)
+        except SettingsError as error:
+            _log.error("certificates and tokens were not renewed: %s", error)
+            return
+        if found == Security(None, None):
+            _log.info("nothing to renew: the broker has neither certificates nor tokens")
+            return
+        self._listening.renew(found.certificates, found.credentials)
+        _log.info("certificates and tokens were renewed")
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT, as it was bound."""
+        return f"{self.settings.listen.rpartition(':')[0]}:{self.port}"
+
+    async def stop(self) -> None:
+        """Drain, end the streams, sync and close; each step is done whatever became of the others.
+
+        Raises ``StopFailed`` at the end where a step failed.
+        """
+        stopping = Stopping()
+        await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
+        await stopping.step("drain", self.broker.drain)
+        await stopping.step("streams", lambda: self._server.stop(self.settings.drain_s))
+        for watching in self._watching:
+            await stopping.step("watching", watching.stop)
+        await stopping.step("broker", self.broker.close)
+        # Last: what the end itself did is told too.
+        await stopping.step("telemetry", lambda: asyncio.to_thread(self.instruments.close))
+        await stopping.step("audit log", lambda: asyncio.to_thread(close_audit_log, self._audit_log))
+        stopping.finish()
+        _log.info("broker has stopped")
+
+    async def _until_fenced(self) -> None:
+        await self.fenced.wait()
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def _watch_files(self) -> None:
+        """Renew certificates and credentials when one of their files changes."""
+        seen = await asyncio.to_thread(fingerprint, self.settings)
+        while True:
+            await asyncio.sleep(FILES_WATCHED_S)
+            found = await asyncio.to_thread(fingerprint, self.settings)
+            changed = found != seen
+            if changed:
+                seen = found
+                self.renew()
+            await asyncio.to_thread(self._report.look, anew=changed)
+
+    async def _say(self, status: Any) -> None:
+        await self._health.set("", status)
+        await self._health.set(READINESS, status)
+
+
+def check_listen(listen: str) -> None:
+    """Raise ``OSError`` with the system's reason when an address cannot be had: gRPC gives none, and logs its own."""
+    host, port = address(listen)
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        raise OSError(f"cannot listen on {listen}: {error.strerror}") from error
+
+
+def open_store(settings: BrokerSettings) -> Store:
+    """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
+    # A broker in memory runs without RocksDB.
+    from forebay.broker.storage.rocks import RocksStore  # noqa: PLC0415
+
+    return RocksStore(settings.data_dir)
+
+
+def allow_open_files(settings: BrokerSettings) -> int:
+    """Raise the process's limit of open files for the store and all connections; returns how many of these fit."""
+    store = RocksSettings()
+    files = store.open_tables_max + store.open_bulk_max + store.open_files_beside
+    allowed = raise_open_files(files + settings.connections_max) - files
+    if allowed < settings.connections_max:
+        _log.warning(
+            "limit of open files allows fewer connections than connections_max, raise the hard limit (ulimit -Hn) "
+            "connections=%d connections_max=%d needed=%d",
+            max(allowed, CONNECTIONS_LEAST),
+            settings.connections_max,
+            files + settings.connections_max,
+        )
+    return max(CONNECTIONS_LEAST, min(allowed, settings.connections_max))
+
+
+def serve(
+    settings: BrokerSettings,
+    on_ready: Callable[[str], None] = lambda _: None,
+    on_metrics: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced or a stop was not whole.
+
+    ``on_metrics`` is told the URL that Prometheus may ask, if there is one, before ``on_ready`` is told HOST:PORT.
+    SIGHUP renews certificates and tokens, and ends nothing. Raises ``SettingsError`` when one of their files is
+    wrong, ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
+    ``ExportingError`` when an ``OTEL_…`` variable is wrong.
+    """
+    tune()
+    os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records
+    security = read(settings)
+    connections_max = allow_open_files(settings)
+    store = open_store(settings)
+
+    async def run() -> int:
+        with ExitStack() as undo:
+            undo.callback(store.close)
+            check_listen(settings.listen)
+            with making_what_stays():
+                serving = Serving(
+                    settings,
+                    security,
+                    store,
+                    SystemClock(boot_id() or b""),
+                    data_dir=str(settings.data_dir.resolve()),
+                    connections_max=connections_max,
+                )
+            keep_what_stays()
+            await serving.start()
+            undo.pop_all()
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, serving.renew)
+        if serving.instruments.metrics_url:
+            on_metrics(serving.instruments.metrics_url)
+        on_ready(serving.endpoint)
+        waiting = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(serving.fenced.wait())]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        try:
+            await serving.stop()
+        except StopFailed as failure:
+            _log.critical("stop was not whole, see above cause=%s", failure)
+            return 1
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        return 1 if serving.fenced.is_set() else 0
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, recovers or stops
+    return _runner()(run())
+
+
+def _runner() -> Callable[[Any], int]:
+    try:
+        import uvloop  # noqa: PLC0415 - faster where it is there
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+class BrokerServer:
+    """A broker in a thread of this process: for tests and tools."""
+
+    def __init__(
+        self, settings: BrokerSettings, store: Store, *, clock: Clock | None = None, data_dir: str = ""
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock or SystemClock(boot_id() or b"")
+        self._data_dir = data_dir
+        self._ready: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, name="forebay-broker", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self.serving: Serving | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that it runs on, once it was started."""
+        return self._loop
+
+    @classmethod
+    def in_memory(cls, store: MemoryStore | None = None, clock: Clock | None = None, **settings: Any) -> BrokerServer:
+        """One that keeps its data in memory, on a free port of the loopback interface."""
+        chosen = load(**{"listen": "127.0.0.1:0", **settings})
+        return cls(chosen, store if store is not None else MemoryStore(), clock=clock)
+
+    @classmethod
+    def on_disk(cls, settings: BrokerSettings, clock: Clock | None = None) -> BrokerServer:
+        """One that keeps its data in the settings' directory."""
+        return cls(settings, open_store(settings), clock=clock, data_dir=str(settings.data_dir))
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT."""
+        return self._ready.result()
+
+    def start(self) -> None:
+        """Return when it serves, or raise why it cannot."""
+        self._thread.start()
+        self._ready.result()
+
+    def stop(self) -> None:
+        """Stop as SIGTERM would, and wait for it."""
+        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def __enter__(self) -> BrokerServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        try:
+            self.serving = Serving(
+                self._settings, read(self._settings), self._store, self._clock, data_dir=self._data_dir
+            )
+            await self.serving.start()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the thread that waits
+            self._store.close()
+            self._ready.set_exception(error)
+            return
+        self._ready.set_result(self.serving.endpoint)
+        await self._stopping.wait()
+        await self.serving.stop()

@@ -1,0 +1,272 @@
+"""Settings of one broker: where it listens, where its data is, and its bounds.
+
+They come, the later winning, from the defaults, a TOML file, the environment (`FOREBAY_…`, nested by `__`), and the
+command line. `[sink_defaults]` holds what a sink has when its creator does not say otherwise; durations are seconds.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from forebay.broker.core.errors import InvalidSetting
+from forebay.broker.core.settings import SECOND_US, BufferMode, Ordering, Overflow, SinkSettings
+
+DEFAULT_PORT: Final = 7461
+PORT_DIGITS_MAX: Final = 5
+
+
+class SettingsError(ValueError):
+    """A setting of the broker is wrong. The text names it, its value and what is allowed."""
+
+
+class SinkDefaults(BaseModel):
+    """What a sink has unless its creator says otherwise. Bounds are those of the sink's settings."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    partitions: int = 1
+    buffer_page_size: int = 256
+    max_disk_cache: int = 0
+    max_total_bytes: int = 10_000_000_000
+    overflow: str = "REJECT"
+    in_flight_bytes_max: int = 64 << 20
+    resend_interval_s: float = 0.0
+    retry_backoff_min_s: float = 0.1
+    retry_backoff_max_s: float = 30.0
+    retry_backoff_factor: float = 2.0
+    ack_deadline_s: float = 30.0
+    writer_ttl_s: float = 86_400.0
+    staging_ttl_s: float = 86_400.0
+    realtime: bool = True
+    max_age_s: float = 0.0
+    clean_cache_at_stop: bool = False
+    memory_overload_protection: bool = True
+    retain_acked_time_s: float = 0.0
+    retain_acked_bytes: int = 0
+    ordering: str = "STRICT"
+    resend_priority: int = 0
+    relaxed_failures_max: int = 10
+    max_attempts: int = 0
+    dlq: bool = True
+    dlq_ratio_max: float = 0.5
+    dlq_consecutive_max: int = 1_000
+    buffer_mode: str = "DISK"
+    fsync: bool = True
+    volatile: bool = False
+    memory_cache_threshold: int = 1_024
+
+    def to_core(self) -> SinkSettings:
+        """The same as the core has them, checked."""
+        values: dict[str, Any] = self.model_dump()
+        for name in [name for name in values if name.endswith("_s")]:
+            values[f"{name}_us".replace("_s_us", "_us")] = int(values.pop(name) * SECOND_US)
+        if values["overflow"] not in Overflow.__members__:
+            raise InvalidSetting("overflow", values["overflow"], "DROP_OLDEST or REJECT")
+        values["overflow"] = int(Overflow[values["overflow"]])
+        if values["ordering"] not in Ordering.__members__:
+            raise InvalidSetting("ordering", values["ordering"], "STRICT or RELAXED")
+        values["ordering"] = int(Ordering[values["ordering"]])
+        if values["buffer_mode"] not in BufferMode.__members__:
+            raise InvalidSetting("buffer_mode", values["buffer_mode"], "DISK, SPILL or MEMORY")
+        values["buffer_mode"] = int(BufferMode[values["buffer_mode"]])
+        return SinkSettings(**values).checked()
+
+
+class BrokerSettings(BaseSettings):
+    """What the operator of a broker tunes."""
+
+    model_config = SettingsConfigDict(env_prefix="FOREBAY_", env_nested_delimiter="__", extra="forbid")
+
+    data_dir: Path = Path("forebay-data")
+    """Directory of the store; made when it is not there."""
+
+    listen: str = f"127.0.0.1:{DEFAULT_PORT}"
+    """HOST:PORT; port 0 takes a free one."""
+
+    metrics_listen: str = ""
+    """HOST:PORT of the Prometheus endpoint; empty for none."""
+
+    tls_server_cert_file: str = ""
+    """PEM file of the broker's certificate and those between it and its authority; empty for no TLS."""
+
+    tls_server_key_file: str = ""
+    """PEM file of that certificate's private key, without a password."""
+
+    tls_client_ca_file: str = ""
+    """PEM file of the authorities of which every client has to show a certificate; empty demands none."""
+
+    token_hashes_file: str = ""
+    """File of principals with their tokens' hashes and their rights; empty lets every caller do everything."""
+
+    allow_anonymous: bool = False
+    """A broker without access control may listen beyond loopback: every caller may do everything."""
+
+    audit_log_file: str = ""
+    """File that the audit log is written to besides the log; empty for none."""
+
+    tokens_without_tls: bool = False
+    """Tokens may go unencrypted over a network: for a network that encrypts by itself."""
+
+    sinks_max: int = Field(default=10_000, ge=1, le=1_000_000)
+    partitions_max: int = Field(default=100_000, ge=1, le=10_000_000)
+    """Over all sinks."""
+
+    streams_max: int = Field(default=4_096, ge=1, le=1_000_000)
+    """Open publish, deliver, replay and watch streams."""
+
+    connections_max: int = Field(default=4_096, ge=16, le=1_000_000)
+    """Open connections, those of strangers included. Fewer where the limit of open files does not allow so many."""
+
+    connections_per_peer_max: int = Field(default=2_048, ge=1, le=1_000_000)
+    """Of these, from one address."""
+
+    calls_per_connection_max: int = Field(default=1_024, ge=16, le=1_000_000)
+    """Open calls of one connection; a client keeps further ones to itself until one has ended."""
+
+    unread_bytes_max: int = Field(default=128 << 20, ge=64 << 20, le=64 << 30)
+    """Bytes that connections without an open call have sent and that became no call: requests that never end."""
+
+    handshake_timeout_s: float = Field(default=10.0, ge=1.0, le=300.0)
+    """Time that a new connection has for TLS and for the first frames of HTTP/2."""
+
+    connection_idle_s: float = Field(default=300.0, ge=10.0, le=86_400.0)
+    """Time without an open call after which a connection is closed in order; a client connects again by itself."""
+
+    session_timeout_s: float = Field(default=15.0, ge=1.0, le=3_600.0)
+    """Time that a consumer has to answer a ping; after it its partitions go to others."""
+
+    keepalive_s: float = Field(default=30.0, ge=10.0, le=3_600.0)
+    """Silence of a peer after which it is probed; one that does not answer within 20 s is gone."""
+
+    stream_bytes_max: int = Field(default=256 << 20, ge=16 << 20, le=64 << 30)
+    """Memory of all open streams: what was made for their peers and is not taken yet."""
+
+    waiting_bytes_max: int = Field(default=256 << 20, ge=1 << 20, le=16 << 30)
+    """Bytes that may wait for their sync."""
+
+    tail_bytes: int = Field(default=64 << 20, ge=0, le=16 << 30)
+    """Recent pages kept in memory for readers at the head."""
+
+    record_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=8 << 20)
+    disk_reserve_bytes: int = Field(default=512 << 20, ge=0, le=1 << 40)
+    """Room on the disk below which appends are refused: what the store itself may need to go on and to start again."""
+
+    disk_ballast_bytes: int = Field(default=64 << 20, ge=0, le=1 << 30)
+    """Room allocated in the data directory that a start on a full disk gives up first; 0 for none."""
+
+    max_broker_bytes: int = Field(default=0, ge=0, le=1 << 62)
+    """Bytes of stored pages of all sinks together, above which appends are refused; 0 for no bound."""
+
+    memory_high_watermark: float = Field(default=0.8, ge=0.05, le=1.0)
+    """Part of the machine's or the control group's memory above which the broker holds less of it."""
+
+    max_clock_step_s: float = Field(default=604_800.0, ge=0.0, le=3.2e8)
+    """Step of the wall clock while the broker was down that makes records older; a larger one does not."""
+
+    drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
+    """How long a stop waits for calls that are under way."""
+
+    sink_defaults: SinkDefaults = SinkDefaults()
+
+    @property
+    def listens_openly(self) -> bool:
+        """Tell whether callers of other machines need neither a token nor a certificate."""
+        return not (self.token_hashes_file or self.tls_client_ca_file or is_loopback(self.listen))
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is given and the environment: no file is read unasked."""
+        return init_settings, env_settings
+
+
+def load(config: Path | None = None, **given: Any) -> BrokerSettings:
+    """Read the settings: file, then environment, then ``given``. None in ``given`` means not given.
+
+    Raises:
+        SettingsError: a name or value is wrong, or the file cannot be read.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    try:
+        filed = tomllib.loads(config.read_text()) if config is not None else {}
+        environment = BrokerSettings().model_dump(exclude_unset=True)
+        settings = BrokerSettings(**_over(_over(filed, environment), chosen))
+        settings.sink_defaults.to_core()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{name}: {first['msg']}") from error
+    except (InvalidSetting, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SettingsError(str(error)) from error
+    address(settings.listen)
+    if settings.metrics_listen:
+        address(settings.metrics_listen, name="metrics_listen")
+    _check_security(settings)
+    return settings
+
+
+def _check_security(settings: BrokerSettings) -> None:
+    """Refuse what would be less safe than it looks. Reads no file."""
+    cert, key = settings.tls_server_cert_file, settings.tls_server_key_file
+    for name, given, other, missing in (
+        ("tls_server_cert_file", cert, "tls_server_key_file", key),
+        ("tls_server_key_file", key, "tls_server_cert_file", cert),
+        ("tls_client_ca_file", settings.tls_client_ca_file, "tls_server_cert_file", cert),
+    ):
+        if given and not missing:
+            raise SettingsError(f"{name} = {given}: is of no use without {other}")
+    if settings.listens_openly and not settings.allow_anonymous:
+        raise SettingsError(
+            f"listen = {settings.listen!r}: every caller of that network could read, change and delete every sink; set "
+            "token_hashes_file (with tls_server_cert_file and tls_server_key_file), or tls_client_ca_file, or "
+            "allow_anonymous = true where the network itself keeps strangers out"
+        )
+    unencrypted = bool(settings.token_hashes_file) and not cert
+    if unencrypted and not settings.tokens_without_tls and not is_loopback(settings.listen):
+        raise SettingsError(
+            f"token_hashes_file = {settings.token_hashes_file}: tokens would go unencrypted over the network that "
+            f"listen = {settings.listen!r} opens; set tls_server_cert_file and tls_server_key_file, or "
+            "tokens_without_tls = true where the network itself encrypts"
+        )
+
+
+def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """``low`` with ``high`` on top of it, table by table."""
+    merged = dict(low)
+    for name, value in high.items():
+        below = merged.get(name)
+        merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def address(text: str, *, name: str = "listen") -> tuple[str, int]:
+    """Host and port of HOST:PORT; raises ``SettingsError``, which speaks of the setting ``name``."""
+    host, colon, port = text.rpartition(":")
+    is_number = port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS_MAX
+    if not colon or not host or not is_number or int(port) > 65_535:
+        raise SettingsError(f"{name} = {text!r}: must be HOST:PORT with a port of 0 to 65535")
+    return host, int(port)
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether only this machine can connect to HOST:PORT."""
+    host = address(listen)[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

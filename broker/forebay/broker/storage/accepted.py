@@ -1,0 +1,180 @@
+"""How far partitions have accepted records that only memory holds, in a file that a kill of the process leaves exact.
+
+A second file of the same form holds how far records were delivered; see ``runtime.delivery_marks``.
+
+The file is mapped: a count is one aligned store of eight bytes before the receipt, and no call of the system.
+The pages of the map belong to the system and survive the process; a power loss may leave any of them behind. So the
+file is headed by the boot of the machine and the start of the broker that wrote it: a start believes it only when this
+is still the same boot, and the store names the same start as the last that began to count. One that was killed before
+it had taken over everything accepted nothing, and leaves the counts to the next. The file is allocated before it is
+mapped: a store into a hole on a full disk kills the process.
+
+    magic 8 bytes, boot id 16 bytes, start count u64, CRC-32 of these u32, zeros up to 64 bytes, then one u64 per slot
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.permissions import FILE_MODE
+
+_log: Final = logging.getLogger(__name__)
+ACCEPTED: Final = b"FBACCEPT"
+DELIVERED: Final = b"HFDELIVR"
+_HEADER: Final = struct.Struct(">8s16sQ")
+_CRC: Final = struct.Struct(">I")
+_SLOTS_AT: Final = 64
+_SLOT_BYTES: Final = 8
+STEP_SLOTS: Final = 8_192
+"""Slots allocated at once."""
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id(path: Path = BOOT_ID) -> bytes | None:
+    """What names the running of this machine; None where the system does not say."""
+    try:
+        found = bytes.fromhex(path.read_text(encoding="ascii").strip().replace("-", ""))
+    except (OSError, ValueError):
+        return None
+    return found if len(found) == 16 else None
+
+
+class AcceptedFile:
+    """The file, mapped until ``close``. Where it cannot be had, no count is known after a crash, and that is all."""
+
+    def __init__(
+        self, path: Path, *, counting: int, start_count: int, boot: bytes | None, magic: bytes = ACCEPTED
+    ) -> None:
+        """Read what start ``counting`` left; ``begin`` makes the file the own one of ``start_count``."""
+        self._path: Final = path
+        self._magic = magic
+        self._counting = counting
+        self._start_count = start_count
+        self._boot = boot
+        self._handle: int | None = None
+        self._map: mmap.mmap | None = None
+        self._slots: memoryview[int] | None = None
+        self.found: tuple[int, ...] | None = None
+        """The counts by slot when the last process of this boot was killed, else None."""
+        if boot is None:
+            _log.warning(
+                "the system names no boot: after a kill it is not known what memory held and what was delivered"
+            )
+            return
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+            with naming(path):
+                self.found = self._read(os.pread(self._handle, os.fstat(self._handle).st_size, 0))
+        except OSError as error:
+            self._give_up(error)
+
+    def _read(self, content: bytes) -> tuple[int, ...] | None:
+        if len(content) < _SLOTS_AT:
+            return None
+        fixed = content[: _HEADER.size]
+        magic, boot, start_count = _HEADER.unpack(fixed)
+        whole = magic == self._magic and _CRC.unpack_from(content, _HEADER.size)[0] == zlib.crc32(fixed)
+        if not whole or boot != self._boot or start_count != self._counting:
+            return None
+        slots = (len(content) - _SLOTS_AT) // _SLOT_BYTES
+        return struct.unpack_from(f"={slots}Q", content, _SLOTS_AT)
+
+    def begin(self) -> None:
+        """Make the file this start's own, with no counts: what it said is stored elsewhere by now."""
+        if self._handle is None or self._boot is None:
+            return
+        try:
+            self._allocate(STEP_SLOTS)
+            with naming(self._path):
+                os.pwrite(self._handle, bytes(_SLOTS_AT), 0)  # a kill from here on finds a file that says nothing
+            assert self._slots is not None, "what is allocated is mapped"
+            for slot in range(len(self._slots)):
+                self._slots[slot] = 0
+            fixed = _HEADER.pack(self._magic, self._boot, self._start_count)
+            with naming(self._path):
+                os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
+        except OSError as error:
+            self._give_up(error)
+
+    def has_room(self, slot: int) -> bool:
+        """Whether a count can be noted at ``slot``, after more was allocated if need be."""
+        if self._slots is None:
+            return False
+        if slot >= len(self._slots):
+            try:
+                self._allocate(-(-(slot + 1) // STEP_SLOTS) * STEP_SLOTS)
+            except OSError as error:
+                _log.warning("no room for more counts: a kill is not told from a power loss cause=%s", error)
+                return False
+        return True
+
+    def note(self, slot: int, count: int) -> None:
+        """Remember that all offsets below ``count`` were accepted."""
+        if self._slots is not None:
+            self._slots[slot] = count
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._unmap()
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _allocate(self, slots: int) -> None:
+        assert self._handle is not None, "the file is open"
+        size = _SLOTS_AT + slots * _SLOT_BYTES
+        with naming(self._path):
+            os.posix_fallocate(self._handle, 0, size)
+        self._unmap()
+        self._map = mmap.mmap(self._handle, 0)
+        whole = len(self._map) // _SLOT_BYTES * _SLOT_BYTES
+        self._slots = memoryview(self._map)[_SLOTS_AT:whole].cast("Q")
+
+    def _unmap(self) -> None:
+        if self._slots is not None:
+            self._slots.release()
+            self._slots = None
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def _give_up(self, error: OSError) -> None:
+        _log.warning("counts cannot be kept: a kill is not told from a power loss cause=%s", error)
+        self.close()
+
+
+IN_MEMORY: Final = 64
+"""Places that the one in memory has at least."""
+
+
+class AcceptedInMemory:
+    """The same for a broker in memory: for tests, which say what the next start finds."""
+
+    def __init__(self, found: tuple[int, ...] | None = None) -> None:
+        self.found = found
+        self.counts: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Start with no counts."""
+        self.counts = {}
+
+    def has_room(self, slot: int) -> bool:
+        return slot >= 0
+
+    def note(self, slot: int, count: int) -> None:
+        self.counts[slot] = count
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def killed(self) -> AcceptedInMemory:
+        """What the next start finds after a kill: a place without a count is zero, as in the file."""
+        places = max(IN_MEMORY, max(self.counts, default=-1) + 1)
+        return AcceptedInMemory(tuple(self.counts.get(slot, 0) for slot in range(places)))

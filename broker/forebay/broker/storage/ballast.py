@@ -1,0 +1,68 @@
+"""Room kept on the device for a bad day: a file that says nothing and can be given up.
+
+A store that met a full device needs room to be opened again: the log that it reads becomes tables. So as long as there
+is room a file is kept whose blocks are allocated, and a start that meets a full device gives it up first.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.permissions import FILE_MODE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_log: Final = logging.getLogger(__name__)
+NAME: Final = "ballast"
+
+
+class Ballast:
+    """The file in the directory of a store. Only who owns the directory touches it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is done yet."""
+        self.path: Final = directory / NAME
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds; 0 when it is not there."""
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def make(self, size: int) -> None:
+        """Make it hold ``size`` bytes, allocated; without it when that cannot be. Raises ``OSError``.
+
+        Where the system cannot allocate, there is none.
+        """
+        if not hasattr(os, "posix_fallocate"):
+            return
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            with naming(self.path):
+                if os.fstat(file).st_size > size:
+                    os.ftruncate(file, size)
+                os.posix_fallocate(file, 0, size)
+        except OSError:
+            self.path.unlink()
+            raise
+        finally:
+            os.close(file)
+
+    def release(self) -> None:
+        """Give its room back."""
+        self.path.unlink(missing_ok=True)
+
+    def release_where_full(self) -> None:
+        """Give its room back when less than that is free."""
+        size = self.size
+        free = shutil.disk_usage(self.path.parent).free
+        if free < size:
+            self.release()
+            _log.warning("disk is full, the ballast was given up directory=%s free=%d", self.path.parent, free)

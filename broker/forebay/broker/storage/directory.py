@@ -1,0 +1,242 @@
+"""The directory of a store: its layout, its format number and its one owner.
+
+    FORMAT        the number of the layout, written and synced before anything else
+    owner.json    who has the store open; locked for as long as it is
+    db/           RocksDB
+    bulk/         files of pages, see ``bulk_file``
+    ballast       room that a start on a full device gives up first; see ``ballast``
+    synced        how far the log was synced; see ``synced``
+    accepted      how far memory accepted records; see ``accepted``
+    delivered     how far records were delivered; the same form
+
+The locks are the operating system's and end with the process, however that ends: a file left behind by
+a dead owner says nothing. What the file says is for people and for the error, never for a decision. There are two, on
+the directory and on ``owner.json``, so that removing the file lets no second owner in. A file system that cannot lock
+a directory (NFS) leaves the one on the file.
+
+The directory and all in it belong to the account that runs the broker; see ``permissions``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+import socket
+from datetime import UTC, datetime
+from errno import EBADF, EINVAL, ENOLCK, ENOTDIR, EOPNOTSUPP
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.storage.ballast import NAME as BALLAST
+from forebay.broker.storage.ballast import Ballast
+from forebay.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
+from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_log: Final = logging.getLogger(__name__)
+FORMAT: Final = 3
+"""The layout this version writes and reads. Changed only with a way to read the one before."""
+
+_NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}
+"""Answers of file systems that lock files only."""
+
+_BLOCK_BYTES: Final = 512
+"""The unit of ``st_blocks``, whatever the file system's blocks are."""
+
+
+class StoreDirectory:
+    """A directory held by this process until ``release``."""
+
+    def __init__(self, path: Path) -> None:
+        """Create what is missing and take the lock; ``OSError`` if the directory does not allow it.
+
+        Raises ``StoreLocked``, ``StoreFormatUnsupported`` or ``StoreCorrupt``, and then changes nothing.
+        """
+        self.path: Final = path
+        self.database: Final = path / "db"
+        self.bulk: Final = path / "bulk"
+        self.synced: Final = path / "synced"
+        make_directory(path)
+        self._locks: list[int] = []
+        try:
+            self._locks += lock_directory(path)
+            self._locks.append(_lock_file(path / "owner.json", directory=path))
+            close_to_others(path)
+            Ballast(path).release_where_full()
+            with naming(path / "owner.json"):
+                _sign(self._locks[-1])
+            self._check_format()
+            self._check_database()
+            make_directory(self.database)
+            make_directory(self.bulk)
+            made = self.database.stat()
+            self._opened: Final = (made.st_dev, made.st_ino)
+        except BaseException:
+            self.release()
+            raise
+
+    def live_bytes(self) -> int:
+        """Return the bytes allocated to files, each counted once however many names it has."""
+        seen: dict[tuple[int, int], int] = {}
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                if name == BALLAST:
+                    continue  # it is no data
+                try:
+                    found = os.lstat(os.path.join(folder, name))
+                except FileNotFoundError:
+                    continue  # RocksDB removes files at any time
+                seen[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK_BYTES
+        return sum(seen.values())
+
+    def free_bytes(self) -> int:
+        """Return the bytes that the file system has left."""
+        return shutil.disk_usage(self.path).free
+
+    def is_there(self) -> bool:
+        """Return whether the directory that was opened still stands at its path."""
+        try:
+            found = self.database.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._opened
+
+    def release(self) -> None:
+        """Let another process have the directory. Releasing twice does nothing."""
+        while self._locks:
+            os.close(self._locks.pop())
+
+    def _check_format(self) -> None:
+        path = self.path / "FORMAT"
+        try:
+            text = path.read_text(encoding="ascii", errors="replace").strip()
+        except FileNotFoundError:
+            if self.database.exists():
+                raise StoreFormatUnsupported(self.path, found=None, supported=FORMAT) from None
+            _write_durably(path, f"{FORMAT}\n".encode("ascii"))
+            return
+        found = int(text) if text.isdecimal() else None
+        if found != FORMAT:
+            raise StoreFormatUnsupported(self.path, found=found, supported=FORMAT)
+
+    def _check_database(self) -> None:
+        """Refuse what RocksDB would take for a new database: it would begin by deleting the tables."""
+        held = {path.suffix for path in self.database.glob("*")}
+        if held & {".sst", ".log"} and not (self.database / "CURRENT").exists():
+            reason = f"{self.database} holds tables or logs, and its file CURRENT is missing"
+            raise StoreCorrupt(None, reason, directory=self.path)
+
+
+def make_directory(path: Path) -> None:
+    """Create ``path`` and what is above it, so that a power loss does not take their names away."""
+    if path.is_dir():
+        return
+    if path.exists():
+        raise NotADirectoryError(ENOTDIR, "It is there and is no directory", str(path))
+    make_directory(path.parent)
+    path.mkdir(DIRECTORY_MODE, exist_ok=True)
+    sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Make a file's bytes, or a directory's names, durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        with naming(path):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    """Write a file that is there as a whole or not at all."""
+    draft = path.with_name(f"{path.name}.new")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    try:
+        with naming(draft):
+            os.write(handle, content)
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+    draft.replace(path)
+    sync_path(path.parent)
+
+
+def lock_directory(path: Path) -> list[int]:
+    """Lock a directory itself; empty where the file system cannot do that. Raises ``StoreLocked``."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise StoreLocked(path, _pid_in(path / "owner.json")) from None
+    except OSError as error:
+        os.close(handle)
+        if error.errno not in _NOT_LOCKABLE:
+            error.filename = str(path)
+            raise
+        _log.warning("directory itself cannot be locked here directory=%s cause=%s", path, error)
+        return []
+    return [handle]
+
+
+def _lock_file(path: Path, *, directory: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            with naming(path):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(handle, path):
+                return handle
+        except BlockingIOError:
+            pid = read_owner(handle)
+            os.close(handle)
+            raise StoreLocked(directory, pid) from None
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # it was removed before it was locked: another one may be there
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(handle)
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _pid_in(path: Path) -> int | None:
+    try:
+        return _owner_pid(path.read_bytes()[:4096])
+    except OSError:
+        return None
+
+
+def _sign(handle: int) -> None:
+    owner = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, json.dumps(owner).encode() + b"\n", 0)
+
+
+def read_owner(handle: int) -> int | None:
+    """The process that has a directory open, as its file says."""
+    return _owner_pid(os.pread(handle, 4096, 0))
+
+
+def _owner_pid(content: bytes) -> int | None:
+    try:
+        pid = json.loads(content)["pid"]
+    except (ValueError, KeyError, TypeError):
+        return None  # the owner is only just writing it
+    return pid if isinstance(pid, int) else None

@@ -1,0 +1,148 @@
+"""What can go wrong with a store, told by what the caller does next.
+
+    StoreError
+    ├── StoreFailed               acknowledge nothing that waits; end the process; open the store again
+    │   └── StoreNoSpace          the same, once there is room
+    ├── StoreUnreadable           hold what needs it and read again later; drop and reclaim nothing for it
+    ├── StoreShortage             nothing was done; wait a moment and try again
+    ├── StoreCorrupt              read around the damage, or rebuild what it covers
+    ├── StoreClosed               nothing: the process is stopping
+    ├── StoreLocked               end the owner, or use another directory
+    ├── StoreFormatUnsupported    use the version of Forebay that wrote it, or another directory
+    └── StoreFilesLimited         raise the limit of open files
+
+Reason texts come from the operating system or from RocksDB. They are for people, not for comparison.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from forebay.broker.storage.contract import Family
+
+
+REMEDY: Final = (
+    "save what can be saved with `forebay repair --data-dir DIR --into NEW`, "
+    "put back a copy of the directory, or start with another one"
+)
+"""What is left to do with a store that does not start."""
+
+
+class StoreError(Exception):
+    """Any error of a store."""
+
+
+class StoreFailed(StoreError):
+    """The store did not do ``action``, and no later write on this handle will be tried.
+
+    Acknowledge nothing that waits for it, stop the process, open the store again. What was written
+    and not synced may or may not be there then.
+    """
+
+    def __init__(self, action: str, reason: str) -> None:
+        """Tell what was asked and why it failed."""
+        super().__init__(f"store could not {action}: {reason}")
+        self.action = action
+        self.reason = reason
+
+
+class StoreNoSpace(StoreFailed):
+    """The disk or the quota is full. Make room, then open the store again: that needs room too."""
+
+
+class StoreUnreadable(StoreError):
+    """A read failed for a reason that says nothing about the bytes: an I/O error, or a shortage that passes.
+
+    Read again later. Nothing may be dropped, reclaimed or rebuilt because of it.
+    """
+
+    def __init__(self, reason: str, *, family: Family | None = None) -> None:
+        """Name the family, where it is known, and the reason."""
+        where = "store" if family is None else f"family {family}"
+        super().__init__(f"{where} could not be read: {reason}")
+        self.family = family
+        self.reason = reason
+
+
+class StoreShortage(StoreError):
+    """The process or the system had no descriptor or memory to spare. The change did not begin: try again."""
+
+    def __init__(self, action: str, reason: str) -> None:
+        """Name the action and the reason."""
+        super().__init__(f"store could not {action} for a shortage: {reason}")
+        self.action = action
+        self.reason = reason
+
+
+class StoreCorrupt(StoreError):
+    """Bytes could not be read back. Read around them or rebuild them; the rest of the store is good.
+
+    If the store did not open ``directory`` says which one, and ``family`` is ``None``. ``key`` is known for reads of
+    single keys only.
+    """
+
+    def __init__(
+        self, family: Family | None, reason: str, *, key: bytes | None = None, directory: Path | None = None
+    ) -> None:
+        """Tell where the damage is, and, for a whole store, what to do."""
+        where = f"family {family}" if family is not None else "store" if directory is None else f"store {directory}"
+        at = "" if key is None else f" at key {key.hex()}"
+        remedy = "" if directory is None else f"; {REMEDY}"
+        super().__init__(f"{where} is damaged{at}: {reason}{remedy}")
+        self.family = family
+        self.reason = reason
+        self.key = key
+        self.directory = directory
+
+
+class StoreClosed(StoreError):
+    """The store was closed before the call, which did nothing."""
+
+    def __init__(self) -> None:
+        """There is nothing to tell."""
+        super().__init__("store is closed")
+
+
+class StoreLocked(StoreError):
+    """Another process owns the directory. End it or use another directory; do not delete files.
+
+    ``pid`` is ``None`` when the owner has not written it yet or runs where it cannot be seen.
+    """
+
+    def __init__(self, directory: Path, pid: int | None) -> None:
+        """Name the directory and its owner."""
+        owner = "another process" if pid is None else f"process {pid}"
+        super().__init__(f"store {directory} is in use by {owner}; end it, or use another directory")
+        self.directory = directory
+        self.pid = pid
+
+
+class StoreFormatUnsupported(StoreError):
+    """Another version of Forebay wrote the store. Use that version, or another directory.
+
+    ``found`` is ``None`` when there is data without a readable format number.
+    """
+
+    def __init__(self, directory: Path, *, found: int | None, supported: int) -> None:
+        """Name both formats."""
+        super().__init__(
+            f"store {directory} has format {'unknown' if found is None else found}, "
+            f"this version reads format {supported}; "
+            "use the version of Forebay that wrote it, or another directory"
+        )
+        self.directory = directory
+        self.found = found
+        self.supported = supported
+
+
+class StoreFilesLimited(StoreError):
+    """The process may not open enough files. Raise the hard limit (``ulimit -Hn``) and start again."""
+
+    def __init__(self, *, needed: int, allowed: int) -> None:
+        """Name both numbers."""
+        super().__init__(f"the store needs {needed} open files and the process may have {allowed}")
+        self.needed = needed
+        self.allowed = allowed

@@ -1,0 +1,127 @@
+"""Classification of failures: the one place that reads what RocksDB and the system say.
+
+rocksdict raises bare ``Exception`` with RocksDB's text, so the text has to be read. The tables below decide by the
+cause of a failure and by what was being done:
+
+| cause | read | ingest | write, sync, compact, close | open |
+|---|---|---|---|---|
+| damage | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
+| a file of RocksDB is missing | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
+| no space | `StoreUnreadable` | `StoreNoSpace` | `StoreNoSpace` | `StoreNoSpace` |
+| shortage that passes | `StoreUnreadable` | `StoreShortage` | `StoreFailed` | `StoreFailed` |
+| any other error of the system | `StoreUnreadable` | `StoreFailed` | `StoreFailed` | `StoreFailed` |
+
+So only bytes that were read and are wrong are damage. A shortage at a write of RocksDB still fences: its handle is
+dead after a write that failed half-way. An ingest begins with a file of its own, which can be written again.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from forebay.broker.storage.errors import (
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreNoSpace,
+    StoreShortage,
+    StoreUnreadable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from forebay.broker.storage.contract import Family
+
+Action: TypeAlias = Literal["open", "ingest", "write", "sync", "read", "compact", "close"]
+
+
+class Cause(Enum):
+    """Kinds of failure that are handled differently."""
+
+    DAMAGE = auto()
+    MISSING = auto()
+    NO_SPACE = auto()
+    SHORTAGE = auto()
+    SYSTEM = auto()
+    UNKNOWN = auto()
+
+
+CODES: Final = {
+    errno.ENOSPC: Cause.NO_SPACE,
+    errno.EDQUOT: Cause.NO_SPACE,
+    errno.EMFILE: Cause.SHORTAGE,
+    errno.ENFILE: Cause.SHORTAGE,
+    errno.ENOMEM: Cause.SHORTAGE,
+    errno.EINTR: Cause.SHORTAGE,
+    errno.EAGAIN: Cause.SHORTAGE,
+    errno.ENOBUFS: Cause.SHORTAGE,
+}
+"""Causes by error number; every other number is ``SYSTEM``."""
+
+_TEXTS: Final = (
+    ("No space left on device", Cause.NO_SPACE),
+    ("Disk quota exceeded", Cause.NO_SPACE),
+    ("Too many open files", Cause.SHORTAGE),
+    ("Cannot allocate memory", Cause.SHORTAGE),
+    ("Interrupted system call", Cause.SHORTAGE),
+    ("Resource temporarily unavailable", Cause.SHORTAGE),
+)
+"""What the system's part of RocksDB's text means, wherever it stands."""
+
+_BEGINNINGS: Final = (
+    ("Corruption", Cause.DAMAGE),
+    ("Not implemented: File uses a future feature", Cause.DAMAGE),  # a flipped bit can make a table look like that
+    ("IO error: No such file or directory", Cause.MISSING),
+    ("IO error", Cause.SYSTEM),
+)
+"""How RocksDB's text begins, where none of the above is in it."""
+
+
+def cause_of(error: Exception) -> Cause:
+    """Return the cause of a failure of the system or of RocksDB."""
+    if isinstance(error, OSError):
+        return CODES.get(error.errno or 0, Cause.SYSTEM)
+    text = _text(error)
+    found = next((cause for part, cause in _TEXTS if part in text), None)
+    return found or next((cause for begin, cause in _BEGINNINGS if text.startswith(begin)), Cause.UNKNOWN)
+
+
+@contextmanager
+def classified(
+    action: Action, family: Family | None = None, *, key: bytes | None = None, directory: Path | None = None
+) -> Iterator[None]:
+    """Raise what fails inside as ``StoreError``; mistakes of the caller (``TypeError``, ...) pass.
+
+    What is known of the place is given: the ``family`` and ``key`` that are read, the ``directory`` that is opened.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _store_error(cause_of(error), str(error), action, family, key, directory) from error
+    except Exception as error:  # it has no class of its own, see above
+        if type(error) is not Exception:
+            raise
+        raise _store_error(cause_of(error), _text(error), action, family, key, directory) from error
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _store_error(
+    cause: Cause, text: str, action: Action, family: Family | None, key: bytes | None, directory: Path | None
+) -> StoreError:
+    if action in {"read", "open"} and cause in {Cause.DAMAGE, Cause.MISSING}:
+        return StoreCorrupt(family, text, key=key, directory=directory)
+    if action == "read" and cause is not Cause.UNKNOWN:
+        return StoreUnreadable(text, family=family)
+    if cause is Cause.NO_SPACE:
+        return StoreNoSpace(action, text)
+    if action == "ingest" and cause is Cause.SHORTAGE:
+        return StoreShortage(action, text)
+    return StoreFailed(action, text)

@@ -1,0 +1,91 @@
+"""How many files the process may have open.
+
+A store that meets the limit while it works fails to ingest, or to open again. So it is looked at
+once, before anything is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import suppress
+from errno import EMFILE, ENFILE
+from typing import Final
+
+from forebay.broker.storage.errors import StoreFilesLimited
+
+_RAISED_TO_MAX: Final = 65_536
+"""Where the hard limit is higher or none, this much is taken: some systems refuse more."""
+
+
+def ensure_open_files(needed: int) -> int:
+    """Make sure that the process may open ``needed`` files, and return how many it may.
+
+    Raises the soft limit towards the hard one where it is too low. Raises ``StoreFilesLimited`` where
+    the hard limit is too low as well.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _allows(soft, needed):
+        return soft
+    if not _allows(hard, needed):
+        raise StoreFilesLimited(needed=needed, allowed=hard)
+    raised = max(needed, _RAISED_TO_MAX if hard == resource.RLIM_INFINITY else min(hard, _RAISED_TO_MAX))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    return raised
+
+
+def raise_open_files(wanted: int) -> int:
+    """Raise the soft limit of open files towards the hard one until ``wanted`` fit; returns what is allowed.
+
+    A system that refuses leaves the limit as it is. Never lowers it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _allows(soft, wanted):
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    except (OSError, ValueError):
+        return soft
+    return raised
+
+
+class SpareFiles:
+    """Descriptors held back, so that the store can still open a file when the process has used up the others.
+
+    Used by one thread at a time.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Take ``count`` of them, or as many as there are."""
+        self._count = count
+        self._held: list[int] = []
+        self.restore()
+
+    def lend(self) -> None:
+        """Let whoever opens files next have them."""
+        while self._held:
+            os.close(self._held.pop())
+
+    def restore(self) -> None:
+        """Take back what was lent, as far as there are descriptors."""
+        with suppress(OSError):
+            while len(self._held) < self._count:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def has_room(self) -> bool:
+        """Whether the process can open a file now; where it cannot, what is held back is lent at once."""
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno not in {EMFILE, ENFILE}:
+                raise
+            self.lend()
+            return False
+        return True
+
+    close = lend
+
+
+def _allows(limit: int, needed: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= needed

@@ -1,0 +1,33 @@
+"""Pages of one partition by their numbers, whatever names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from forebay.broker.storage import keys
+from forebay.broker.storage.contract import Family
+from forebay.broker.storage.journal import SLICE, Journal
+
+_VALUES: Final = 10
+"""Pages read at once."""
+
+
+def pages_between(
+    journal: Journal, sink: int, partition: int, low: int, high: int
+) -> Iterator[tuple[int, bool, bytes]]:
+    """Number, whether bulk, and bytes of the partition's pages with numbers in ``(low, high)``."""
+    first, end = keys.bulk(low + 1), keys.bulk(high)
+    while first < end and (found := journal.store.bulk_keys(first, end, SLICE)):
+        for key in found:
+            number, *owner = keys.bulk_of(key)
+            if owner == [sink, partition]:
+                [value] = journal.get(Family.BULK, [key])
+                if value is not None:
+                    yield number, True, value
+        first = found[-1] + b"\0"
+    first, end = keys.places(sink, partition, low + 1, high)
+    while first < end and (slice_ := journal.scan(Family.SMALL, first, end, _VALUES)):
+        for key, value in slice_:
+            yield keys.place_of(key)[2], False, value
+        first = slice_[-1][0] + b"\0"

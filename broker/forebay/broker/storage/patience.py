@@ -1,0 +1,40 @@
+"""Bounded retries with back-off of what failed for a reason that passes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from forebay.broker.storage.errors import StoreShortage, StoreUnreadable
+
+_log: Final = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+START_READ_DELAYS_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""Pauses between the reads of a start: nothing is served yet, so the thread may wait."""
+
+SHORTAGE_DELAYS_S: Final = (0.01, 0.05, 0.2, 0.5, *[1.0] * 60)
+"""Pauses of a change that waits for descriptors or memory: about a minute, then the store is fenced."""
+
+
+def patiently(
+    call: Callable[[], _T],
+    delays_s: Sequence[float],
+    *,
+    passing: type[StoreUnreadable | StoreShortage],
+    sleep: Callable[[float], None] = time.sleep,
+) -> _T:
+    """Return what ``call`` returns; after a ``passing`` error call again, at most once per delay. Blocks.
+
+    Raises the last error where all calls failed, and any other error at once.
+    """
+    for tries, delay_s in enumerate(delays_s, 1):
+        try:
+            return call()
+        except passing as failure:
+            if tries == 1:
+                _log.warning("store is tried again after a failure that may pass cause=%s", failure)
+        sleep(delay_s)
+    return call()

@@ -1,0 +1,49 @@
+"""Who is inside a store, so that it is not closed under a call.
+
+RocksDB called after its close is a crash of the process, and one thread's close cannot know of
+another thread's read. So every call goes in and out by here.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from forebay.broker.storage.errors import StoreClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Usage:
+    """Counts the calls under way until ``end``."""
+
+    def __init__(self) -> None:
+        """Start open, with nobody inside."""
+        self._changed = threading.Condition()  # guards the next two; only ``end`` waits on it
+        self._calls = 0
+        self._ended = False
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Be inside for a while. Raises ``StoreClosed`` after ``end``."""
+        with self._changed:
+            if self._ended:
+                raise StoreClosed
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+
+    def end(self) -> bool:
+        """Let nobody in any more and wait for those inside; ``False`` when it had ended before."""
+        with self._changed:
+            if self._ended:
+                return False
+            self._ended = True
+            self._changed.wait_for(lambda: self._calls == 0)
+            return True

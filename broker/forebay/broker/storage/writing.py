@@ -1,0 +1,85 @@
+"""Writing a new file from the first byte to the last, past the page cache where the file system allows that.
+
+Such a write takes whole blocks from memory that begins at one, so all of it goes through a buffer. Elsewhere the same
+blocks go the usual way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from errno import EINVAL
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from forebay.broker.storage.permissions import FILE_MODE
+
+BLOCK_BYTES: Final = 4_096
+"""A file has a multiple of this: what disks and file systems ask for is as much, or less."""
+BUFFER_BYTES: Final = 4 << 20
+_DIRECT: Final = getattr(os, "O_DIRECT", 0)
+
+
+def new_buffer() -> mmap.mmap:
+    """What a file is written through; one serves any number of files, one after the other."""
+    return mmap.mmap(-1, BUFFER_BYTES)
+
+
+class Writing:
+    """A file that is being written by one thread. Other threads run while it is on its way to the disk."""
+
+    def __init__(self, path: Path, buffer: mmap.mmap) -> None:
+        """Make the file, which must not be there; ``buffer`` is nobody else's meanwhile. Raises ``OSError``."""
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        try:
+            self._handle = os.open(path, flags | _DIRECT, FILE_MODE)
+        except OSError as error:
+            if error.errno != EINVAL:
+                raise
+            self._handle = os.open(path, flags & ~os.O_EXCL, FILE_MODE)  # it was made before it was refused
+        self._buffer = buffer
+        self._filled = 0
+
+    def __enter__(self) -> Writing:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """Write a piece behind the others. Raises ``OSError``."""
+        at = 0
+        while at < len(piece):
+            part = memoryview(piece)[at : at + len(self._buffer) - self._filled]
+            self._buffer[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            at += len(part)
+            if self._filled == len(self._buffer):
+                self._flush()
+
+    def finish(self) -> None:
+        """Bring all of it to the disk: a multiple of ``BLOCK_BYTES`` was added. Raises ``OSError``."""
+        self._flush()
+        os.fdatasync(self._handle)
+
+    def _flush(self) -> None:
+        with memoryview(self._buffer) as whole:
+            at = 0
+            while at < self._filled:
+                with whole[at : self._filled] as rest:
+                    at += self._write(rest)
+        self._filled = 0
+
+    def _write(self, rest: memoryview) -> int:
+        try:
+            return os.write(self._handle, rest)
+        except OSError as error:
+            flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
+            if error.errno != EINVAL or not flags & _DIRECT:
+                raise
+            fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~_DIRECT)  # some only say so when it is tried
+            return os.write(self._handle, rest)

@@ -1,1 +1,0 @@
-"""Translates between the wire and the core. The only place with gRPC and `holdfast.v1`."""

@@ -1,0 +1,44 @@
+"""Rows with a schema: what broker, client and Spark share about Arrow.
+
+Needs pyarrow, so nobody imports it before there are rows. It knows bytes and batches, and neither gRPC nor a broker.
+"""
+
+from __future__ import annotations
+
+from forebay.arrow.batches import one_batch
+from forebay.arrow.checks import RowInvalid, checked
+from forebay.arrow.dictionaries import can_be_coded, coded
+from forebay.arrow.expansion import EXPANDED_BYTES_MAX, UNREADABLE, RowsUnreadable, expanded_bytes
+from forebay.arrow.from_json import rows_from_json
+from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
+from forebay.arrow.json_prefix import json_prefix
+from forebay.arrow.json_rows import json_rows
+from forebay.arrow.one_by_one import PIECE_BYTES, batch_bytes, json_objects, json_pieces
+from forebay.arrow.salvage import ReadableRows, Unreadable, nothing_readable, readable_rows
+
+__all__ = [
+    "EXPANDED_BYTES_MAX",
+    "PIECE_BYTES",
+    "UNREADABLE",
+    "ReadableRows",
+    "RowInvalid",
+    "RowsUnreadable",
+    "Unreadable",
+    "batch_bytes",
+    "can_be_coded",
+    "checked",
+    "coded",
+    "decode_rows",
+    "encode_batches",
+    "encode_schema",
+    "expanded_bytes",
+    "json_objects",
+    "json_pieces",
+    "json_prefix",
+    "json_rows",
+    "nothing_readable",
+    "one_batch",
+    "read_schema",
+    "readable_rows",
+    "rows_from_json",
+]

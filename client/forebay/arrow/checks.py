@@ -1,0 +1,75 @@
+"""Check of a batch before it is written: whatever is accepted can be read back.
+
+Readers validate every page in full before they follow its offsets, and refuse one that fails. The same validation runs
+here on what a writer was given: structure, UTF-8, the ranges of decimals and times, nested fields and map keys too.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from forebay.arrow.text import InvalidText, first_invalid, with_valid_text
+
+
+class RowInvalid(ValueError):
+    """A row that no reader would take. The text names its column and says why."""
+
+    def __init__(self, row: int, column: str, reason: str, *, text: InvalidText | None = None) -> None:
+        """``row`` counts from 0 in its batch; ``text`` is set where a string is not UTF-8."""
+        super().__init__(f"row {row}, column {column}: {reason}")
+        self.row = row
+        self.column = column
+        self.reason = reason
+        self.text = text
+
+
+def is_valid(batch: pa.RecordBatch) -> bool:
+    """Say whether readers take these rows. Costs 4 to 12 ns for each string, and next to nothing for numbers."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def checked(batch: pa.RecordBatch, *, replace_text: bool = False) -> pa.RecordBatch:
+    """Return a batch that every reader takes. Raises `RowInvalid` for the first row that none would.
+
+    With ``replace_text`` U+FFFD stands in place of bytes that are not UTF-8.
+    """
+    if is_valid(batch):
+        return batch
+    wrong = None if replace_text else first_invalid(batch)
+    if wrong is not None:
+        reason = f"the string is not UTF-8, byte 0x{wrong.byte:02x} at position {wrong.at}"
+        raise RowInvalid(wrong.row, wrong.column, reason, text=wrong)
+    # Without a wrong string they are outside of the batch or below a null: of neither anything is kept here.
+    made = with_valid_text(batch)
+    if is_valid(made):
+        return made
+    raise _first_wrong(made)
+
+
+def _first_wrong(batch: pa.RecordBatch) -> RowInvalid:
+    """Return the first row that is not valid, for another reason than its text."""
+    found: list[RowInvalid] = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        low, high = 0, len(column)  # [0, low) is valid, [0, high) is not
+        reason = _reason(column)
+        if reason is None:
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            wrong = _reason(column.take(pa.array(range(low, middle), pa.int64())))
+            low, high = (middle, high) if wrong is None else (low, middle)
+            reason = wrong or reason
+        found.append(RowInvalid(low, name, reason))
+    return min(found, key=lambda each: each.row)
+
+
+def _reason(column: pa.Array) -> str | None:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return None

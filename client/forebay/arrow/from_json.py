@@ -1,0 +1,103 @@
+"""Rows from their JSON objects: the way back of ``json_rows``.
+
+A row that became a dead letter and was sent again stands in its sink as a record with one JSON object. There are few of
+these, so they are taken apart one by one.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import operator
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from forebay.arrow.expansion import RowsUnreadable
+
+_SECONDS: Final = re.compile(r"PT(-?)(\d+)\.(\d{6})S")
+
+
+def rows_from_json(objects: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    """Return one row per object, with the columns of ``schema``; what an object does not have is null.
+
+    Raises `RowsUnreadable` for what is not in the form of ``json_rows``.
+    """
+    try:
+        parsed = [json.loads(one, parse_float=Decimal) for one in objects]
+        columns = [
+            pa.array([_value(row.get(field.name), field.type) for row in parsed], field.type) for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        raise RowsUnreadable(f"a row is not in the form of its schema: {error}") from error
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """Return what pyarrow takes for a value of this type."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _value(value.get(field.name), field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [(_key(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_value(item, kind.value_type) for item in value]
+    convert = next((convert for is_kind, convert in _CONVERT if is_kind(kind)), None)
+    return value if convert is None else convert(value)
+
+
+def _key(text: str, kind: pa.DataType) -> Any:
+    """Return the key of a map, which JSON has as text whatever it is."""
+    is_text = any(is_kind(kind) for is_kind in _WRITTEN_AS_TEXT) or text in {"NaN", "Infinity", "-Infinity"}
+    return _value(text if is_text else json.loads(text, parse_float=Decimal), kind)
+
+
+def _instant(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text)
+
+
+def _span(text: str) -> dt.timedelta:
+    found = _SECONDS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a number of seconds")
+    sign, seconds, microseconds = found.groups()
+    length = dt.timedelta(seconds=int(seconds), microseconds=int(microseconds))
+    return -length if sign else length
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+_WRITTEN_AS_TEXT: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
+    _is_text,
+    _is_bytes,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_time,
+    pa.types.is_duration,
+)
+_CONVERT: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]] = (
+    (_is_bytes, _bytes),
+    (pa.types.is_integer, operator.index),
+    (pa.types.is_floating, float),
+    (pa.types.is_decimal, Decimal),
+    (pa.types.is_date, dt.date.fromisoformat),
+    (pa.types.is_timestamp, _instant),
+    (pa.types.is_time, dt.time.fromisoformat),
+    (pa.types.is_duration, _span),
+)
+"""How a JSON value becomes what pyarrow takes; what is not here is that already."""

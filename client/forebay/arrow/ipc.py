@@ -1,0 +1,101 @@
+"""Schemas and rows as messages of Arrow's IPC stream format, and back.
+
+A page holds what follows the schema message: a schema is stored once, by its version, and not with every page. What is
+read here came over a network: how large it becomes is known before it is decoded, and it is checked before anybody
+follows its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from forebay.arrow.batches import one_batch
+from forebay.arrow.dictionaries import coded_schema, plain, plain_bytes
+from forebay.arrow.expansion import RowsUnreadable, check_expanded, expanded_bytes
+
+Compression = Literal["none", "lz4", "zstd"]
+_END: Final = 8
+"""Bytes that close a stream: a continuation marker and a length of zero."""
+
+
+def encode_schema(schema: pa.Schema) -> bytes:
+    """Return the schema message."""
+    return bytes(schema.serialize())
+
+
+def read_schema(message: bytes) -> pa.Schema:
+    """Return the schema of a schema message. Raises `RowsUnreadable`."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(message))
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise RowsUnreadable(f"the schema cannot be read: {error}") from error
+
+
+def encode_batches(batches: Sequence[pa.RecordBatch], compression: Compression = "none") -> bytes:
+    """Return the messages of one or more batches with one schema, without the schema message."""
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+    sink = pa.BufferOutputStream()
+    begun = len(encode_schema(batches[0].schema))
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    written = sink.getvalue()
+    return written.slice(begun, written.size - begun - _END).to_pybytes()  # type: ignore[no-any-return]
+
+
+def decode_rows(
+    schema: bytes, messages: bytes | memoryview, rows: int, dictionary_columns: Sequence[tuple[int, int]] = ()
+) -> pa.RecordBatch:
+    """Return the rows of a page as one batch with the types of ``schema``.
+
+    ``dictionary_columns``: place and bytes per row of the columns that the page codes by a dictionary. Raises
+    `RowsUnreadable`, also when there are not as many rows as stated, or when they become too large.
+    """
+    return _decoded(schema, messages, rows, dictionary_columns, validated=True)
+
+
+def unvalidated_rows(
+    schema: bytes, messages: bytes | memoryview, rows: int, dictionary_columns: Sequence[tuple[int, int]] = ()
+) -> pa.RecordBatch:
+    """As ``decode_rows``, but values are not looked at. Only for messages whose structure is known to be sound."""
+    return _decoded(schema, messages, rows, dictionary_columns, validated=False)
+
+
+def _decoded(
+    schema: bytes,
+    messages: bytes | memoryview,
+    rows: int,
+    dictionary_columns: Sequence[tuple[int, int]],
+    *,
+    validated: bool,
+) -> pa.RecordBatch:
+    check_expanded(expanded_bytes(messages))
+    try:
+        message, own = schema, None
+        if dictionary_columns:
+            own = read_schema(schema)
+            message = encode_schema(coded_schema(own, dictionary_columns))
+        reader = pa.ipc.open_stream(pa.py_buffer(b"".join((message, messages))))
+        batches = []
+        found = size = 0
+        while found <= rows:  # a stream that holds more than it says is not read to its end
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                break
+            if validated:
+                batch.validate(full=True)
+            found += batch.num_rows
+            if own is not None:
+                size += plain_bytes(batch, dictionary_columns)
+                check_expanded(size)
+                batch = plain(batch, own, dictionary_columns)
+            batches.append(batch)
+        if found != rows:
+            raise RowsUnreadable(f"there are {found} rows, stated are {rows}")
+        return one_batch(batches)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise RowsUnreadable(f"the rows cannot be read: {error}") from error

@@ -1,0 +1,125 @@
+"""First characters of a row's JSON, for people: only as much of the row is looked at as is shown.
+
+The text is that of ``json_rows``, cut off. A row may hold a megabyte of control characters, an array of millions of
+nulls or a thousand columns: what is behind the last character that is shown costs nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from forebay.arrow.expansion import RowsUnreadable
+from forebay.arrow.json_rows import NULL, is_quoted, json_text
+
+_UTF8_BYTES_MAX: Final = 4
+
+
+def json_prefix(batch: pa.RecordBatch, row: int, chars_max: int) -> tuple[str, bool]:
+    """Return up to ``chars_max`` characters of the JSON object of a row, and whether that is all of it.
+
+    Raises `RowsUnreadable`, and ``NoJsonForm`` for a type that has no JSON.
+    """
+    text = _Text(chars_max)
+    try:
+        text.members((field.name, batch.column(place)[row]) for place, field in enumerate(batch.schema))
+    except _Full:
+        return text.joined(), False
+    except (pa.ArrowException, struct.error) as error:
+        raise RowsUnreadable(f"no JSON can be made of the row: {error}") from error
+    return text.joined(), True
+
+
+class _Full(Exception):
+    """No more characters are wanted."""
+
+
+class _Text:
+    """Text that is put together until it is long enough."""
+
+    def __init__(self, chars_max: int) -> None:
+        self._parts: list[str] = []
+        self._left = chars_max
+
+    def joined(self) -> str:
+        """All of it."""
+        return "".join(self._parts)
+
+    def put(self, text: str) -> None:
+        """Raises ``_Full`` when a part of it has no place."""
+        self._parts.append(text[: self._left])
+        self._left -= len(text)
+        if self._left < 0:
+            raise _Full
+
+    def members(self, members: Iterable[tuple[str, Any]]) -> None:
+        """Put an object: names and scalars."""
+        before = "{"
+        for name, scalar in members:
+            self.put(f"{before}{json.dumps(name, ensure_ascii=False)}:")
+            self.scalar(scalar)
+            before = ","
+        self.put("}" if before == "," else "{}")
+
+    def scalar(self, scalar: pa.Scalar) -> None:
+        """Put one value of any type."""
+        kind = scalar.type
+        if not scalar.is_valid:
+            self.put(NULL)
+        elif pa.types.is_dictionary(kind):
+            self.scalar(scalar.value)
+        elif pa.types.is_struct(kind):
+            self.members((field.name, scalar[place]) for place, field in enumerate(kind))
+        elif pa.types.is_map(kind):
+            self._map(scalar)
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            self._list(scalar.values)
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            self._string(self._bytes(scalar, self._left * _UTF8_BYTES_MAX + _UTF8_BYTES_MAX).decode(errors="ignore"))
+        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            self.put(f'"{base64.b64encode(self._bytes(scalar, self._left // 4 * 3 + 6)).decode()}"')
+        else:
+            self.put(json_text(pa.repeat(scalar, 1))[0].as_py())
+
+    def _bytes(self, scalar: pa.Scalar, size: int) -> bytes:
+        return bytes(memoryview(scalar.as_buffer())[:size])
+
+    def _string(self, text: str) -> None:
+        self.put(json.dumps(text, ensure_ascii=False))
+
+    def _list(self, values: pa.Array) -> None:
+        self.put("[")
+        for place in range(len(values)):
+            if place:
+                self.put(",")
+            self.scalar(values[place])
+        self.put("]")
+
+    def _map(self, scalar: pa.Scalar) -> None:
+        self.put("{")
+        keys, items = scalar.values.flatten()
+        for place in range(len(keys)):
+            if place:
+                self.put(",")
+            self._key(keys[place])
+            self.put(":")
+            self.scalar(items[place])
+        self.put("}")
+
+    def _key(self, key: pa.Scalar) -> None:
+        if key.is_valid and is_quoted(key.type):
+            self.scalar(key)
+            return
+        own = _Text(self._left)
+        try:
+            own.scalar(key)
+        except _Full:
+            self._string(own.joined())
+            raise
+        text = own.joined()
+        self._string(text if pa.types.is_nested(key.type) else text.strip('"'))

@@ -1,0 +1,90 @@
+"""Length of the JSON of rows, found out before any of it is made.
+
+It is a bound from above, and a close one: what strings and binaries become is counted exactly, control characters with
+the six bytes that they take; a number or a time counts with the longest of its kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from forebay.arrow.json_rows import text_bytes
+
+_INTEGER: Final = {8: 4, 16: 6, 32: 11, 64: 20}
+"""Characters of an integer, by its bits."""
+_VALUE: Final = 48
+"""Characters of any other value of a fixed size: a time out of range is a sentence."""
+_DECIMAL: Final = 80
+_FRAME: Final = 6
+"""Bytes around a value: quotes or brackets and a comma; or ``false`` or ``null`` in its place."""
+_SHORT_ESCAPES: Final = b'"\\\b\t\n\f\r'
+_LONG_ESCAPES: Final = bytes(code for code in range(0x20) if code not in _SHORT_ESCAPES)
+_BASE64: Final = (3, 4)
+
+
+def json_bytes(array: pa.Array) -> int:
+    """Return how long the JSON of an array's elements becomes at most; nothing is made."""
+    kind = array.type
+    size = _FRAME * len(array)
+    if pa.types.is_struct(kind):
+        return size + object_bytes([field.name for field in kind], array.flatten(), len(array))
+    if pa.types.is_map(kind):
+        entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+        keys, values = entries.flatten().flatten()
+        twice = 2 if pa.types.is_nested(kind.key_type) else 1  # its text is escaped once more
+        return size + twice * json_bytes(keys) + json_bytes(values)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return size + json_bytes(array.flatten())
+    if pa.types.is_dictionary(kind):
+        return size + _taken_bytes(array)
+    if any(is_kind(kind) for is_kind in _TEXTS):
+        return size + _total(array) + _escapes(array)
+    if any(is_kind(kind) for is_kind in _BINARIES):
+        given, becomes = _BASE64
+        return size + _total(array) * becomes // given + becomes * len(array)
+    return size + _fixed(kind) * len(array)
+
+
+def object_bytes(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> int:
+    """Return how long the JSON objects of so many rows become at most."""
+    named = sum(len(json.dumps(name, ensure_ascii=False).encode(errors="replace")) + 2 for name in names)
+    return rows * (named + _FRAME) + sum(map(json_bytes, columns))
+
+
+def _fixed(kind: pa.DataType) -> int:
+    if pa.types.is_null(kind) or pa.types.is_boolean(kind):
+        return 0
+    if pa.types.is_integer(kind):
+        return _INTEGER[kind.bit_width]
+    return _DECIMAL if pa.types.is_decimal(kind) else _VALUE
+
+
+_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string)
+_BINARIES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+
+
+def _total(array: pa.Array) -> int:
+    return int(pc.sum(pc.binary_length(array)).as_py() or 0)
+
+
+def _escapes(array: pa.Array) -> int:
+    """Bytes that escaping adds to the strings of an array."""
+    used = text_bytes(array.cast(pa.string()))
+    long = len(used) - len(used.translate(None, _LONG_ESCAPES))
+    short = len(used) - len(used.translate(None, _SHORT_ESCAPES))
+    return 5 * long + short
+
+
+def _taken_bytes(array: pa.DictionaryArray) -> int:
+    """Every value as often as it is taken; nothing is decoded."""
+    values = array.dictionary
+    if not any(is_kind(array.type.value_type) for is_kind in (*_TEXTS, *_BINARIES)):
+        longest = max((json_bytes(values.slice(place, 1)) for place in range(len(values))), default=0)
+        return int(longest * len(array))
+    sizes = pa.array([json_bytes(values.slice(place, 1)) for place in range(len(values))], pa.int64())
+    return int(pc.sum(sizes.take(array.indices)).as_py() or 0)

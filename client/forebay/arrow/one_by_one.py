@@ -1,0 +1,65 @@
+"""Rows of a page as JSON objects, for who takes them one by one.
+
+What came over a network may be small as a page and large as text: names of columns are written once per row, control
+characters take six bytes, and the values of a dictionary stand wherever they are used. How long the text becomes is
+counted before it is made, and it is made a piece at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from forebay.arrow.expansion import RowsUnreadable
+from forebay.arrow.json_rows import json_rows
+from forebay.arrow.json_size import object_bytes
+
+JSON_BYTES_MAX: Final = 256 << 20
+"""Most bytes of JSON that are made of one page at once."""
+PIECE_BYTES: Final = 2 << 20
+"""Bytes of JSON that are made at a time, unless a single row has more."""
+
+
+def json_objects(batch: pa.RecordBatch) -> list[bytes]:
+    """Return one JSON object per row.
+
+    Raises `RowsUnreadable` where that would be too much text or cannot be made, and ``NoJsonForm`` for a type that has
+    no JSON.
+    """
+    size = batch_bytes(batch)
+    if size > JSON_BYTES_MAX:
+        raise RowsUnreadable(
+            f"they become up to {size} bytes of JSON, and at most {JSON_BYTES_MAX} are made; take the page as it is"
+        )
+    try:
+        found: list[bytes] = json_rows(batch).to_pylist()
+    except (pa.ArrowException, struct.error) as error:
+        raise RowsUnreadable(f"no JSON can be made of the rows: {error}") from error
+    return found
+
+
+def json_pieces(batch: pa.RecordBatch, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, pa.RecordBatch, int]]:
+    """Yield place, rows and bytes of JSON of consecutive pieces of a batch; one with more bytes has a single row."""
+    pieces = [(0, batch)]
+    while pieces:
+        at, rows = pieces.pop()
+        size = batch_bytes(rows)
+        if size <= bytes_max or rows.num_rows <= 1:
+            if rows.num_rows:
+                yield at, rows, size
+            continue
+        # Never a piece with less than half of the rows is divided further than it has to be.
+        step = max(1, min(rows.num_rows // 2, rows.num_rows * bytes_max // size))
+        firsts = range(0, rows.num_rows, step)
+        pieces += [(at + first, rows.slice(first, step)) for first in reversed(firsts)]
+
+
+def batch_bytes(batch: pa.RecordBatch) -> int:
+    """Return how long the JSON objects of a batch become at most; nothing is made."""
+    try:
+        return object_bytes(batch.schema.names, batch.columns, batch.num_rows)
+    except (pa.ArrowException, struct.error) as error:
+        raise RowsUnreadable(f"no JSON can be made of the rows: {error}") from error

@@ -1,0 +1,96 @@
+"""The tree of commands. Nothing here imports what a command needs: the commands do that when they run."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from forebay.cli.bench import bench
+from forebay.cli.dead_letters import dlq_app
+from forebay.cli.deliver import deliver
+from forebay.cli.demo_command import demo
+from forebay.cli.directories import quarantine_app, repair, verify
+from forebay.cli.explain import explain
+from forebay.cli.gaps import gaps
+from forebay.cli.info import info
+from forebay.cli.lag import lag
+from forebay.cli.output import tell
+from forebay.cli.peek import peek
+from forebay.cli.publish import publish
+from forebay.cli.replay import replay
+from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, remember
+from forebay.cli.serve import serve
+from forebay.cli.sinks import sink_app
+from forebay.cli.subscriptions import seek_sink, subscription_app
+from forebay.cli.tail import tail
+from forebay.cli.token import token_app
+
+app = typer.Typer(
+    name="forebay",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A durable buffer between Spark and systems that are slow, fragile or away.",
+    epilog=(
+        "Exit codes: 0 done, 1 failed or inconsistent, 2 wrong usage, 3 not found, 4 broker unreachable or stopping, "
+        "5 refused by the broker, 6 something is not installed, 130 interrupted."
+    ),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        tell(version("forebay"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    tls: Tls = None,
+    tls_ca_file: CaFile = None,
+    tls_cert_file: CertFile = None,
+    tls_key_file: KeyFile = None,
+    tls_server_name: ServerName = None,
+    token_file: TokenFile = None,
+    token_without_tls: TokenWithoutTls = None,
+) -> None:
+    given = {
+        "FOREBAY_TLS": tls,
+        "FOREBAY_TLS_CA_FILE": tls_ca_file,
+        "FOREBAY_TLS_CERT_FILE": tls_cert_file,
+        "FOREBAY_TLS_KEY_FILE": tls_key_file,
+        "FOREBAY_TLS_SERVER_NAME": tls_server_name,
+        "FOREBAY_TOKEN_FILE": token_file,
+        "FOREBAY_TOKEN_WITHOUT_TLS": token_without_tls,
+    }
+    remember(given)
+
+
+RUN, DATA, LOOK = "Run", "Records", "Look"
+STORED = "Data directory"
+app.command(rich_help_panel=RUN)(serve)
+app.command(rich_help_panel=RUN)(deliver)
+app.command(rich_help_panel=RUN)(demo)
+app.command(rich_help_panel=RUN)(bench)
+app.add_typer(token_app, name="token", rich_help_panel=RUN)
+app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
+app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
+sink_app.command("seek")(seek_sink)
+app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
+app.command(rich_help_panel=LOOK)(lag)
+app.command(rich_help_panel=LOOK)(gaps)
+app.command(rich_help_panel=LOOK)(explain)
+app.command(rich_help_panel=LOOK)(info)
+app.command(rich_help_panel=DATA)(publish)
+app.command(rich_help_panel=DATA)(peek)
+app.command(rich_help_panel=DATA)(tail)
+app.command(rich_help_panel=DATA)(replay)
+app.command(rich_help_panel=STORED)(verify)
+app.command(rich_help_panel=STORED)(repair)
+app.add_typer(quarantine_app, name="quarantine", rich_help_panel=STORED)

@@ -1,0 +1,250 @@
+"""The demo's child processes.
+
+Each child is the leader of a session of its own, so that what it started (Spark's JVM) ends with it and a
+Ctrl-C at the terminal reaches only the demo, which then ends them all. A child reports on its standard
+output, one JSON object per line; its standard error goes to a log. One selector waits for all of them: no
+threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+LINE_BYTES_MAX: Final = 1 << 20
+"""Longest line of a child's report; longer ones are cut."""
+
+STOP_S: Final = 15.0
+"""How long a child may take to stop when it is asked to."""
+
+
+class ChildFailed(Exception):
+    """A child ended although it should not have, or did not get ready. Its last words are in the message."""
+
+    def __init__(self, name: str, problem: str, log_tail: str) -> None:
+        super().__init__(f"the {name} process {problem}" + (f"; its log ends with:\n{log_tail}" if log_tail else ""))
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One line that a child wrote."""
+
+    child: str
+    """Name of the child."""
+
+    facts: Mapping[str, Any]
+    """What the line said."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One process and where its words go. Made by `Processes.start`."""
+
+    name: str
+    """For people."""
+
+    process: subprocess.Popen[bytes]
+    """The running process, leader of a session of its own."""
+
+    log: Path
+    """Its standard error."""
+
+    on_end: Callable[[int], None]
+    """Told its id once it and its group have ended."""
+
+    ended: bool = field(default=False, init=False)
+    """It was killed or found dead, and its group with it: its id means nothing any more."""
+
+    silent: bool = field(default=False, init=False)
+    """It has closed its standard output: it will report nothing more."""
+
+    partial: bytes = field(default=b"", init=False)
+    """The beginning of a line whose end has not come yet."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def log_tail(self, lines_max: int = 12) -> str:
+        """The end of its log."""
+        with suppress(FileNotFoundError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines_max:])
+        return ""
+
+    def kill(self) -> None:
+        """Kill it and all that it started with SIGKILL, and wait until it has ended. Once is enough."""
+        if self.ended:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.ended = True
+        self.on_end(self.process.pid)
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input; one that has ended does not hear it."""
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.write(f"{line}\n".encode())
+                self.process.stdin.flush()
+
+    def end_input(self) -> None:
+        """Close its standard input: the children of the demo finish what they have and end."""
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+
+    def stop(self, timeout_s: float = STOP_S) -> int:
+        """Ask it to end, wait, and kill what is left. Returns its exit code."""
+        self.end_input()
+        if self.running:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout_s)
+        self.kill()
+        return int(self.process.returncode)
+
+
+def _plain_environment() -> dict[str, str]:
+    """The environment without what protects some other broker: these talk to each other on the loopback interface."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_TLS", "FOREBAY_TOKEN"))}
+
+
+class Processes:
+    """Starts children, hears what they report, and leaves none behind.
+
+    A context manager: leaving it kills every child that is still there, the last started first. If this process is
+    itself killed, a guard does that.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._selector = selectors.DefaultSelector()
+        self._children: list[Child] = []
+        self._guard = subprocess.Popen(
+            python_module("forebay.cli.demo.guard"), stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Child:
+        """Start ``argv`` and listen to it."""
+        log = self._folder / f"{name}.log"
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=self._folder,
+                env={**_plain_environment(), **(environment or {})},
+                start_new_session=True,
+            )
+        child = Child(name, process, log, lambda pid: self._tell_guard(f"-{pid}"))
+        self._tell_guard(f"+{process.pid}")
+        self._children.append(child)
+        output = _pipe(process)
+        os.set_blocking(output.fileno(), False)
+        self._selector.register(output, selectors.EVENT_READ, child)
+        return child
+
+    def reports(self, until: float) -> Iterator[Report]:
+        """Yield what the children report as soon as one does, or nothing at ``until`` (on the monotonic
+        clock).
+        """
+        if not self._selector.get_map():
+            time.sleep(max(0.0, until - time.monotonic()))  # nobody is left who could report
+            return
+        for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
+            yield from self._read(key.data)
+
+    def wait_for(self, child: Child, fact: str, *, timeout_s: float) -> Iterator[Report]:
+        """Yield all reports until ``child`` reports ``fact``, that one included.
+
+        Raises `ChildFailed` when it ends before that, or after ``timeout_s``.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for report in self.reports(deadline):
+                yield report
+                if report.child == child.name and fact in report.facts:
+                    return
+            if child.silent:
+                with suppress(subprocess.TimeoutExpired):
+                    child.process.wait(max(0.0, deadline - time.monotonic()))
+                raise ChildFailed(child.name, f"ended with code {child.process.returncode}", child.log_tail())
+        raise ChildFailed(child.name, f"was not ready after {timeout_s:.0f} s", child.log_tail())
+
+    def close(self) -> None:
+        """Kill every child that is left."""
+        for child in reversed(self._children):
+            child.kill()
+            for pipe in (child.process.stdin, child.process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+        self._selector.close()
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        self._guard.wait()
+
+    def _tell_guard(self, line: str) -> None:
+        if self._guard.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._guard.stdin.write(f"{line}\n".encode())
+                self._guard.stdin.flush()
+
+    def _read(self, child: Child) -> Iterator[Report]:
+        output = _pipe(child.process)
+        try:
+            block = os.read(output.fileno(), LINE_BYTES_MAX)
+        except BlockingIOError:
+            return
+        if not block:
+            self._selector.unregister(output)
+            child.silent = True
+            return
+        *lines, rest = (child.partial + block).split(b"\n")
+        child.partial = rest[-LINE_BYTES_MAX:]
+        for line in lines:
+            facts = _facts(line)
+            if facts:
+                yield Report(child.name, facts)
+
+
+def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdout is not None, "started with a pipe"
+    return process.stdout
+
+
+def _facts(line: bytes) -> Mapping[str, Any]:
+    """The object in a line, or nothing: libraries print too."""
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def python_module(module: str, *arguments: object) -> list[str]:
+    """The command line that runs ``module`` with the interpreter that is running now."""
+    return [sys.executable, "-m", module, *(str(argument) for argument in arguments)]

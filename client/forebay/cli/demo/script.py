@@ -1,0 +1,266 @@
+"""The demo from beginning to end: start everything, let it flow, break it, wait until it has recovered,
+compare.
+
+One thread and one loop: it hears the children, looks at the state four times a second, and does what the
+plan says when its time has come. Whatever happens, no child is left behind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.cli.demo.monitor import Monitor, Tally, accounts
+from forebay.cli.demo.plan import Action, DemoSettings, duration_s, plan
+from forebay.cli.demo.processes import Child, ChildFailed, Processes, Report
+from forebay.cli.demo.progress import Progress
+from forebay.cli.demo.reconcile import Reconciliation, reconcile
+from forebay.cli.demo.records import InputFolder
+from forebay.cli.demo.samples import Event, History
+from forebay.cli.demo.site import SINK, Site, spark_environment
+from forebay.cli.demo.target_view import TargetView
+from forebay.client import Client, ClientSettings
+
+LOOK_S: Final = 0.25
+"""Between two looks at the state."""
+
+READY_S: Final = 60.0
+"""How long a process may take to get ready; Spark is the slow one."""
+
+WARM_BATCHES: Final = 3
+"""Micro-batches before the plan begins: the first are slow, because all in Spark happens for the first time."""
+
+WARM_S: Final = 15.0
+"""And the longest wait for them."""
+
+RETRY_S: Final = 2.0
+"""Longest pause between two tries to deliver: a demo should not wait half a minute for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to."""
+
+    reconciliation: Reconciliation
+    """The comparison."""
+
+    broker_kills: int
+    """How often the broker was killed."""
+
+    spark_restarts: int
+    """How often Spark's query failed and was started again from its checkpoint."""
+
+    outage_s: float
+    """How long the target was away, as measured."""
+
+    elapsed_s: float
+    """The whole run, from starting the first process to the comparison."""
+
+    history: History
+    """What the chart shows."""
+
+    def facts(self) -> dict[str, object]:
+        """The figures by name, for JSON."""
+        return {
+            **self.reconciliation.facts(),
+            "broker_kills": self.broker_kills,
+            "spark_restarts": self.spark_restarts,
+            "outage_s": round(self.outage_s, 3),
+            "elapsed_s": round(self.elapsed_s, 3),
+            "ok": self.reconciliation.ok,
+        }
+
+
+class Script:
+    """One run. Made, run once, thrown away."""
+
+    def __init__(
+        self,
+        settings: DemoSettings,
+        site: Site,
+        progress: Progress,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._site = site
+        self._progress = progress
+        self._clock = clock
+        self._begun = clock()
+        self._zero = self._begun
+        self._looked = self._begun
+        self._history = History()
+        self._tally = Tally()
+        self._kills = 0
+        self._away_since: float | None = None
+        self._away_s = 0.0
+        self._away: set[str] = set()
+
+    def run(self) -> Outcome:
+        """Do it all. Raises `ChildFailed` when a process fails that nobody killed, or recovery takes too
+        long.
+        """
+        site = self._site
+        for folder in (site.inbox, site.checkpoint):
+            folder.mkdir(parents=True)
+        with Processes(site.folder) as self._processes, TargetView(site.database) as self._target:
+            self._start_site()
+            with Monitor(self._endpoint, SINK, self._target.count) as self._monitor:
+                self._start_flow()
+                self._disturb()
+                self._finish()
+                return self._compare()
+
+    def _start_site(self) -> None:
+        """Start all that is not the source; Spark takes longest, so the others get ready beside it."""
+        site, start = self._site, self._processes.start
+        self._broker = start("broker", site.broker())
+        self._endpoint = str(self._ready(self._broker, "endpoint"))
+        with Client(self._endpoint, settings=ClientSettings()) as client:
+            client.sinks.create(SINK, partitions=self._settings.partitions, retry_backoff_max_s=RETRY_S)
+        self._job = start("spark", site.job(self._endpoint), environment=spark_environment(site.folder))
+        self._receiver = start("target", site.target())
+        target = str(self._ready(self._receiver, "url"))
+        self._target_listen = target.removeprefix("http://")
+        self._deliverer = start("deliverer", site.deliverer(self._endpoint, f"{target}/records"))
+        self._ready(self._deliverer, "delivering")
+        self._say(f"broker at {self._endpoint}, remote system at {target}, deliverer between them; Spark is starting")
+        self._ready(self._job, "started")
+
+    def _start_flow(self) -> None:
+        settings = self._settings
+        self._steps = plan(settings)
+        length_s = duration_s(settings, self._steps)
+        self._source = self._processes.start("source", self._site.source(settings.inputs, length_s))
+        what = ", ".join(path.name for path in settings.inputs) or "live readings of this machine"
+        self._say(f"Spark is up; the input is {what}")
+        self._until(lambda: self._target.count() > 0, READY_S, "no record reached the remote system")
+        self._source.tell("begin")
+        self._say("the first records have arrived")
+        self._until(lambda: self._tally.batches >= WARM_BATCHES, WARM_S, None)
+        self._zero = self._clock()
+
+    def _disturb(self) -> None:
+        for step in self._steps:
+            self._wait(self._zero + step.at_s)
+            self._do(step.action)
+        self._wait(self._zero + duration_s(self._settings, self._steps))
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Action.STOP_TARGET:
+                self._away.add("target")
+                self._receiver.kill()
+                self._away_since = self._clock()
+            case Action.START_TARGET:
+                self._receiver = self._processes.start("target", self._site.target(self._target_listen))
+                self._ready(self._receiver, "url")
+                self._away.discard("target")
+                self._away_s += self._clock() - (self._away_since or self._clock())
+            case Action.KILL_BROKER:
+                self._away.add("broker")
+                self._broker.kill()
+                self._kills += 1
+            case Action.START_BROKER:
+                self._broker = self._processes.start("broker", self._site.broker(self._endpoint))
+                self._ready(self._broker, "endpoint")
+                self._away.discard("broker")
+        self._say(action.value)
+
+    def _finish(self) -> None:
+        settings = self._settings
+        self._away.add("source")
+        self._source.end_input()
+        self._until(lambda: not self._source.running, settings.drain_s, "the source did not end")
+        if self._source.process.returncode != 0:
+            raise ChildFailed("source", f"ended with code {self._source.process.returncode}", self._source.log_tail())
+        self._source.kill()
+        self._say(f"the source has ended after {self._tally.produced:,} records; Spark writes what is left")
+        self._away.add("spark")
+        self._job.end_input()
+        self._until(lambda: not self._job.running, settings.drain_s, "Spark did not finish")
+        if self._job.process.returncode != 0:
+            raise ChildFailed("spark", f"ended with code {self._job.process.returncode}", self._job.log_tail())
+        self._job.kill()
+        self._say("Spark has written everything; the buffer drains")
+        self._until(self._drained, settings.drain_s, None)
+
+    def _drained(self) -> bool:
+        stats = self._monitor.ask()
+        return stats is not None and all(account.pending == 0 for account in accounts(stats))
+
+    def _compare(self) -> Outcome:
+        self._look()
+        self._away |= {"deliverer", "target", "broker"}
+        self._deliverer.stop()
+        stats = self._monitor.ask()
+        self._receiver.stop()
+        code = self._broker.stop()
+        if code != 0:
+            raise ChildFailed("broker", f"ended with code {code} when it was asked to stop", self._broker.log_tail())
+        found = reconcile(
+            InputFolder(self._site.inbox).produced_ids(),
+            self._target.arrivals(),
+            accounts(stats) if stats is not None else [],
+        )
+        elapsed_s = self._clock() - self._begun
+        return Outcome(found, self._kills, self._tally.spark_restarts, self._away_s, elapsed_s, self._history)
+
+    def _ready(self, child: Child, fact: str) -> object:
+        """What ``child`` says about ``fact`` once it is ready."""
+        said: object = None
+        for report in self._processes.wait_for(child, fact, timeout_s=READY_S):
+            self._hear(report)
+            if report.child == child.name:
+                said = report.facts.get(fact, said)
+        return said
+
+    def _until(self, reached: Callable[[], bool], timeout_s: float, problem: str | None) -> None:
+        """Go on until ``reached``; after ``timeout_s`` raise ``problem``, or go on where there is none."""
+        deadline = self._clock() + timeout_s
+        while not reached():
+            if self._clock() >= deadline:
+                if problem is None:
+                    return
+                raise ChildFailed("demo", f"gave up after {timeout_s:.0f} s: {problem}", self._logs())
+            self._wait(min(deadline, self._clock() + LOOK_S))
+
+    def _wait(self, until: float) -> None:
+        """Hear and look until ``until``; notice children that end although nobody ended them."""
+        while (now := self._clock()) < until:
+            for report in self._processes.reports(min(until, self._looked + LOOK_S)):
+                self._hear(report)
+            if now >= self._looked + LOOK_S:
+                self._look()
+            for child in (self._broker, self._receiver, self._deliverer, self._job, self._source):
+                if not child.running and child.name not in self._away and not self._ended_well(child):
+                    code = child.process.returncode
+                    raise ChildFailed(child.name, f"ended by itself with code {code}", child.log_tail())
+
+    def _ended_well(self, child: Child) -> bool:
+        """Whether it is the source of files, which ends when all its rows are out."""
+        return child is self._source and child.process.returncode == 0
+
+    def _look(self) -> None:
+        self._looked = self._clock()
+        sample = self._monitor.sample(
+            self._looked - self._begun, produced=self._tally.produced, target_up="target" not in self._away
+        )
+        self._history.add(sample)
+        self._progress.show(sample)
+
+    def _hear(self, report: Report) -> None:
+        self._tally.heard(report)
+        if "because" in report.facts:
+            self._say(f"Spark's query failed and goes on from its checkpoint: {report.facts['because']}")
+
+    def _say(self, text: str) -> None:
+        event = Event(self._clock() - self._begun, text)
+        self._history.events.append(event)
+        self._progress.happened(event)
+
+    def _logs(self) -> str:
+        tails = [(child.name, child.log_tail(6)) for child in (self._broker, self._deliverer, self._job)]
+        return "\n".join(f"[{name}]\n{tail}" for name, tail in tails if tail)

@@ -1,0 +1,186 @@
+"""`forebay demo`: a Spark job, a remote system that goes away, a broker that is killed, and the proof
+afterwards.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.extras import MissingExtra
+from forebay.cli.output import tell, write_json, write_table
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from forebay.cli.demo.plan import DemoSettings
+    from forebay.cli.demo.script import Outcome
+
+DEFAULT_CHART: Final = Path(".forebay") / "demo-backlog.html"
+
+ROWS: Final = (
+    ("records_in", "distinct records that the source produced"),
+    ("published", "records in the broker's partitions"),
+    ("delivered", "distinct records in the remote system's table"),
+    ("lost", "produced, and not in the table"),
+    ("out_of_order", "came after a higher offset of their partition"),
+    ("duplicates", "rows the table would hold twice without the idempotency key"),
+    ("republished", "written again by Spark, under a second offset"),
+    ("dropped", "dropped by the broker"),
+    ("dead_lettered", "rejected by the remote system for good"),
+    ("pending", "still waiting in the broker"),
+    ("identity_ok", "every offset is accounted for"),
+)
+
+
+def demo(
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="PATH",
+            help="Send the rows of this file (.csv .json .jsonl .ndjson .geojson .parquet .arrow) instead of live "
+            "readings of this machine. Repeatable.",
+        ),
+    ] = None,
+    outage_s: Annotated[float, typer.Option(help="Seconds for which the remote system is away.", min=0, max=3600)] = 15,
+    kills: Annotated[int, typer.Option(help="How often the broker is killed with -9.", min=0, max=1000)] = 2,
+    partitions: Annotated[int, typer.Option(help="Partitions of the sink.", min=1, max=64)] = 4,
+    seed: Annotated[int, typer.Option(help="Decides when the kills happen.")] = 0,
+    warm_up_s: Annotated[float, typer.Option(help="Seconds of undisturbed flow before.", min=0, max=3600)] = 4,
+    chart: Annotated[Path, typer.Option(help="Where the chart of the backlog goes (HTML).")] = DEFAULT_CHART,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep all files of the run here (must be empty); else a temporary folder.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object as the last line of standard output.")
+    ] = False,
+) -> None:
+    """Watch a Spark job's output survive an outage of the remote system and the death of the broker.
+
+    Starts a broker, a remote system (HTTP, with a database), a deliverer, a Spark streaming query and a
+    source, each a process of its own on this machine. Then the remote system goes away and the broker is
+    killed with -9 while Spark goes on writing. At the end what the source produced is compared with the
+    remote system's table: exit code 0 says that nothing is lost, nothing is out of order and every record
+    is accounted for.
+    """
+    _require_extras()
+    from forebay.cli.demo.input import UnreadableInput, check
+    from forebay.cli.demo.java import JavaLacking, require_java
+    from forebay.cli.demo.plan import DemoSettings
+    from forebay.cli.demo.processes import ChildFailed
+
+    try:
+        require_java()
+        for path in inputs or []:
+            check(path)
+    except JavaLacking as error:
+        raise CommandFailed(str(error), ExitCode.LACKING) from error
+    except UnreadableInput as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
+    settings = DemoSettings(
+        inputs=tuple(inputs or ()),
+        outage_s=outage_s,
+        kills=kills,
+        partitions=partitions,
+        seed=seed,
+        warm_up_s=warm_up_s,
+    )
+    signal.signal(signal.SIGTERM, _end)
+    place = _folder(folder)
+    try:
+        outcome = _run(settings, place)
+    except ChildFailed as error:
+        raise CommandFailed(f"{error}\n\nthe files of the run are in {place}") from error
+    except KeyboardInterrupt:
+        _tidy(place, keep=folder is not None)
+        raise
+    _tidy(place, keep=folder is not None or not outcome.reconciliation.ok)
+    _tell(outcome, settings, chart, as_json=as_json)
+    if not outcome.reconciliation.ok:
+        raise CommandFailed(f"the run is not whole; its files are in {place}")
+
+
+def _require_extras() -> None:
+    wanted = {"rocksdict": "broker", "httpx2": "deliver", "pyspark": "spark", "psutil": "cli", "plotly": "cli"}
+    missing = sorted({extra for module, extra in wanted.items() if find_spec(module) is None})
+    if missing:
+        raise MissingExtra("the demo", ",".join(missing))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends the demo as Ctrl-C does: nothing is left behind."""
+    raise KeyboardInterrupt
+
+
+def _folder(chosen: Path | None) -> Path:
+    if chosen is None:
+        return Path(tempfile.mkdtemp(prefix="forebay-demo-")).resolve()
+    chosen.mkdir(parents=True, exist_ok=True)
+    if any(chosen.iterdir()):
+        raise CommandFailed(f"{chosen} is not empty", ExitCode.USAGE)
+    return chosen.resolve()
+
+
+def _tidy(folder: Path, *, keep: bool) -> None:
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(settings: DemoSettings, folder: Path) -> Outcome:
+    from rich.console import Console
+
+    from forebay.cli.demo.progress import Progress
+    from forebay.cli.demo.script import Script
+    from forebay.cli.demo.site import Site
+
+    with Progress(Console(stderr=True, highlight=False)) as progress:
+        return Script(settings, Site(folder), progress).run()
+
+
+def _tell(outcome: Outcome, settings: DemoSettings, chart: Path, *, as_json: bool) -> None:
+    from forebay.cli.demo.chart import write_chart
+
+    found = outcome.reconciliation
+    facts = outcome.facts()
+    subtitle = (
+        f"remote system away for {outcome.outage_s:.0f} s, broker killed {outcome.broker_kills} times; "
+        f"{found.delivered:,} of {found.records_in:,} records arrived, {found.lost} lost"
+    )
+    written = write_chart(outcome.history, chart, title="A Spark job's output through an outage", subtitle=subtitle)
+    table = [(name.replace("_", " "), facts[name], meaning) for name, meaning in ROWS]
+    if as_json:
+        write_json({**facts, "inputs": settings.inputs, "seed": settings.seed, "chart": written.resolve()})
+        sys.stdout.flush()
+        return
+    write_table("what the source produced, compared with the remote system's table", ("", "records", ""), table)
+    tell(text(outcome))
+    tell(f"chart of the backlog: {written}")
+
+
+def text(outcome: Outcome) -> str:
+    """What happened, in a few sentences."""
+    found = outcome.reconciliation
+    what = (
+        f"The remote system was away for {outcome.outage_s:.0f} s and the broker was killed "
+        f"{outcome.broker_kills} times while Spark went on writing"
+    )
+    if outcome.spark_restarts:
+        what += f"; Spark's query was restarted {outcome.spark_restarts} times from its checkpoint"
+    if found.ok:
+        return (
+            f"{what}. All {found.records_in:,} records are in the remote system's table, in order, "
+            f"and the broker's accounts balance. It took {outcome.elapsed_s:.0f} s."
+        )
+    problems = [f"{getattr(found, name)} {name.replace('_', ' ')}" for name, _ in ROWS[3:5] + ROWS[7:10]]
+    identity = "balance" if found.identity_ok else "do NOT balance"
+    return f"{what}. The run is not whole: {', '.join(problems)}; the accounts {identity}."

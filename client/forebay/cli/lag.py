@@ -1,0 +1,90 @@
+"""`forebay lag`: how far deliveries are behind, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
+from forebay.cli.output import Output, bytes_text, seconds_text, table_of, write_json, write_table
+
+if TYPE_CHECKING:
+    from forebay.client import SinkStats
+
+COLUMNS = ("sink", "subscription", "partition", "lag", "size", "oldest", "in flight", "state", "next try", "reason")
+
+
+def lag(
+    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="Only this sink; else all.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again (one sink).")] = False,
+    interval_s: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)] = 1.0,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Show how many records wait for delivery, how old the oldest is, and what holds them up."""
+    with connect(endpoint) as client:
+        if watch and sink is not None:
+            _watch(client.sinks.watch(sink, interval_s=interval_s), output)
+            return
+        names = [sink] if sink is not None else [found.name for found in client.sinks.list()]
+        found = [client.sinks.stats(name) for name in names]
+    if output is Output.JSON:
+        write_json([entry for stats in found for entry in entries(stats)])
+    else:
+        write_table("lag", COLUMNS, [row for stats in found for row in rows(stats)])
+
+
+def entries(stats: SinkStats) -> list[dict[str, Any]]:
+    """The lag as objects, one per subscription and partition."""
+    return [
+        {
+            "sink": stats.name,
+            "subscription": subscription.name,
+            "partition": part.partition,
+            "records": part.pending,
+            "bytes": part.pending_bytes,
+            "age_s": part.pending_age_s,
+            "in_flight": part.in_flight,
+            "state": part.state,
+            "retry_at": part.retry_at,
+            "reason": part.reason,
+            "mode": part.mode,
+            "identity_ok": part.identity_ok,
+        }
+        for subscription in stats.subscriptions
+        for part in subscription.partitions
+    ]
+
+
+def rows(stats: SinkStats) -> list[tuple[object, ...]]:
+    """The lag as rows of `COLUMNS`."""
+    return [
+        (
+            entry["sink"],
+            entry["subscription"],
+            entry["partition"],
+            entry["records"],
+            bytes_text(entry["bytes"]),
+            seconds_text(entry["age_s"]),
+            entry["in_flight"],
+            entry["state"],
+            entry["retry_at"],
+            entry["reason"],
+        )
+        for entry in entries(stats)
+    ]
+
+
+def _watch(states: Iterable[SinkStats], output: Output) -> None:
+    if output is Output.JSON:
+        for stats in states:
+            write_json(entries(stats))
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(), auto_refresh=False) as live:
+        for stats in states:
+            live.update(table_of("", COLUMNS, rows(stats)), refresh=True)

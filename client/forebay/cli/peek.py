@@ -1,0 +1,53 @@
+"""`forebay peek`: a few records, decoded where possible, without taking them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
+from forebay.cli.output import Output, write_json, write_table
+
+if TYPE_CHECKING:
+    from forebay.client import PeekedRecord
+
+MARK: Final = " [truncated]"
+
+
+def peek(
+    sink: SinkName,
+    partition: Annotated[int, typer.Option("--partition", "-p", help="Partition.", min=0)] = 0,
+    offset: Annotated[
+        int | None, typer.Option(help="Begin here; else at the first record that waits for delivery.", min=0)
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", help="Most records.", min=1, max=1000)] = 10,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Look at a few records of a partition. Changes nothing."""
+    with connect(endpoint) as client:
+        records = client.peek(sink, partition=partition, offset=offset, max_records=count)
+    if output is Output.JSON:
+        write_json(records)
+        return
+    write_table(
+        f"{sink}, partition {partition}",
+        ("offset", "accepted", "key", "value", "bytes"),
+        [
+            (
+                record.offset,
+                record.accepted_at,
+                record.key,
+                _shown(record),
+                record.value_bytes,
+            )
+            for record in records
+        ],
+    )
+
+
+def _shown(record: PeekedRecord) -> str:
+    if record.format == "unreadable":
+        return f"cannot be decoded: {record.value}"
+    return f"{record.value}{MARK}" if record.truncated else record.value

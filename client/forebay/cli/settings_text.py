@@ -1,0 +1,66 @@
+"""Sink settings as text: ``NAME=VALUE`` pairs of a command line into keywords for the client.
+
+What a setting is called and which type it has comes from the client's own `SinkSettings`, so that a new
+setting needs no change here.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final, Union, get_args, get_origin
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.report import CommandFailed
+
+_WORDS: Final = {
+    "true": True,
+    "on": True,
+    "yes": True,
+    "1": True,
+    "false": False,
+    "off": False,
+    "no": False,
+    "0": False,
+}
+
+
+def parse_settings(pairs: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in ``pairs`` as keywords; ``kinds`` are the type hints of the settings by name.
+
+    Raises `CommandFailed` for a pair without ``=``, an unknown name, or a value of another type.
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise _wrong(f"{pair!r} is not NAME=VALUE")
+        if name not in kinds:
+            raise _wrong(f"there is no setting {name!r}; there are {', '.join(sorted(kinds))}")
+        settings[name] = _value(name, text.strip(), kinds[name])
+    return settings
+
+
+def _value(name: str, text: str, kind: Any) -> Any:
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(option for option in get_args(kind) if option is not type(None))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        members = {member.name: member for member in kind}
+        if text.upper() not in members:
+            raise _wrong(f"{name} is {text!r}; allowed are {', '.join(members)}")
+        return members[text.upper()]
+    if kind is bool:
+        if text.lower() not in _WORDS:
+            raise _wrong(f"{name} is {text!r}; allowed are true and false")
+        return _WORDS[text.lower()]
+    convert: Callable[[str], Any] = kind if kind in (int, float, str) else str
+    try:
+        return convert(text)
+    except ValueError as error:
+        raise _wrong(f"{name} is {text!r}; it takes {'a whole number' if kind is int else 'a number'}") from error
+
+
+def _wrong(problem: str) -> CommandFailed:
+    return CommandFailed(problem, ExitCode.USAGE)

@@ -1,0 +1,43 @@
+"""Sends what the client measures where the standard ``OTEL_...`` variables say, for as long as a command runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.extras import needed_for
+from forebay.cli.report import CommandFailed
+
+
+@contextmanager
+def exporting(service: str) -> Iterator[None]:
+    """Export spans and metrics until the block ends, as ``service`` unless ``OTEL_SERVICE_NAME`` says otherwise.
+
+    Does nothing where no variable asks for it. What is left is sent at the end, within 5 s. Raises
+    `CommandFailed` for a variable that is wrong.
+    """
+    from forebay.broker.exporting import Exporting, ExportingError, wanted
+
+    try:
+        asked = wanted(os.environ)
+    except ExportingError as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
+    if asked == Exporting():
+        yield
+        return
+    try:
+        with needed_for("sending telemetry", "cli"):
+            from opentelemetry import metrics, trace
+
+            from forebay.broker.exporters import export
+        exporters = export(asked, service=service)
+    except (ExportingError, OSError) as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
+    trace.set_tracer_provider(exporters.tracers)
+    metrics.set_meter_provider(exporters.meters)
+    try:
+        yield
+    finally:
+        exporters.close()

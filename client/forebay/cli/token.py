@@ -1,0 +1,194 @@
+"""`forebay token ...`: creates, lists and revokes the credentials in a broker's file.
+
+A token is shown once and stored nowhere; the file gets its hash. A broker that serves notices a change of the file
+within seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.extras import needed_for
+from forebay.cli.options import OutputForm
+from forebay.cli.output import Output, say, tell, write_json, write_table
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from forebay.broker.core.access.credentials import Credential
+
+TOKEN_BYTES: Final = 32
+"""Random bytes: no token can be found for a hash."""
+HASH_SHOWN: Final = 8
+
+token_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the credentials of a broker's callers.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Principal: the name in logs.", show_default=False)]
+HashesFile = Annotated[
+    Path,
+    typer.Option("--token-hashes-file", help="The broker's file of credentials.", show_default=False),
+]
+Allow = Annotated[
+    list[str],
+    typer.Option(
+        "--allow",
+        metavar="RIGHT=PATTERN",
+        help="A right to sinks: publish, consume, replay, view, manage or admin = names, `*` for any characters. "
+        "May be repeated.",
+        show_default=False,
+    ),
+]
+
+
+@token_app.command()
+def create(
+    name: Name,
+    token_hashes_file: HashesFile,
+    allow: Allow,
+    certificate: Annotated[
+        str,
+        typer.Option(metavar="IDENTITY", help="No token: the client certificate with this name is the credential."),
+    ] = "",
+    calls_per_s: Annotated[int, typer.Option(help="Most calls and stream messages per second; 0 is unlimited.")] = 0,
+    bytes_per_s: Annotated[int, typer.Option(help="Most bytes per second; 0 is unlimited.")] = 0,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Create a token, show it once, and add its hash and rights to a broker's file, which is created if missing.
+
+    Example: forebay token create nightly --token-hashes-file tokens --allow publish=orders,events-*
+    """
+    with needed_for("a token", "broker"):
+        from forebay.broker.core.access.credentials import (
+            CredentialsInvalid,
+            certificate_credential,
+            token_credential,
+        )
+    limits = {"calls_per_s": calls_per_s, "bytes_per_s": bytes_per_s}
+    words = [*allow, *(f"{limit}={rate}" for limit, rate in limits.items() if rate)]
+    made = "" if certificate else secrets.token_urlsafe(TOKEN_BYTES)
+    try:
+        credential = (
+            certificate_credential(name, certificate, words) if certificate else token_credential(name, made, words)
+        )
+    except CredentialsInvalid as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
+    try:
+        _append(token_hashes_file, credential.line)
+    except OSError as error:
+        raise CommandFailed(f"{token_hashes_file}: cannot be written: {error.strerror}") from error
+    if output is Output.JSON:
+        write_json({"name": name, "certificate": certificate} if certificate else {"name": name, "token": made})
+    elif certificate:
+        say(f"{token_hashes_file} accepts certificates with the name {certificate} as {name}")
+    else:
+        tell(made)
+        say(f"this is shown once; {token_hashes_file} accepts it as {name}")
+
+
+@token_app.command("list")
+def list_tokens(token_hashes_file: HashesFile, output: OutputForm = Output.TABLE) -> None:
+    """List the credentials in a broker's file with their rights and limits."""
+    every = _read(token_hashes_file)
+    if output is Output.JSON:
+        write_json([_fields(one) for one in every])
+        return
+    rows = [tuple(_fields(one).values()) for one in every]
+    write_table("", ("name", "kind", "credential", "rights", "limits"), rows)
+
+
+@token_app.command()
+def revoke(
+    name: Name,
+    token_hashes_file: HashesFile,
+    credential: Annotated[
+        str,
+        typer.Option("--credential", help="Only the credential that `list` shows so; else all of this principal."),
+    ] = "",
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Remove credentials from a broker's file. Calls and open streams that use them end within seconds."""
+    every = _read(token_hashes_file)
+    gone = [one for one in every if one.principal.name == name and credential in {"", _fields(one)["credential"]}]
+    if not gone:
+        raise CommandFailed(f"{token_hashes_file}: there is no such credential of {name!r}", ExitCode.NOT_FOUND)
+    if len(gone) == len(every):
+        raise CommandFailed(
+            f"{token_hashes_file}: it would hold no credential, and no broker starts with such a file; "
+            "create another one first, or stop the broker"
+        )
+    try:
+        _rewrite(token_hashes_file, {one.proof for one in gone})
+    except OSError as error:
+        raise CommandFailed(f"{token_hashes_file}: cannot be written: {error.strerror}") from error
+    if output is Output.JSON:
+        write_json({"name": name, "revoked": len(gone)})
+    else:
+        say(f"revoked {len(gone)} of {name}")
+
+
+def _read(path: Path) -> tuple[Credential, ...]:
+    with needed_for("tokens", "broker"):
+        from forebay.broker.core.access.credentials import CredentialsInvalid, parse
+    try:
+        return parse(path.read_text()).every
+    except OSError as error:
+        raise CommandFailed(f"{path}: cannot be read: {error.strerror}", ExitCode.NOT_FOUND) from error
+    except (CredentialsInvalid, UnicodeDecodeError) as error:
+        said = "it is no text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise CommandFailed(f"{path}: {said}", ExitCode.USAGE) from error
+
+
+def _fields(one: Credential) -> dict[str, str]:
+    from forebay.broker.core.access.credentials import limits_text, rights_text
+
+    return {
+        "name": one.principal.name,
+        "kind": "token" if one.digest else "certificate",
+        "credential": one.digest.hex()[:HASH_SHOWN] if one.digest else one.identity,
+        "rights": " ".join(rights_text(one.principal)),
+        "limits": " ".join(limits_text(one.principal)),
+    }
+
+
+def _append(path: Path, line: str) -> None:
+    """Add a line in one write; a new file belongs to its owner alone."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        ended = not (size := file.seek(0, os.SEEK_END)) or _last(file.fileno(), size) == b"\n"
+        file.write(f"{'' if ended else chr(10)}{line}\n".encode())
+
+
+def _last(descriptor: int, size: int) -> bytes:
+    return os.pread(descriptor, 1, size - 1)
+
+
+def _rewrite(path: Path, revoked: set[str]) -> None:
+    """Replace the file by one without the lines of ``revoked``, in one step, with owner and mode kept."""
+    kept = [line for line in path.read_text().splitlines(keepends=True) if _proof(line) not in revoked]
+    status = path.stat()
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write("".join(kept))
+            file.flush()
+            os.fchmod(file.fileno(), status.st_mode & 0o777)
+            if os.geteuid() == 0:
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _proof(line: str) -> str:
+    """Return the first word of a line as the broker writes it."""
+    word = line.strip().partition(" ")[0]
+    name, _, rest = word.partition(":")
+    return f"{name}:{rest.lower()}" if rest.startswith("sha256:") else word

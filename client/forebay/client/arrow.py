@@ -1,0 +1,115 @@
+"""Pages of rows as Arrow batches, for users of pyarrow; needs ``pip install 'forebay[arrow]'``.
+
+from forebay.client import arrow
+
+for page in client.replay_pages("orders", partition=0):
+    batch = arrow.record_batch(page)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from forebay.arrow import (
+    EXPANDED_BYTES_MAX,
+    UNREADABLE,
+    RowInvalid,
+    RowsUnreadable,
+    can_be_coded,
+    checked,
+    coded,
+    decode_rows,
+    encode_batches,
+    encode_schema,
+    expanded_bytes,
+    read_schema,
+    salvage,
+)
+from forebay.arrow.ipc import Compression
+from forebay.client.errors import InvalidPage
+from forebay.client.pages import EncodedPage
+from forebay.client.rows import Rows, encode_rows, read_rows
+from forebay.client.schemas import Schema
+from forebay.client.values import StoredPage
+
+__all__ = ["Compression", "arrow_schema", "encode_schema", "page", "readable_rows", "record_batch", "schema_of"]
+
+
+def schema_of(page: StoredPage) -> Schema:
+    """Return the schema that the rows of a page have, as it is registered. Raises ``SchemaNotFound``."""
+    return _schema_of(page, read_rows(page))
+
+
+def _schema_of(page: StoredPage, rows: Rows) -> Schema:
+    if page.schema_of is None:
+        raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
+    return page.schema_of(rows.schema_version)
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return a registered schema as pyarrow's."""
+    try:
+        return read_schema(schema.arrow_schema)
+    except RowsUnreadable as broken:
+        raise InvalidPage(f"version {schema.version} of the schema cannot be read: {broken}") from broken
+
+
+def record_batch(page: StoredPage) -> pa.RecordBatch:
+    """Return the wanted rows of a page, with the schema that they were written with.
+
+    Raises ``InvalidPage`` for a page of records, or whose rows are not what its writer said; ``SchemaNotFound``. Where
+    some rows of such a page can be read, ``readable_rows`` returns them.
+    """
+    rows = read_rows(page)
+    try:
+        batch = decode_rows(_schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns)
+    except UNREADABLE as broken:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+    return batch.slice(page.first_offset - page.base_offset, len(page))
+
+
+def readable_rows(page: StoredPage) -> tuple[pa.RecordBatch, list[tuple[int, int, str]]]:
+    """Return the wanted rows of a page that can be read, and first and last offset of the others, each with why.
+
+    Raises as ``record_batch`` does where no row of the page can be read.
+    """
+    rows = read_rows(page)
+    try:
+        found = salvage.readable_rows(
+            _schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns
+        )
+    except UNREADABLE as broken:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+    base = page.base_offset
+    parts = [
+        (max(part.first + base, page.first_offset), min(part.end + base - 1, page.last_offset), part.reason)
+        for part in found.unreadable
+    ]
+    batch = found.between(page.first_offset - base, page.last_offset - base + 1)
+    return batch, [part for part in parts if part[0] <= part[1]]
+
+
+def page(
+    batch: pa.RecordBatch, schema_version: int, *, compression: Compression = "none", dictionary: Sequence[str] = ()
+) -> EncodedPage:
+    """Return a batch as a page, to be sent with ``Publisher.send_page``; its schema is that of ``schema_version``.
+
+    ``dictionary`` names columns of strings or binaries that have few different values: each stands in the page once.
+    Raises ``InvalidPage`` for a name that is no such column, and for rows that no reader would take: over 64 MiB
+    together, or one with a value that is not valid, such as a string that is not UTF-8.
+    """
+    for name in dictionary:
+        if name not in batch.schema.names or not can_be_coded(batch.schema.field(name).type):
+            raise InvalidPage(f"dictionary names {name!r}, which is no column of strings or binaries")
+    try:
+        batch = checked(batch)
+    except RowInvalid as wrong:
+        raise InvalidPage(f"no reader would take these rows: {wrong}") from wrong
+    rows, columns = coded(batch, dictionary, auto=False)
+    messages = encode_batches([rows], compression)
+    size = max(expanded_bytes(messages), batch.nbytes)
+    if size > EXPANDED_BYTES_MAX:
+        raise InvalidPage(f"the rows are {size} bytes, and at most {EXPANDED_BYTES_MAX} are read from a page")
+    return encode_rows(schema_version, batch.num_rows, messages, columns)

@@ -1,0 +1,30 @@
+"""What failed since somebody last asked."""
+
+from __future__ import annotations
+
+import copy
+
+from forebay.client.errors import ForebayError
+
+
+class FailureLog:
+    """Keeps the first failure and their number. Not safe for threads: the outbox owns it."""
+
+    def __init__(self) -> None:
+        self._first: ForebayError | None = None
+        self._count = 0
+
+    def add(self, error: ForebayError) -> None:
+        """Note the failure of a page."""
+        self._first = self._first or error
+        self._count += 1
+
+    def take(self) -> ForebayError | None:
+        """Return the first failure since the last call, with the number of the others, and forget them."""
+        if self._first is None:
+            return None
+        error = copy.copy(self._first)
+        if self._count > 1:
+            error.add_note(f"{self._count} pages failed since the last flush; this is the first failure")
+        self._first, self._count = None, 0
+        return error

@@ -1,0 +1,9 @@
+"""Warnings about the files of certificates and secrets that a process uses. Standard library only."""
+
+from __future__ import annotations
+
+from forebay.credentials.files import CredentialFile, Kind, warnings_of
+from forebay.credentials.report import CredentialReport
+from forebay.credentials.validity import Validity, validities
+
+__all__ = ["CredentialFile", "CredentialReport", "Kind", "Validity", "validities", "warnings_of"]

@@ -1,0 +1,83 @@
+"""Warnings about single files: a certificate that ends soon, a secret that other accounts may read or change."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final
+
+from forebay.credentials.validity import validities
+
+NEAR: Final = timedelta(days=30)
+"""A certificate that ends within this time is told, or in the last third of its life where that is less."""
+
+_BYTES_MAX: Final = 1 << 20
+_OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
+_EVERYBODY_WRITES: Final = stat.S_IWOTH
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Kind(Enum):
+    """Content of a file."""
+
+    CERTIFICATES = auto()
+    """Certificates, of one's own or of authorities."""
+
+    SECRET = auto()
+    """A private key or a token."""
+
+    TRUST = auto()
+    """Names of those who are let in, and nothing secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialFile:
+    """A file that a setting names."""
+
+    setting: str
+    path: str
+    kind: Kind
+
+
+def warnings_of(files: Iterable[CredentialFile], now: datetime) -> tuple[str, ...]:
+    """Return a sentence per problem. What cannot be read is left to those who use it."""
+    return tuple(sentence for file in files if file.path for sentence in _of(file, now))
+
+
+def _of(file: CredentialFile, now: datetime) -> Iterator[str]:
+    path = Path(file.path)
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        folder = stat.S_IMODE(path.resolve().parent.stat().st_mode)
+    except OSError:
+        return
+    place = f"{file.setting} = {file.path}"
+    if mode & _EVERYBODY_WRITES or (file.kind is Kind.SECRET and mode & _OTHERS_WRITE):
+        yield f"{place}: other accounts may change it (mode {mode:04o}); run chmod go-w on it"
+    if folder & _EVERYBODY_WRITES and not folder & stat.S_ISVTX:
+        yield f"{place}: every account may replace it, since its directory has mode {folder:04o}; run chmod o-w on that"
+    if file.kind is Kind.SECRET and mode & _OTHERS_READ:
+        yield f"{place}: other accounts may read it (mode {mode:04o}); run chmod 600 on it"
+    if file.kind is Kind.CERTIFICATES:
+        yield from _about_validity(place, path, now)
+
+
+def _about_validity(place: str, path: Path, now: datetime) -> Iterator[str]:
+    try:
+        with path.open(encoding="latin-1") as opened:
+            found = list(validities(opened.read(_BYTES_MAX)))
+    except (OSError, ValueError):
+        return
+    for number, validity in enumerate(found, start=1):
+        which = "the certificate" if len(found) == 1 else f"certificate {number} of {len(found)}"
+        day = f"{validity.ends:%Y-%m-%d %H:%M} UTC"
+        if now >= validity.ends:
+            yield f"{place}: {which} has expired on {day}; replace it"
+        elif now < validity.begins:
+            yield f"{place}: {which} is not valid before {validity.begins:%Y-%m-%d %H:%M} UTC"
+        elif validity.ends - now <= min(NEAR, (validity.ends - validity.begins) / 3):
+            yield f"{place}: {which} expires on {day}; replace it"

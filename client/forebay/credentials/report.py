@@ -1,0 +1,59 @@
+"""Report of credential files: looks now and then, and logs each warning once a day."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from forebay.credentials.files import CredentialFile, warnings_of
+
+LOOK_S: Final = 3_600.0
+"""Pause between two looks at the files."""
+
+REPEAT_S: Final = 86_400.0
+"""Pause between two lines about the same problem."""
+
+
+class CredentialReport:
+    """Warnings about one process's files. Usable from several threads; a call between two looks costs nothing."""
+
+    def __init__(
+        self,
+        files: Sequence[CredentialFile],
+        *,
+        log: logging.Logger,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        """``clock`` in seconds, rising; ``now`` is the time of day, aware of its zone."""
+        self._files = [file for file in files if file.path]
+        self._log = log
+        self._clock = clock
+        self._now = now
+        self._lock = threading.Lock()
+        """Protects what follows."""
+        self._next_look_at = float("-inf")
+        self._told_at: dict[str, float] = {}
+        self._warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of the last look."""
+        return self._warnings
+
+    def look(self, *, anew: bool = False) -> None:
+        """Look at the files when it is time, or ``anew`` because they have changed, and log what was not told today."""
+        clock = self._clock()
+        if not self._files or (clock < self._next_look_at and not anew):
+            return
+        with self._lock:
+            self._next_look_at = clock + LOOK_S
+            self._warnings = warnings_of(self._files, self._now())
+            due = [one for one in self._warnings if clock - self._told_at.get(one, float("-inf")) >= REPEAT_S]
+            self._told_at = {one: self._told_at.get(one, clock) for one in self._warnings}
+            self._told_at.update(dict.fromkeys(due, clock))
+        for one in due:
+            self._log.warning("credentials need attention: %s", one)

@@ -1,0 +1,34 @@
+"""The deliverer: reads a sink, sends to a target, settles what became of it.
+
+with Client() as client:
+    Deliverer(client, "orders", targets.create("http", {"url": "https://example.org/orders"})).run()
+"""
+
+from __future__ import annotations
+
+from forebay.deliver import targets
+from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.deliverer import Deliverer
+from forebay.deliver.errors import DeliverError, InvalidOption, TargetGone, TargetUnusable, UnknownTarget
+from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
+from forebay.deliver.settings import DelivererSettings
+from forebay.deliver.target import Target, TargetContext
+
+__all__ = [
+    "Batch",
+    "BatchLimits",
+    "DeliverError",
+    "Delivered",
+    "Deliverer",
+    "DelivererSettings",
+    "InvalidOption",
+    "Outcome",
+    "Reject",
+    "Retry",
+    "Target",
+    "TargetContext",
+    "TargetGone",
+    "TargetUnusable",
+    "UnknownTarget",
+    "targets",
+]

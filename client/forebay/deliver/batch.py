@@ -1,0 +1,142 @@
+"""What goes to a target at once: consecutive records of one partition.
+
+A batch has no holes, so its first and last offset name its content exactly, and the same is true of the
+idempotency keys made from them. It is cut from a delivery lazily, because taking a record extends the
+deadline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forebay.deliver.source import SourceDelivery, SourceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How much goes to a target at once."""
+
+    records_max: int = 500
+    """Most records of a batch, at least 1."""
+
+    bytes_max: int = 1 << 20
+    """Most bytes of keys and values of a batch; one larger record goes alone."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could be sent."""
+        for name in ("records_max", "bytes_max"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {value}; at least 1 is needed")
+
+    def within(self, other: BatchLimits) -> BatchLimits:
+        """Return the tighter of both."""
+        return BatchLimits(
+            records_max=min(self.records_max, other.records_max),
+            bytes_max=min(self.bytes_max, other.bytes_max),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive records of one partition of one sink."""
+
+    sink: str
+    """Name of the sink."""
+
+    incarnation: str
+    """Which sink of this name: a sink deleted and made again hands out the same offsets again."""
+
+    partition: int
+    """Partition, from 0."""
+
+    records: tuple[SourceRecord, ...]
+    """At least one; offsets rise by one."""
+
+    resend: bool = False
+    """Some of it was delivered before, perhaps to another target."""
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.records)
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record."""
+        return self.records[0].offset
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.records[-1].offset
+
+    @property
+    def key(self) -> str:
+        """Idempotency key of the batch: the same records in one batch always have the same."""
+        return f"{self.incarnation}-{self.partition}-{self.first_offset}-{self.last_offset}"
+
+    def record_key(self, offset: int) -> str:
+        """Return the idempotency key of one record: the same however the batches are cut."""
+        return f"{self.incarnation}-{self.partition}-{offset}"
+
+    def only(self, index: int) -> Batch:
+        """Return the batch of one record."""
+        return replace(self, records=self.records[index : index + 1])
+
+    def after(self, count: int) -> Batch:
+        """Return what remains without the first ``count`` records; ``count`` is below the length."""
+        return replace(self, records=self.records[count:])
+
+    def below(self, offset: int | None) -> Batch | None:
+        """Return the records below an offset, or all without one; ``None`` if there are none."""
+        if offset is None or offset > self.last_offset:
+            return self
+        count = offset - self.first_offset
+        return replace(self, records=self.records[:count]) if count > 0 else None
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Return both halves of a batch of two records or more."""
+        middle = len(self.records) // 2
+        return replace(self, records=self.records[:middle]), self.after(middle)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRange:
+    """Consecutive records that cannot be decoded."""
+
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
+def cut(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Batch | UnreadableRange]:
+    """Cut a delivery into batches, in order, taking no more records from it than the next batch needs and
+    one. Records that cannot be decoded stand between the batches.
+    """
+    records: list[SourceRecord] = []
+    unreadable: UnreadableRange | None = None
+    size = 0
+    for record in delivery.with_unreadable():
+        length = len(record.value) + len(record.key or b"")
+        full = len(records) >= limits.records_max or size + length > limits.bytes_max
+        if records and (full or record.unreadable or record.offset != records[-1].offset + 1):
+            yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records), delivery.resend)
+            records, size = [], 0
+        if unreadable is not None and (
+            record.unreadable != unreadable.reason or record.offset != unreadable.last_offset + 1
+        ):
+            yield unreadable
+            unreadable = None
+        if record.unreadable:
+            first = record.offset if unreadable is None else unreadable.first_offset
+            unreadable = UnreadableRange(first, record.offset, record.unreadable)
+            continue
+        records.append(record)
+        size += length
+    if records:
+        yield Batch(sink, delivery.incarnation, delivery.partition, tuple(records), delivery.resend)
+    if unreadable is not None:
+        yield unreadable

@@ -1,0 +1,170 @@
+"""What the receiving system holds, in one SQLite file.
+
+Two tables. ``records`` has each record once, by its idempotency key; ``arrivals`` has every time that one
+came. So the file itself tells what a target without the key would have held twice, and whether records
+first came in order. Whatever `take` returned for is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS records (
+    key TEXT PRIMARY KEY,
+    source TEXT NOT NULL,
+    "partition" INTEGER NOT NULL,
+    "offset" INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    event_time TEXT,
+    received_at TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 1
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS arrivals (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL
+);
+"""
+_ARRIVE: Final = "INSERT INTO arrivals (seq, key) VALUES (?, ?)"
+_KEEP: Final = """
+INSERT INTO records (key, source, "partition", "offset", value, event_time, received_at, seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET attempts = attempts + 1
+"""
+_OUT_OF_ORDER: Final = """
+SELECT count(*) FROM (
+    SELECT "offset" < lag("offset") OVER (PARTITION BY source, "partition" ORDER BY seq) AS back FROM records
+) WHERE back
+"""
+_PARTITIONS: Final = """
+SELECT source, "partition", count(*), min("offset"), max("offset") FROM records
+GROUP BY source, "partition" ORDER BY source, "partition"
+"""
+
+
+class NotAnEnvelope(ValueError):
+    """A line is not an envelope of `forebay.deliver.encode`: turn on ``envelope`` at the sender."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One record as it came in."""
+
+    key: str
+    """Idempotency key, ``<incarnation>-<partition>-<offset>``."""
+
+    partition: int
+    offset: int
+
+    value: str
+    """The value as JSON text."""
+
+    event_time: str | None
+
+    @property
+    def source(self) -> str:
+        """Incarnation of the sink that it came from."""
+        return self.key.rsplit("-", 2)[0]
+
+    @classmethod
+    def parse(cls, line: bytes) -> Arrival:
+        """Read one envelope; `NotAnEnvelope` if it is none."""
+        try:
+            fields = json.loads(line)
+            key, partition, offset, value = (fields[name] for name in ("key", "partition", "offset", "value"))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise NotAnEnvelope from error
+        if not (isinstance(key, str) and isinstance(partition, int) and isinstance(offset, int)):
+            raise NotAnEnvelope
+        return cls(key, partition, offset, json.dumps(value, ensure_ascii=False), fields.get("event_time"))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """What is held of one partition."""
+
+    source: str
+    """Incarnation of the sink."""
+
+    partition: int
+    rows: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What has come so far."""
+
+    rows: int
+    """Records held."""
+
+    arrivals: int
+    """Records that came, however often."""
+
+    duplicates: int
+    """Rows that would be held twice without the key."""
+
+    out_of_order: int
+    """Records that first came after one of their partition with a higher offset."""
+
+    partitions: tuple[PartitionRows, ...]
+
+
+class ReceiverStore:
+    """The SQLite file. Thread-safe; one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # Protects the connection and the number; a batch waits for the one before it.
+        self._one_at_a_time = Lock()
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.executescript(_SCHEMA)
+        self._seq = int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM arrivals").fetchone()[0])
+
+    def take(self, arrivals: Sequence[Arrival], *, now: datetime) -> None:
+        """Keep all of them or, if it raises `sqlite3.Error`, none."""
+        at = now.isoformat()
+        with self._one_at_a_time:
+            numbered = list(enumerate(arrivals, self._seq + 1))
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany(_ARRIVE, ((seq, a.key) for seq, a in numbered))
+                self._connection.executemany(
+                    _KEEP,
+                    ((a.key, a.source, a.partition, a.offset, a.value, a.event_time, at, seq) for seq, a in numbered),
+                )
+                self._connection.execute("COMMIT")
+            except sqlite3.Error:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._seq += len(numbered)
+
+    def stats(self) -> Stats:
+        """Count; reads the whole file."""
+        with self._one_at_a_time:
+            rows = self._count("SELECT count(*) FROM records")
+            arrivals = self._count("SELECT count(*) FROM arrivals")
+            out_of_order = self._count(_OUT_OF_ORDER)
+            partitions = self._connection.execute(_PARTITIONS).fetchall()
+        return Stats(rows, arrivals, arrivals - rows, out_of_order, tuple(PartitionRows(*row) for row in partitions))
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._one_at_a_time:
+            self._connection.close()
+
+    def _count(self, statement: str) -> int:
+        return int(self._connection.execute(statement).fetchone()[0])

@@ -1,0 +1,46 @@
+"""Log lines that cannot be forged: one event is one line, whatever text it quotes.
+
+The formatter escapes at the one place that all events of a process pass, so no call that logs has to think of it. A
+traceback keeps its lines; each begins with a mark that no event begins with.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from forebay.text.escaping import visible
+
+TRACE_MARK: Final = "  | "
+"""Beginning of each line behind the first one of an event."""
+
+
+class SafeFormatter(logging.Formatter):
+    """Formatter whose lines hold no control, bidirectional or invisible character of foreign text."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the event on one line."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: object) -> str:
+        """Return a traceback, marked line by line."""
+        return _marked(super().formatException(ei))  # type: ignore[arg-type]  # what logging hands over
+
+    def formatStack(self, stack_info: str) -> str:
+        """Return a stack, marked line by line."""
+        return _marked(super().formatStack(stack_info))
+
+
+def log_to_stderr(level: str | int, form: str) -> None:
+    """Send the events of this process to standard error, safely. Does nothing where somebody has set a handler."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter(form))
+    root.addHandler(handler)
+    root.setLevel(level)
+
+
+def _marked(text: str) -> str:
+    return "\n".join(TRACE_MARK + visible(line) for line in text.split("\n"))

@@ -1,0 +1,152 @@
+"""What the driver asks the broker before any task starts, so that a mistake is told once and at once.
+
+Spark builds the writer of a stream anew for every micro-batch, in a process that it uses again. What was learnt is
+kept there: a query that runs does not ask each time, and goes on through an outage of the broker, which its
+publishers are there to wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from forebay.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
+from forebay.client.settings import PAGE_RECORDS_MAX
+from forebay.spark.options import Delivery, Target, WriteOptions
+from forebay.spark.remedies import explained
+from forebay.spark.securing import secured
+
+FRESH_S: Final = 30.0
+"""What is younger than this is not asked for again."""
+
+REFRESH_S: Final = 1.0
+"""How long a known broker is waited for before the older answer is used."""
+
+
+PAGES_IN_SINK_MIN: Final = 4
+"""So many pages of a task fit into a sink, however small its limits are."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """What a write needs to know about its sink."""
+
+    partitions: int
+    """Number of partitions."""
+
+    page_bytes_max: int
+    """Largest body of a page with more than one record."""
+
+    page_records_max: int
+    """Most records of a page."""
+
+    incarnation: str
+    """Of the sink: another one of that name has other partitions, offsets and schemas."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    facts: SinkFacts
+    at_s: float
+
+
+def connect(target: Target, *, patience_s: float) -> Client:
+    """Return a client that waits so long for a broker that is away. Driver, planners and tasks all connect by this."""
+    retry = RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s)
+    settings = ClientSettings(call_timeout_s=max(1.0, patience_s), retry=retry)
+    return Client(list(target.endpoints), settings=secured(settings, target.credentials, os.environ))
+
+
+def look_up(options: WriteOptions) -> SinkFacts:
+    """Ask for the sink, making it if the options say so. Raises `ForebaySparkError`."""
+    try:
+        return _ask(options, patience_s=options.target.connect_timeout_s)
+    except errors.ForebayError as error:
+        raise explained(error, options.target, doing="ask for") from error
+
+
+def take_ticket(target: Target, incarnation: str, *, patience_s: float) -> int:
+    """Draw the number by which the broker knows the newer one of two runs. Raises `ForebaySparkError`."""
+    try:
+        with connect(target, patience_s=patience_s) as client:
+            return client.epochs.take_ticket(target.sink, incarnation=incarnation)
+    except errors.ForebayError as error:
+        raise explained(error, target, doing="begin to write to") from error
+
+
+class SinkDirectory:
+    """Remembers sinks for the life of one process. Owned by one thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock`` is monotonic, in seconds."""
+        self._clock = clock
+        self._known: dict[Target, _Known] = {}
+
+    def look_up(self, options: WriteOptions) -> SinkFacts:
+        """As `look_up`, but a sink that was seen before is taken as it was while its broker is away."""
+        known = self._known.get(options.target)
+        if known is not None and self._clock() - known.at_s < FRESH_S and self._is_there(options, known.facts):
+            return known.facts
+        patience_s = options.target.connect_timeout_s if known is None else REFRESH_S
+        try:
+            facts = _ask(options, patience_s=patience_s)
+        except errors.BrokerUnavailable as error:
+            if known is None:
+                raise explained(error, options.target, doing="ask for") from error
+            return known.facts
+        except errors.ForebayError as error:
+            self._known.pop(options.target, None)
+            raise explained(error, options.target, doing="ask for") from error
+        self._known[options.target] = _Known(facts, self._clock())
+        return facts
+
+    def forget(self, target: Target, gone: errors.ForebayError) -> bool:
+        """Forget a sink that is not there any more; return whether looking it up again may help."""
+        return self._known.pop(target, None) is not None or isinstance(gone, errors.SinkReplaced)
+
+    def _is_there(self, options: WriteOptions, facts: SinkFacts) -> bool:
+        """Tell whether a sink is the one that was seen; of a write exactly once its ticket tells that."""
+        if options.delivery is Delivery.EXACTLY_ONCE:
+            return True
+        try:
+            with connect(options.target, patience_s=REFRESH_S) as client:
+                return client.sinks.get(options.target.sink).incarnation == facts.incarnation
+        except errors.BrokerUnavailable:
+            return True
+        except errors.ForebayError:
+            return False
+
+
+def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
+    name = options.target.sink
+    with connect(options.target, patience_s=patience_s) as client:
+        try:
+            sink = client.sinks.get(name)
+        except errors.SinkNotFound:
+            if not options.create_sink:
+                raise
+            wanted: dict[str, Any] = {} if options.partitions is None else {"partitions": options.partitions}
+            sink = client.sinks.create(name, exist_ok=True, **wanted)
+        if options.delivery is Delivery.EXACTLY_ONCE and sink.settings.buffer_mode is BufferMode.MEMORY:
+            raise errors.StagingUnsupported(f"sink {name!r} is in memory only, and staged rows have to survive a crash")
+        return _facts(sink, client.info())
+
+
+def _facts(sink: Sink, info: BrokerInfo) -> SinkFacts:
+    """Bound pages by the sink's own limits too: one that takes all the room would be refused for good."""
+    settings, records = sink.settings, PAGE_RECORDS_MAX
+    if settings.max_disk_cache:
+        records = min(records, max(1, settings.max_disk_cache // PAGES_IN_SINK_MIN))
+    return SinkFacts(
+        partitions=settings.partitions,
+        page_bytes_max=min(info.page_bytes_max, max(1, settings.max_total_bytes // PAGES_IN_SINK_MIN)),
+        page_records_max=records,
+        incarnation=sink.incarnation,
+    )
+
+
+SINKS_SEEN: Final = SinkDirectory(time.monotonic)
+"""What the streams of this process have learnt."""

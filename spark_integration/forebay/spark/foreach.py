@@ -1,0 +1,83 @@
+"""Publishing from ``foreach``: for a job that calls a system of its own, row by row, and keeps what comes of it.
+
+    stream.writeStream.foreach(Publishing("orders", lambda row: ask(row.id))).start()
+
+Spark says nothing of a commit here, so a row is published at least once: a partition of a micro-batch counts as done
+only when all its records are on the broker's disk, and one that is tried again publishes again. Where Spark's real-time
+mode takes no Python data source, it takes this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from forebay.client import Client, Publisher, Record, errors
+from forebay.spark.broker import connect
+from forebay.spark.options import Delivery, WriteOptions, write_options
+from forebay.spark.remedies import explained
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+Made = bytes | str | Record | Iterable[bytes | str | Record] | None
+
+
+class Publishing:
+    """What ``foreach`` takes. It is pickled; client and publisher are made where the rows are."""
+
+    def __init__(self, sink: str, make: Callable[[Row], Made], options: Mapping[str, str] | None = None) -> None:
+        """``make`` turns a row into a record or several, or into none; text is written as UTF-8.
+
+        ``options`` are those of ``format("forebay")``. Raises `ForebaySparkError` for a wrong one.
+        """
+        given = {**(options or {}), "sink": sink, "delivery": Delivery.AT_LEAST_ONCE}
+        self._options: WriteOptions = write_options(given, os.environ, is_stream=True)
+        self._make = make
+        self._client: Client | None = None
+        self._publisher: Publisher | None = None
+
+    def open(self, partition_id: int, epoch_id: int) -> bool:
+        """Begin a partition of a micro-batch; Spark calls it. Raises `ForebaySparkError`."""
+        options = self._options
+        self._client = connect(options.target, patience_s=options.delivery_timeout_s)
+        try:
+            self._publisher = self._client.publisher(
+                options.target.sink,
+                window_pages=options.window_pages,
+                delivery_timeout_s=options.delivery_timeout_s,
+            )
+        except errors.ForebayError as error:
+            self._client.close()
+            raise explained(error, options.target, doing="write to") from error
+        return True
+
+    def process(self, row: Row) -> None:
+        """Publish what a row makes; Spark calls it. Raises `ForebaySparkError`."""
+        assert self._publisher is not None, "Spark opens before it processes"
+        made = self._make(row)
+        if made is None:
+            return
+        try:
+            for one in [made] if isinstance(made, bytes | str | Record) else made:
+                record = one if isinstance(one, Record) else Record(one.encode() if isinstance(one, str) else one)
+                self._publisher.send(
+                    record.value, key=record.key, headers=record.headers or None, event_time=record.event_time
+                )
+        except errors.ForebayError as error:
+            raise explained(error, self._options.target, doing="write to") from error
+
+    def close(self, error: Exception | None) -> None:
+        """End a partition; Spark calls it. Returns when all is durable, or raises `ForebaySparkError`."""
+        if self._publisher is None or self._client is None:
+            return
+        try:
+            if error is not None:
+                self._publisher.abandon()
+            else:
+                self._publisher.close()
+        except errors.ForebayError as failure:
+            raise explained(failure, self._options.target, doing="write to") from failure
+        finally:
+            self._client.close()

@@ -1,0 +1,91 @@
+"""Where a streaming query stands, as Spark keeps it in the checkpoint.
+
+Spark compares offsets as JSON text, so the same place has one spelling: keys in one order, partitions by number.
+
+Spark asks for the initial offset again at each restart until the first batch is in its commit log, and stores it
+nowhere. So the end of the first batch says where that batch began: whatever ``latest`` means by then, a batch that is
+run again has the rows that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from forebay.spark.errors import ForebaySparkError
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """A place in each partition of one sink."""
+
+    incarnation: str
+    """Of the sink: one that was deleted and made anew is another, whatever its offsets."""
+
+    partitions: Mapping[int, int]
+    """The offset that is next. A partition that is not named was added later: it begins at 0."""
+
+    initial: bool = False
+    """Where the query begins: no batch has ended here."""
+
+    began: Mapping[int, int] | None = None
+    """Only at the end of the first batch: where that batch begins."""
+
+    def at(self, partition: int) -> int:
+        """Return the next offset of a partition."""
+        return self.partitions.get(partition, 0)
+
+    def json(self) -> Json:
+        """Return the one spelling of this place."""
+        spelled: Json = {}
+        if self.began is not None:
+            spelled["began"] = _spelled(self.began)
+        spelled["incarnation"] = self.incarnation
+        if self.initial:
+            spelled["initial"] = True
+        spelled["partitions"] = _spelled(self.partitions)
+        return spelled
+
+
+def parsed(found: Mapping[str, object]) -> StreamOffset:
+    """Return the place that Spark kept. Raises `ForebaySparkError` for what no version of this has written."""
+    began = found.get("began")
+    try:
+        return StreamOffset(
+            incarnation=_text(found["incarnation"]),
+            partitions=_numbers(found["partitions"]),
+            initial=found.get("initial") is True,
+            began=None if began is None else _numbers(began),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ForebaySparkError(
+            f"The checkpoint holds an offset that is none of format forebay: {dict(found)!r}.",
+            "Use a checkpoint location of its own for each query.",
+        ) from None
+
+
+def beginning(start: StreamOffset, end: StreamOffset) -> Mapping[int, int]:
+    """Return where a batch begins: what Spark says, but for a first batch what its end remembers."""
+    if not start.initial:
+        return start.partitions
+    if end.initial:  # a first batch without rows
+        return end.partitions
+    return start.partitions if end.began is None else end.began
+
+
+def _spelled(partitions: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): partitions[partition] for partition in sorted(partitions)}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _numbers(value: object) -> dict[int, int]:
+    if not isinstance(value, dict) or not all(type(offset) is int and offset >= 0 for offset in value.values()):
+        raise TypeError(value)
+    return {int(partition): offset for partition, offset in value.items()}

@@ -1,0 +1,93 @@
+"""The data source behind ``format("forebay")``.
+
+It lives in the driver, where everything that can be wrong about options, schema, sink and broker is found before a task
+starts. Spark imports this module in sessions that never use Forebay, so what is heavy is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options import Rows, write_options
+from forebay.spark.read_options import read_options, schema_options
+from forebay.spark.read_schema import read_schema
+from forebay.spark.schema import plan_rows
+from forebay.spark.versions import need_read_limits
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from forebay.spark.options import WriteOptions
+    from forebay.spark.reader import ForebayReader
+    from forebay.spark.resend_reader import ForebayResendReader
+    from forebay.spark.stream_reader import ForebayStreamReader
+    from forebay.spark.writer import ForebayStreamWriter, ForebayWriter
+
+
+class ForebayDataSource(DataSource):
+    """Writes batches and streams to a sink of Forebay, and reads a range of one or follows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that ``format`` takes."""
+        return "forebay"
+
+    def schema(self) -> StructType:
+        """Return the columns of a read: those of the rows that the sink holds, or of records; and those about them."""
+        options = schema_options(self.options, os.environ)
+        if options.rows is Rows.RECORD:
+            return read_schema(options.columns, options.metadata)
+        from forebay.spark.row_reading import columns_of  # noqa: PLC0415 - imports grpc
+
+        return columns_of(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> ForebayWriter:
+        """Return the writer of a batch, once sink and broker have been found. Raises `ForebaySparkError`."""
+        options = self._write_options(overwrite=overwrite, is_stream=False)
+        from forebay.spark.jobs import batch_job  # noqa: PLC0415 - imports grpc and pyarrow
+        from forebay.spark.writer import ForebayWriter  # noqa: PLC0415 - imports pyarrow
+
+        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
+        return ForebayWriter(batch_job(options, plan, schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> ForebayStreamWriter:
+        """Return the writer of a micro-batch; a broker that was found before may be away now."""
+        options = self._write_options(overwrite=overwrite, is_stream=True)
+        from forebay.spark.jobs import stream_job  # noqa: PLC0415 - imports grpc and pyarrow
+        from forebay.spark.writer import ForebayStreamWriter  # noqa: PLC0415 - imports pyarrow
+
+        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
+        return ForebayStreamWriter(stream_job(options, plan, schema))
+
+    def reader(self, schema: StructType) -> ForebayReader:
+        """Return the reader of a range. Raises `ForebaySparkError`."""
+        options = read_options(self.options, os.environ)
+        from forebay.spark.reader import ForebayReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+        return ForebayReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> ForebayStreamReader | ForebayResendReader:
+        """Return the reader of a stream. Raises `ForebaySparkError`."""
+        options = read_options(self.options, os.environ, is_stream=True)
+        if options.resending is not None:
+            need_read_limits("mode=resend", "Consume what was set aside with forebay.client's resends.")
+            from forebay.spark.resend_reader import ForebayResendReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+            return ForebayResendReader(options, options.resending, schema)
+        if options.max_records_per_trigger is not None or options.max_bytes_per_trigger is not None:
+            need_read_limits("A limit of a micro-batch", "Leave max_records_per_trigger and max_bytes_per_trigger out.")
+        from forebay.spark.stream_reader import ForebayStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
+
+        return ForebayStreamReader(options, schema)
+
+    def _write_options(self, *, overwrite: bool, is_stream: bool) -> WriteOptions:
+        if overwrite:
+            raise ForebaySparkError(
+                "A sink cannot be overwritten: what is in it waits for its target.",
+                'Use mode("append"), and in streams outputMode("append") or "update".',
+            )
+        return write_options(self.options, os.environ, is_stream=is_stream)
