@@ -1,7 +1,8 @@
 """Who may import whom, as one table, and the reader of source code that holds the code to it.
 
-    spark -> client -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
+    spark -> client -> page -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
+    page, the format of pages, is imported by all; by the broker's inner layers for its constants only
     process, for those that run one, is imported by broker.server and cli
     text, which makes foreign text safe to show, is imported by client, deliver, cli and broker's own modules
     credentials, which warns of files, by client, deliver and broker's own modules
@@ -67,16 +68,19 @@ CONCURRENCY: Final = frozenset(
 
 RULES: Final[dict[str, Rule]] = {
     "forebay.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
+    # The page format, for every part that reads or writes pages.
+    "forebay.page": Rule(frozenset({"forebay.v1"}), third_party=frozenset({"google"})),
+    "forebay.page.format": Rule(frozenset()),
     "forebay.broker.core": Rule(
-        frozenset(),
+        frozenset({"forebay.page.format"}),
         never=CLOCKS_AND_CHANCE | INPUT_AND_OUTPUT | CONCURRENCY,
         calls_never=frozenset(
             {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
         ),
     ),
-    "forebay.broker.storage": Rule(frozenset({"forebay.broker.core"})),
+    "forebay.broker.storage": Rule(frozenset({"forebay.broker.core", "forebay.page.format"})),
     "forebay.broker.storage.header": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"isal"})
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
     ),
     "forebay.broker.storage.rocks": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
@@ -91,7 +95,7 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
     "forebay.broker.runtime": Rule(
-        frozenset({"forebay.broker.core"}),
+        frozenset({"forebay.broker.core", "forebay.page.format"}),
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
@@ -104,9 +108,9 @@ RULES: Final[dict[str, Rule]] = {
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
     "forebay.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "forebay.broker.rpc": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.v1"}),
+        frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.page", "forebay.v1"}),
         lazily=frozenset({"forebay.arrow"}),
-        third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "isal", "opentelemetry"}),
+        third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     # The composition root, and the only other place with grpc.
@@ -122,15 +126,17 @@ RULES: Final[dict[str, Rule]] = {
         never=WIRE | {"rocksdict", "forebay.broker.server"},
     ),
     "forebay.client": Rule(
-        frozenset({"forebay.credentials", "forebay.text", "forebay.v1"}),
+        frozenset({"forebay.credentials", "forebay.page", "forebay.text", "forebay.v1"}),
         lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
     # Faster where it is there, and works where it is not.
-    "forebay.client.checksum": Rule(frozenset(), third_party=frozenset({"isal"})),
+    "forebay.page.crc32": Rule(frozenset(), third_party=frozenset({"isal"})),
     # For users of Arrow, who import it themselves.
-    "forebay.client.arrow": Rule(frozenset({"forebay.arrow", "forebay.client"}), third_party=frozenset({"pyarrow"})),
+    "forebay.client.arrow": Rule(
+        frozenset({"forebay.arrow", "forebay.client", "forebay.page"}), third_party=frozenset({"pyarrow"})
+    ),
     # The in-process broker for users' tests: needs the broker only when it is called.
     "forebay.client.testing": Rule(
         frozenset({"forebay.client", "forebay.v1"}),
@@ -143,7 +149,7 @@ RULES: Final[dict[str, Rule]] = {
         never=WIRE | {"pyspark", "rocksdict"},
     ),
     "forebay.spark": Rule(
-        frozenset({"forebay.arrow", "forebay.client"}),
+        frozenset({"forebay.arrow", "forebay.client", "forebay.page"}),
         third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),
         never=frozenset({"forebay.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
     ),

@@ -21,18 +21,19 @@ from forebay.broker.core.pages import Body, Encoding, Entry
 from forebay.broker.core.ranges import Range
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import SchemaRecord
-from forebay.broker.rpc import arrow_page, page_requests, sinks
-from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc import page_requests, sinks
+from forebay.broker.rpc.page_bounds import count_records
 from forebay.broker.rpc.peeking import peeked
+from forebay.broker.rpc.plain_records import records_at
 from forebay.broker.rpc.requests.reading import reader_of
 from forebay.broker.rpc.rows import json_rows, shown_rows
-from forebay.broker.rpc.run_columns import records_at
 from forebay.broker.settings import SettingsError, load
 from forebay.broker.storage import codec, header
 from forebay.client import Encoding as RowEncoding
 from forebay.client import InvalidPage as ClientInvalidPage
 from forebay.client import Schema, StoredPage
 from forebay.client.rows import json_values
+from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2, sink_pb2
 from tests.fuzz import pages
 from tests.fuzz.calls import name_of
@@ -139,10 +140,10 @@ def test_the_frame_of_a_page_of_rows_is_read_in_both_ways_alike(seed: int) -> No
 def framed(body: bytes) -> tuple[int, int, bytes] | None:
     """What the frame of a page of rows says; None when it is refused."""
     try:
-        page = arrow_page.read(body)
+        page = rows_of(body)
     except ValueError:
         return None
-    return page.schema_version, page.rows, bytes(page.messages)
+    return page.schema_version, page.count, bytes(page.messages)
 
 
 @FEW

@@ -5,9 +5,6 @@ from __future__ import annotations
 from forebay.client.client import (
     Client,
 )
-from forebay.client.columns import (
-    Columns,
-)
 from forebay.client.dead_letter_values import (
     DeadLetter,
     DeadLetterReason,
@@ -203,6 +200,9 @@ from forebay.client.values import (
     SettleOutcome,
     SettleResult,
     StoredPage,
+)
+from forebay.page.columns import (
+    Columns,
 )
 
 __all__ = [

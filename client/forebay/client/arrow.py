@@ -30,9 +30,10 @@ from forebay.arrow import (
 from forebay.arrow.ipc import Compression
 from forebay.client.errors import InvalidPage
 from forebay.client.pages import EncodedPage
-from forebay.client.rows import Rows, encode_rows, read_rows
+from forebay.client.rows import encode_rows, read_rows
 from forebay.client.schemas import Schema
 from forebay.client.values import StoredPage
+from forebay.page.rows import RowsBody
 
 __all__ = ["Compression", "arrow_schema", "encode_schema", "page", "readable_rows", "record_batch", "schema_of"]
 
@@ -42,7 +43,7 @@ def schema_of(page: StoredPage) -> Schema:
     return _schema_of(page, read_rows(page))
 
 
-def _schema_of(page: StoredPage, rows: Rows) -> Schema:
+def _schema_of(page: StoredPage, rows: RowsBody) -> Schema:
     if page.schema_of is None:
         raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
     return page.schema_of(rows.schema_version)

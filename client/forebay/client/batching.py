@@ -18,7 +18,7 @@ from forebay.client.claims import Bulk, Claim, Promise, RecordClaim
 from forebay.client.pages import EncodedPage, encode_columns
 from forebay.client.sized_columns import SizedColumns
 from forebay.client.telemetry import SendSpan
-from forebay.client.values import Headers
+from forebay.page.columns import Headers
 
 FRAMING_BYTES: Final = 64
 """Tags and lengths of the columns, at most."""

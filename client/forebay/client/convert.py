@@ -19,7 +19,6 @@ from forebay.client.values import (
     Durability,
     Encoding,
     Gap,
-    Headers,
     HeadersLike,
     PagePart,
     PeekedRecord,
@@ -29,13 +28,14 @@ from forebay.client.values import (
     SettleResult,
     StoredPage,
 )
+from forebay.page.columns import Headers
+from forebay.page.format import HEADERS_MAX
 from forebay.v1 import admin_service_pb2, buffer_service_pb2, record_pb2
 
 if TYPE_CHECKING:
     from forebay.client.schemas import Schema
 
 E = TypeVar("E", bound=StrEnum)
-HEADERS_MAX: Final = 64
 HEADER_NAME_BYTES_MAX: Final = 256
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)

@@ -13,11 +13,18 @@ from typing import Protocol
 from opentelemetry.trace import Span
 
 from forebay.client.answers import Verb
-from forebay.client.columns import AcceptedAt, Columns, event_time, unreadable_error, wanted_columns, whole_columns
+from forebay.client.columns import (
+    AcceptedAt,
+    event_time,
+    unreadable_error,
+    wanted_columns,
+    whole_columns,
+)
 from forebay.client.errors import InvalidNack, InvalidRange
 from forebay.client.ranges import Range, count, intersect, merge, without
 from forebay.client.sink_values import Ordering
 from forebay.client.values import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
+from forebay.page.columns import Columns
 
 DELAY_S_MAX = 24 * 3600.0
 

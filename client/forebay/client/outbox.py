@@ -19,8 +19,8 @@ from forebay.client.pages import EncodedPage
 from forebay.client.settings import PublisherSettings
 from forebay.client.sized_columns import SizedColumns
 from forebay.client.telemetry import Telemetry
-from forebay.client.values import Headers
 from forebay.client.window import Outgoing, Window
+from forebay.page.columns import Headers
 
 RecordTuple = tuple[bytes, bytes | None, int | None, Headers]
 """Value, key, event time in microseconds, headers."""

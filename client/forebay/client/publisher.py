@@ -42,10 +42,11 @@ from forebay.client.errors import (
 from forebay.client.outbox import Outbox
 from forebay.client.pages import EncodedPage, event_time_us
 from forebay.client.publish_stream import PublishStream
-from forebay.client.settings import PAGE_BYTES_MAX, PublisherSettings
+from forebay.client.settings import PublisherSettings
 from forebay.client.sized_columns import SizedColumns, check_types
 from forebay.client.telemetry import Telemetry
 from forebay.client.values import HeadersLike, Receipt
+from forebay.page.format import PAGE_BYTES_MAX
 
 GOODBYE_S: Final = 10.0
 """How long ``close`` waits for the broker to end the stream once everything is over."""

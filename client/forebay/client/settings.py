@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields
 from typing import Final, Self, TypedDict
 
 from forebay.client.errors import CredentialsUnusable, InvalidSetting
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
 MESSAGE_BYTES_MAX: Final = 32 << 20
 WINDOW_PAGES_MAX: Final = 256
 """The broker remembers so many pages of a writer and partition."""
-PAGE_RECORDS_MAX: Final = 65_536
-PAGE_BYTES_MAX: Final = 1 << 20
 
 
 def check(name: str, value: float, lowest: float, highest: float) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from forebay.client.errors import InvalidPage
-from forebay.client.pages import EncodedPage, encode_columns, is_one_size, lengths_of
+from forebay.client.pages import EncodedPage, encode_columns
+from forebay.page.numbers import is_one_size, lengths_of
 
 
 def check_types(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> None:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from forebay.page.columns import Headers
 
 if TYPE_CHECKING:
     from forebay.client.schemas import Schema
@@ -19,12 +21,6 @@ HeadersLike = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str]]
 
 Header = tuple[str, bytes]
 """Name and value."""
-
-Headers = tuple[Header, ...]
-"""Headers as they are stored: names may repeat, the order is kept."""
-
-NO_EVENT_TIME: Final = -(2**63)
-"""Stands for "none" in a column of event times."""
 
 
 class Durability(StrEnum):

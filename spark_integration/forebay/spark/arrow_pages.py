@@ -16,9 +16,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forebay.client import errors
-from forebay.client.columns import Columns, Run, decode_columns, runs
-from forebay.client.pages import NO_KEY
-from forebay.client.values import NO_EVENT_TIME, Encoding, Headers, StoredPage
+from forebay.client.columns import decode_columns, runs
+from forebay.client.values import (
+    Encoding,
+    StoredPage,
+)
+from forebay.page.columns import Columns, Headers
+from forebay.page.format import NO_KEY, NO_TIME
+from forebay.page.runs import Run
 from forebay.spark.ranges import Missing
 from forebay.spark.read_schema import GAP_COLUMN
 
@@ -151,7 +156,7 @@ def _event_times(run: Run) -> pa.Array:
     if not run.event_times_us.nbytes:
         return pa.nulls(len(run), _INSTANT)
     times = np.frombuffer(run.event_times_us, dtype="<i8")
-    return pa.array(times, pa.int64(), mask=times == NO_EVENT_TIME).view(_INSTANT)
+    return pa.array(times, pa.int64(), mask=times == NO_TIME).view(_INSTANT)
 
 
 def _accepted_at(page: StoredPage, offsets: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forebay.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
-from forebay.client.settings import PAGE_RECORDS_MAX
+from forebay.page.format import PAGE_RECORDS_MAX
 from forebay.spark.options import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained
 from forebay.spark.securing import secured

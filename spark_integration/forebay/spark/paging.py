@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from forebay.client.pages import EncodedPage
-from forebay.client.settings import PAGE_RECORDS_MAX
+from forebay.page.format import PAGE_RECORDS_MAX
 from forebay.spark.columns import ANYWHERE, Columns, record_columns, targets
 from forebay.spark.runs import RUN_BYTES, Run, encode_page, encode_run, sizes
 from forebay.spark.schema import RowPlan

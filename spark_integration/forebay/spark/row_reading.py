@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 from forebay.arrow import RowsUnreadable, one_batch, rows_from_json
 from forebay.client import Encoding, StoredPage, errors
 from forebay.client.arrow import readable_rows, record_batch
-from forebay.client.columns import Columns, decode_columns, wanted_columns, whole_columns
+from forebay.client.columns import decode_columns, wanted_columns, whole_columns
 from forebay.client.rows import VERSION_HEADER
-from forebay.client.values import Headers
+from forebay.page.columns import Columns, Headers
 from forebay.spark.arrow_pages import missing_batch, page_batch, places, within
 from forebay.spark.arrow_types import arrow_schema
 from forebay.spark.broker import connect

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forebay.client.batching import Batch, Batches, PageBounds, headers_bytes
 from forebay.client.pages import encode_columns
 from forebay.client.sized_columns import SizedColumns
-from forebay.client.values import Headers
+from forebay.page.columns import Headers
 
 RECORDS = st.lists(
     st.tuples(

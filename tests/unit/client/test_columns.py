@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.client import Encoding, InvalidPage, PageCorrupt, PagePart, StoredPage
-from forebay.client.checksum import crc32
 from forebay.client.columns import checked_body, decode_columns, decode_records, runs
-from forebay.client.pages import EncodedPage, encode_columns, varint
-from forebay.client.values import Headers
+from forebay.client.pages import EncodedPage, encode_columns
+from forebay.page import varint
+from forebay.page.columns import Headers
+from forebay.page.crc32 import crc32
 from forebay.v1 import record_pb2
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -101,7 +102,7 @@ def test_another_writer_s_legal_form_is_decoded_too(rows: Rows) -> None:
     rest = record_pb2.RecordRun.FromString(run.SerializeToString())
     rest.ClearField("value_lengths")
     odd = rest.SerializeToString() + unpacked
-    body = b"\x0a" + varint(len(odd)) + odd
+    body = b"\x0a" + varint.encoded(len(odd)) + odd
 
     assert rows_of(stored(body, len(rows))) == rows
 

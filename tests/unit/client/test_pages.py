@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.client import EncodedPage, InvalidPage
-from forebay.client.pages import (
-    NO_KEY,
-    encode_columns,
-    encode_joined,
-    frame_publish_page,
-    lengths_of,
-    varint,
-)
-from forebay.client.values import NO_EVENT_TIME
+from forebay.client.pages import encode_columns, encode_joined, frame_publish_page
+from forebay.page.format import NO_KEY, NO_TIME
+from forebay.page.numbers import lengths_of
+from forebay.page.varint import encoded
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
@@ -38,7 +33,7 @@ def by_protobuf(records: list[tuple[bytes, bytes | None, int | None, list[tuple[
         run.key_lengths.extend(NO_KEY if key is None else len(key) for _, key, *_ in records)
         run.keys = b"".join(key or b"" for _, key, *_ in records)
     if any(time is not None for *_, time, _ in records):
-        run.event_times_us.extend(NO_EVENT_TIME if time is None else time for *_, time, _ in records)
+        run.event_times_us.extend(NO_TIME if time is None else time for *_, time, _ in records)
     if any(headers for *_, headers in records):
         for *_, headers in records:
             entries = [record_pb2.Header(key=name, value=value) for name, value in headers]
@@ -98,7 +93,7 @@ def test_a_frame_is_what_protobuf_would_send(
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**32 - 1, 2**63])
 def test_varints_are_read_back_by_protobuf(number: int) -> None:
-    message = pb.PublishPage.FromString(b"\x10" + varint(number))
+    message = pb.PublishPage.FromString(b"\x10" + encoded(number))
 
     assert message.sequence == number
 

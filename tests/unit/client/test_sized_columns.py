@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.client import InvalidPage
-from forebay.client.pages import encode_columns, is_one_size, lengths_of
+from forebay.client.pages import encode_columns
 from forebay.client.sized_columns import SizedColumns, check_types
+from forebay.page.numbers import is_one_size, lengths_of
 
 OF_ONE_SIZE = st.integers(0, 5).flatmap(lambda size: st.lists(st.binary(min_size=size, max_size=size), max_size=20))
 VALUES = OF_ONE_SIZE | st.lists(st.binary(max_size=5), max_size=20)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from forebay.client.settings import PAGE_RECORDS_MAX
 from forebay.client.values import PagePart, StoredPage
+from forebay.page.format import PAGE_RECORDS_MAX
 from forebay.spark.arrow_pages import page_batch
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options import Rows

@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Final, Protocol
 
-from forebay.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Entry, Incoming
+from forebay.broker.core.pages import Body, Entry, Incoming
 from forebay.broker.core.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, RESERVED_SUFFIX, Overflow, SinkSettings
 from forebay.broker.core.writes import SchemaRecord
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 
 PREFIX: Final = "forebay.dead."
 NAMES: Final = tuple(

@@ -10,22 +10,14 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 from forebay.broker.core.errors import InvalidPage, PageCorrupt, RecordTooLarge
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS_MAX, Bytes
 
-PAGE_RECORDS_MAX: Final = 65_536
-PAGE_BYTES_MAX: Final = 1 << 20
-"""Bound of the body of a page with more than one record, beside the small framing of its columns."""
-PAGE_FRAMING_BYTES: Final = 64
-"""Room for the tags and lengths of one run, so that a full page of values is not over the bound."""
 TRACEPARENT_MAX: Final = 128
 TRACES_MAX: Final = 16
 """Publishers' contexts kept per page; further parts keep offset and time only."""
-
-
-Bytes: TypeAlias = bytes | memoryview
-"""The body of a page: often a view of the message that it came in, or of what was read, which it keeps alive."""
 
 
 class Encoding(IntEnum):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from forebay.broker.core.pages import PAGE_BYTES_MAX
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.runtime.broker import Broker
+from forebay.page.format import PAGE_BYTES_MAX
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1 import admin_service_pb2_grpc as pb_grpc
 

@@ -7,8 +7,8 @@ import zlib
 from forebay.broker.core.errors import InvalidPage, InvalidPartition, RecordTooLarge
 from forebay.broker.core.pages import Incoming
 from forebay.broker.rpc import records
-from forebay.broker.rpc.counting import count_records
-from forebay.broker.rpc.header_counts import HEADERS_MAX
+from forebay.broker.rpc.page_bounds import count_records
+from forebay.page.format import HEADERS_MAX
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 

@@ -10,10 +10,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.broker.core.errors import InvalidRange
 from forebay.broker.core.lane import Outcome
-from forebay.broker.core.pages import TRACEPARENT_MAX, Body, Bytes, Durability, Entry, Gap, Incoming
+from forebay.broker.core.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
 from forebay.broker.core.ranges import Range
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, TIME_S, check_number
 from forebay.broker.runtime.stored import Stored
+from forebay.page.format import Bytes
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2, sink_pb2
 

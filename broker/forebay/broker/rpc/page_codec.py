@@ -15,10 +15,9 @@ from typing import Final
 from forebay.broker.core.dead_letters import Cut, PlainRecord
 from forebay.broker.core.pages import Body, Encoding, Entry, Incoming
 from forebay.broker.core.ranges import Range
-from forebay.broker.rpc.counting import NO_KEY, NO_TIME
+from forebay.broker.rpc.plain_records import records_at
 from forebay.broker.rpc.rows import SchemaOf, json_rows, version_header
-from forebay.broker.rpc.run_columns import records_at
-from forebay.v1 import record_pb2
+from forebay.page.encoding import encode_columns
 
 GROWTH_MAX: Final = 64
 """Rows that are cut out of a page become at most so many times its bytes as JSON ..."""
@@ -43,22 +42,8 @@ class PageCodec:
 
     def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
         """See ``RecordCodec``."""
-        run = record_pb2.RecordRun(
-            value_lengths=[len(record.value) for record in records], values=b"".join(r.value for r in records)
-        )
-        if any(record.key is not None for record in records):
-            run.key_lengths.extend(NO_KEY if record.key is None else len(record.key) for record in records)
-            run.keys = b"".join(record.key or b"" for record in records)
-        if any(record.event_time_us is not None for record in records):
-            run.event_times_us.extend(
-                NO_TIME if record.event_time_us is None else record.event_time_us for record in records
-            )
-        if any(record.headers for record in records):
-            run.headers.extend(
-                record_pb2.Headers(entries=[record_pb2.Header(key=key, value=value) for key, value in record.headers])
-                for record in records
-            )
-        body = record_pb2.RecordPage(runs=[run]).SerializeToString()
+        keys, times = [one.key for one in records], [one.event_time_us for one in records]
+        body = encode_columns([one.value for one in records], keys, times, [one.headers for one in records])
         return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body, traceparent)
 
 

@@ -17,9 +17,9 @@ from forebay.broker.core.dead_letters import NAMES, PlainRecord
 from forebay.broker.core.pages import Body, Encoding, Entry
 from forebay.broker.core.ranges import Range
 from forebay.broker.rpc.convert import timestamp
-from forebay.broker.rpc.header_counts import HEADERS_MAX
+from forebay.broker.rpc.plain_records import records_at
 from forebay.broker.rpc.rows import SchemaOf, shown_rows, version_header
-from forebay.broker.rpc.run_columns import records_at
+from forebay.page.format import HEADERS_MAX
 from forebay.v1 import buffer_service_pb2 as pb
 
 SHOWN_MAX: Final = 4_096

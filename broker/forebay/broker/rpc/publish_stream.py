@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc.aio
-from isal.isal_zlib import crc32
 
 from forebay.broker.core.epochs import checked_token
 from forebay.broker.core.errors import BrokerError, Draining, InvalidOpen, ReaderTooSlow, StoreFenced, WriterFenced
-from forebay.broker.core.pages import PAGE_BYTES_MAX, Bytes
 from forebay.broker.core.settings import is_id
 from forebay.broker.core.writer import WINDOW
-from forebay.broker.rpc import arrow_page, convert, epochs
-from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc import convert, epochs
 from forebay.broker.rpc.opening import first
+from forebay.broker.rpc.page_bounds import count_records
 from forebay.broker.rpc.page_requests import PageRequest
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX
 from forebay.broker.rpc.status import status_of
@@ -28,6 +26,9 @@ from forebay.broker.runtime.schemas import Schemas
 from forebay.broker.runtime.stage import StageSession
 from forebay.broker.runtime.stored import Stored
 from forebay.broker.runtime.stream_memory import Share
+from forebay.page.crc32 import crc32
+from forebay.page.format import PAGE_BYTES_MAX, Bytes
+from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2 as pb
 
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
@@ -190,10 +191,10 @@ class PublishStream:
 
     def _count_rows(self, body: Bytes) -> int:
         """Rows of a page; raises ValueError for a body that is none, and ``InvalidPage`` for an unknown schema."""
-        page = arrow_page.read(body)
+        page = rows_of(body)
         assert self._schemas is not None, "an open stream has its sink"
         self._schemas.check_page(page.schema_version)
-        return page.rows
+        return page.count
 
     async def _answer(self) -> None:
         while True:

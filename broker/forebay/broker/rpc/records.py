@@ -11,12 +11,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.broker.core.dead_letters import PlainRecord
 from forebay.broker.core.errors import InvalidPage
-from forebay.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming
+from forebay.broker.core.pages import Body, Encoding, Entry, Incoming
 from forebay.broker.core.ranges import Range
 from forebay.broker.rpc.convert import timestamp, timestamp_us
-from forebay.broker.rpc.counting import NO_KEY, NO_TIME, TIMES_US
+from forebay.broker.rpc.plain_records import records_at
 from forebay.broker.rpc.rows import UNREADABLE_HEADER, SchemaOf, json_rows, version_header
-from forebay.broker.rpc.run_columns import records_at
+from forebay.page.encoding import encode_columns
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, TIMES_US
 from forebay.v1 import record_pb2
 
 
@@ -54,19 +55,12 @@ def _size(record: record_pb2.Record) -> int:
 
 
 def _page(records: Sequence[record_pb2.Record], partition: int, traceparent: str) -> Incoming:
-    run = record_pb2.RecordRun(
-        value_lengths=[len(record.value) for record in records], values=b"".join(record.value for record in records)
+    body = encode_columns(
+        [record.value for record in records],
+        [record.key if record.HasField("key") else None for record in records],
+        [_event_time_us(record.event_time) if record.HasField("event_time") else None for record in records],
+        [tuple((header.key, header.value) for header in record.headers) for record in records],
     )
-    if any(record.HasField("key") for record in records):
-        run.key_lengths.extend(len(record.key) if record.HasField("key") else NO_KEY for record in records)
-        run.keys = b"".join(record.key for record in records)
-    if any(record.HasField("event_time") for record in records):
-        run.event_times_us.extend(
-            _event_time_us(record.event_time) if record.HasField("event_time") else NO_TIME for record in records
-        )
-    if any(record.headers for record in records):
-        run.headers.extend(record_pb2.Headers(entries=record.headers) for record in records)
-    body = record_pb2.RecordPage(runs=[run]).SerializeToString()
     return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body, traceparent)
 
 

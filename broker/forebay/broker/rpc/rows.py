@@ -15,8 +15,7 @@ from forebay.broker.core.errors import InvalidPage, SchemaNotFound
 from forebay.broker.core.pages import Body, Entry
 from forebay.broker.core.ranges import Range
 from forebay.broker.core.writes import SchemaRecord
-from forebay.broker.rpc import arrow_page
-from forebay.v1 import record_pb2
+from forebay.page.rows import encode_rows, rows_of
 
 VERSION_HEADER: Final = "forebay.schema_version"
 """A row's header: the version of the sink's schema that it has, in decimal digits."""
@@ -129,7 +128,7 @@ def _decoded(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
     """The rows of a page that can be read, and where there are none."""
     from forebay import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
 
-    page = arrow_page.read(body.data)
+    page = rows_of(body.data)
     schema = schema_of(page.schema_version).arrow_schema
     return arrow.readable_rows(schema, page.messages, entry.count, page.dictionary_columns)
 
@@ -162,8 +161,8 @@ def _slices(decoded: Any, entry: Entry, wanted: Sequence[Range]) -> Iterator[tup
 
 def _alone(body: Body, messages: bytes) -> bytes:
     """The body of a page of one row of another one."""
-    version = arrow_page.read(body.data).schema_version
-    return record_pb2.ArrowPage(schema_version=version, rows=1, messages=messages).SerializeToString()
+    version = rows_of(body.data).schema_version
+    return encode_rows(version, 1, messages)
 
 
 @contextmanager
@@ -181,4 +180,4 @@ def _reading(entry: Entry) -> Iterator[None]:
 
 def version_header(body: Body) -> tuple[str, bytes]:
     """The header that says which schema the rows of a page have."""
-    return VERSION_HEADER, str(arrow_page.read(body.data).schema_version).encode()
+    return VERSION_HEADER, str(rows_of(body.data).schema_version).encode()

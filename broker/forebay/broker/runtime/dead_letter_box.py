@@ -30,7 +30,7 @@ from forebay.broker.core.errors import (
     SubscriptionNotFound,
 )
 from forebay.broker.core.page_bodies import PageBodies
-from forebay.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Entry
+from forebay.broker.core.pages import Body, Entry
 from forebay.broker.core.ranges import Range
 from forebay.broker.core.settings import RESERVED_SUFFIX
 from forebay.broker.core.writes import SinkRecord
@@ -39,6 +39,7 @@ from forebay.broker.runtime.burial import Withdrawn, append_when_room, page_of
 from forebay.broker.runtime.group import Append
 from forebay.broker.runtime.redriven import Redriven
 from forebay.broker.runtime.subscription import Subscription
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.broker import Broker

@@ -33,7 +33,7 @@ from forebay.broker.core.errors import (
     TooManySinks,
 )
 from forebay.broker.core.lane import Answer, Lane, Outcome
-from forebay.broker.core.pages import PAGE_BYTES_MAX, Body, Entry
+from forebay.broker.core.pages import Body, Entry
 from forebay.broker.core.ranges import Range, are_apart, common, union
 from forebay.broker.runtime.burial import (
     Burial,
@@ -46,6 +46,7 @@ from forebay.broker.runtime.burial import (
     at_partition,
 )
 from forebay.broker.runtime.group import Append
+from forebay.page.format import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.buffer import Buffer, Services

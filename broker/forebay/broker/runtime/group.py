@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from forebay.broker.core.log import PartitionLog, Tail
-from forebay.broker.core.pages import PAGE_BYTES_MAX, TRACES_MAX, Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.pages import TRACES_MAX, Body, Encoding, Entry, Incoming, Part
 from forebay.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
+from forebay.page.format import PAGE_BYTES_MAX
 
 BULK_BYTES: Final = 4 << 20
 """Waiting in all the shares that could go into a file: less is not worth its two syncs."""

@@ -15,9 +15,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from isal.isal_zlib import crc32
-
 from forebay.broker.core.pages import Body
+from forebay.page.crc32 import crc32
 
 _LAYOUT: Final = struct.Struct(">4sBBI16sIIQQI")
 _CRC: Final = struct.Struct(">I")

@@ -23,9 +23,10 @@ from forebay.broker.core.dead_letters import (
     unburied,
     whole_page,
 )
-from forebay.broker.core.pages import PAGE_BYTES_MAX, Body, Encoding, Entry
+from forebay.broker.core.pages import Body, Encoding, Entry
 from forebay.broker.core.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Overflow
+from forebay.page.format import PAGE_BYTES_MAX
 
 ORIGIN = Origin(
     reason=Reason.REJECTED,

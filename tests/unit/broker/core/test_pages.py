@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import BrokerError, InvalidPage, PageCorrupt, RecordTooLarge
-from forebay.broker.core.pages import (
-    PAGE_BYTES_MAX,
-    PAGE_FRAMING_BYTES,
-    PAGE_RECORDS_MAX,
-    TRACEPARENT_MAX,
-    Bytes,
-    DropReason,
-    Gap,
-    Incoming,
-)
+from forebay.broker.core.pages import TRACEPARENT_MAX, DropReason, Gap, Incoming
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS_MAX, Bytes
 
 RECORD_MAX = 8 << 20
 

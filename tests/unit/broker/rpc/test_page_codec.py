@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from forebay.broker.core.dead_letters import PlainRecord
 from forebay.broker.core.pages import Body, Part
 from forebay.broker.core.ranges import Range
-from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc.page_bounds import count_records
 from forebay.broker.rpc.page_codec import PageCodec
 from tests.unit.broker.samples import entry, no_schema
 

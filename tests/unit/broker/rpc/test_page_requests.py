@@ -7,8 +7,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forebay.broker.rpc.page_requests import SMALL_BYTES, PageRequest, read
+from forebay.broker.rpc.page_requests import PageRequest, read
 from forebay.client.pages import EncodedPage, frame_publish_page
+from forebay.page.format import SMALL_BYTES
 from forebay.v1 import buffer_service_pb2 as pb
 
 LARGE = b"x" * (SMALL_BYTES + 1)

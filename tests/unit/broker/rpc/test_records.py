@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.core.errors import InvalidPage
-from forebay.broker.core.pages import PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.pages import Body, Encoding, Entry, Incoming, Part
 from forebay.broker.core.ranges import Range
-from forebay.broker.rpc.counting import count_records
+from forebay.broker.rpc.page_bounds import count_records
 from forebay.broker.rpc.records import pages_of, placed
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 from forebay.v1 import record_pb2
 from tests.unit.broker.samples import no_schema
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from forebay.broker.core.log import PartitionLog, Tail
-from forebay.broker.core.pages import PAGE_BYTES_MAX, DropReason, Gap, Part
+from forebay.broker.core.pages import DropReason, Gap, Part
 from forebay.broker.core.writer import Slot
 from forebay.broker.core.writes import PutEntry, PutGap, PutSlot, PutTail, Write
 from forebay.broker.runtime.group import (
@@ -22,6 +22,7 @@ from forebay.broker.runtime.group import (
     Lineup,
     cut,
 )
+from forebay.page.format import PAGE_BYTES_MAX
 from tests.unit.broker.samples import page, values
 
 pytestmark = pytest.mark.anyio

@@ -9,13 +9,14 @@ import pytest
 
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.filling import MESSAGE_BYTES
-from forebay.broker.core.pages import PAGE_BYTES_MAX, Gap
+from forebay.broker.core.pages import Gap
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.hints import SOON_BYTES
 from forebay.broker.runtime.replay import Batch
 from forebay.broker.storage import keys
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.memory import MemoryStore
+from forebay.page.format import PAGE_BYTES_MAX
 from tests.unit.broker.runtime.held_store import Door
 from tests.unit.broker.runtime.reading import Reading, sink
 from tests.unit.broker.samples import page

@@ -5,7 +5,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.client.checksum import crc32
+from forebay.page.crc32 import crc32
 
 
 @given(data=st.binary(max_size=5_000))

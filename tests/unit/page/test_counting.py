@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.rpc.counting import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US, count_records
+from forebay.page.counting import count_records
+from forebay.page.format import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US
 from forebay.v1 import record_pb2
 
 PADDING = b"x" * SMALL_BYTES

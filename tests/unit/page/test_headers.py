@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.rpc.header_counts import HEADERS_MAX, check_header_counts
+from forebay.page.format import HEADERS_MAX
+from forebay.page.headers import check_header_counts
 from forebay.v1 import record_pb2 as pb
 
 

@@ -1,4 +1,4 @@
-"""Headers per record of a page that came from outside: at most 64, found out without a look at each record.
+"""Bound of the headers per record, checked without a look at each record.
 
 Every header takes two bytes at least, so headers of a record that have a length of one byte on the wire are few enough.
 Where those of all records are equally long, a comparison of memory finds that.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-HEADERS_MAX: Final = 64
-"""Headers of a record."""
+from forebay.page.format import HEADERS_MAX, MalformedPage
+from forebay.page.varint import extent_at
+
 _RUN: Final = 0x0A
 _HEADERS: Final = 0x32
 _LONG: Final = 0x80
@@ -19,14 +20,14 @@ _OTHERS: Final = frozenset({0x0A, 0x12, 0x1A, 0x22, 0x2A})
 
 
 def check_header_counts(body: bytes, page: Any) -> None:
-    """Raise ValueError for a record with too many headers; ``page`` is the body, decoded."""
+    """Raise ``MalformedPage`` for a record with too many headers; ``page`` is the body, decoded."""
     if not any(run.headers for run in page.runs) or _are_few(body):
         return
     for run in page.runs:
         for headers in run.headers:
             count = len(headers.entries)
             if count > HEADERS_MAX:
-                raise ValueError(f"a record has {count} headers: at most {HEADERS_MAX} are allowed")
+                raise MalformedPage(f"a record has {count} headers: at most {HEADERS_MAX} are allowed")
 
 
 def _are_few(body: bytes) -> bool:
@@ -35,7 +36,10 @@ def _are_few(body: bytes) -> bool:
     while at < len(body):
         if body[at] != _RUN:
             return False
-        end, at = _extent(body, at + 1)
+        run = extent_at(body, at + 1)
+        if run is None:
+            return False
+        at, end = run
         while at < end:
             tag = body[at]
             if tag == _HEADERS and body[at + 1] < _LONG:
@@ -43,7 +47,10 @@ def _are_few(body: bytes) -> bool:
                 continue
             if tag not in _OTHERS:
                 return False
-            at, _ = _extent(body, at + 1)
+            column = extent_at(body, at + 1)
+            if column is None:
+                return False
+            at = column[1]
     return True
 
 
@@ -61,15 +68,3 @@ def _past_short(body: bytes, at: int, end: int) -> int:
             break
         at += length + 2
     return at
-
-
-def _extent(body: bytes, at: int) -> tuple[int, int]:
-    """End and start of the content whose length stands at ``at``, of a body that protobuf has read."""
-    length = shift = 0
-    while True:
-        byte = body[at]
-        at += 1
-        length |= (byte & 0x7F) << shift
-        if byte < _LONG:
-            return at + length, at
-        shift += 7

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.rpc import arrow_page
+from forebay.page.rows import rows_of
 from forebay.v1 import record_pb2
 
 U32 = st.integers(1, (1 << 32) - 1)
@@ -24,30 +24,30 @@ def with_dictionaries(*columns: tuple[int, int], **fields: object) -> bytes:
 
 @given(version=U32, rows=st.integers(0, 1 << 31), messages=st.binary(min_size=1, max_size=300))
 def test_it_finds_what_protobuf_finds(version: int, rows: int, messages: bytes) -> None:
-    found = arrow_page.read(body(schema_version=version, rows=rows, messages=messages))
+    found = rows_of(body(schema_version=version, rows=rows, messages=messages))
 
-    assert (found.schema_version, found.rows, bytes(found.messages)) == (version, rows, messages)
+    assert (found.schema_version, found.count, bytes(found.messages)) == (version, rows, messages)
 
 
 def test_the_messages_of_a_usual_page_are_not_copied() -> None:
     whole = body()
 
-    assert isinstance(arrow_page.read(whole).messages, memoryview)
-    assert arrow_page.read(whole).messages.obj is whole  # type: ignore[union-attr]
+    assert isinstance(rows_of(whole).messages, memoryview)
+    assert rows_of(whole).messages.obj is whole  # type: ignore[union-attr]
 
 
 def test_fields_in_another_order_are_found_too() -> None:
     turned = body(schema_version=0, rows=0) + b"\x10\x07\x08\x03"
 
-    found = arrow_page.read(turned)
+    found = rows_of(turned)
 
-    assert (found.schema_version, found.rows, found.messages) == (3, 7, b"messages")
+    assert (found.schema_version, found.count, found.messages) == (3, 7, b"messages")
 
 
 def test_columns_with_a_dictionary_are_found() -> None:
-    found = arrow_page.read(with_dictionaries((0, 1), (7, 2)))
+    found = rows_of(with_dictionaries((0, 1), (7, 2)))
 
-    assert (found.rows, found.messages, found.dictionary_columns) == (7, b"coded", ((0, 1), (7, 2)))
+    assert (found.count, found.messages, found.dictionary_columns) == (7, b"coded", ((0, 1), (7, 2)))
 
 
 def test_who_does_not_know_dictionaries_finds_no_messages() -> None:
@@ -59,7 +59,7 @@ def test_who_does_not_know_dictionaries_finds_no_messages() -> None:
 @given(st.binary(max_size=60))
 def test_whatever_comes_is_a_page_or_a_value_error(data: bytes) -> None:
     try:
-        arrow_page.read(data)
+        rows_of(data)
     except ValueError:
         return
     record_pb2.ArrowPage.FromString(data)
@@ -84,4 +84,4 @@ def test_whatever_comes_is_a_page_or_a_value_error(data: bytes) -> None:
 )
 def test_what_is_no_page_is_told(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        arrow_page.read(data)
+        rows_of(data)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forebay.broker.core.ranges import Range
-from forebay.broker.rpc.counting import NO_KEY, NO_TIME
-from forebay.broker.rpc.run_columns import records_at
+from forebay.broker.rpc.plain_records import records_at
+from forebay.page.format import NO_KEY, NO_TIME
 from forebay.v1 import record_pb2
 
 FIRST = record_pb2.RecordRun(

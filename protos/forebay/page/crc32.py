@@ -1,4 +1,4 @@
-"""The CRC-32 of a page: by the faster library where it is installed (`forebay[broker]` brings it), else by zlib."""
+"""CRC-32 of a page: by isal where it is installed, which is five times as fast, else by zlib."""
 
 from __future__ import annotations
 

@@ -1,0 +1,35 @@
+"""Bounds of a page's content that hold before protobuf decodes it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.core.errors import InvalidRequest, RequestTooLarge
+from forebay.broker.rpc.requests.bounds import Bounds
+from forebay.broker.rpc.requests.scan import check
+from forebay.broker.rpc.requests.shapes import shape_of
+from forebay.page import counting
+from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, RUNS_MAX, Bytes, MalformedPage
+from forebay.v1 import record_pb2
+
+_SHAPE: Final = shape_of(record_pb2.RecordPage.DESCRIPTOR)
+_PAGE: Final = Bounds(bytes_max=1 << 30, elements_max=1 << 30, counts={"runs": RUNS_MAX})
+"""Of a page with several records, whose headers take at most as much memory as a page of a megabyte may."""
+_RECORD: Final = Bounds(bytes_max=1 << 30, elements_max=1_024)
+"""Of a page with a single record, which may be larger."""
+
+
+def count_records(body: Bytes) -> int:
+    """Return the records in the body of a page. Raises ``MalformedPage``."""
+    return counting.count_records(body, check_size=_check_size)
+
+
+def _check_size(body: bytes) -> None:
+    """Raise ``MalformedPage`` for a body that takes much more memory than it has bytes."""
+    try:
+        check(body, _SHAPE, _PAGE if len(body) <= PAGE_BYTES_MAX + PAGE_FRAMING_BYTES else _RECORD)
+    except RequestTooLarge as error:
+        found, bound = error.facts["found"], error.facts["bound"]
+        raise MalformedPage(f"it has {found} or more {error.field}: at most {bound} are allowed") from error
+    except InvalidRequest as error:
+        raise MalformedPage("it cannot be parsed") from error

@@ -1,0 +1,92 @@
+"""Count of a page's records, with every check that a published page has to pass.
+
+A large body in the usual form is counted from its columns: nothing is copied, only numbers are read. Every other one is
+counted by protobuf, with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from forebay.page import numbers
+from forebay.page.format import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US, Bytes, MalformedPage
+from forebay.page.headers import check_header_counts
+from forebay.page.runs import Run, usual_runs
+from forebay.v1 import record_pb2
+
+_VALUES: Final = "the lengths of the values do not add up"
+_KEY_COUNT: Final = "there are not as many keys as values"
+_KEYS: Final = "the lengths of the keys do not add up"
+_COLUMNS: Final = "there are not as many event times or headers as values"
+
+
+def count_records(body: Bytes, *, check_size: Callable[[bytes], None] = lambda body: None) -> int:
+    """Return the records in a body with ``RECORDS``. Raises ``MalformedPage`` where its columns contradict each other.
+
+    ``check_size`` is called before protobuf decodes a large body, and raises where that would take too much memory.
+    """
+    runs = None if len(body) < SMALL_BYTES else usual_runs(body, runs_max=RUNS_MAX, headers=False)
+    if runs is None:
+        return _general_count(bytes(body), check_size)
+    total = 0
+    for run in runs:
+        check_columns(run)
+        check_times(numbers.read(run.event_times_us, "q"))
+        total += len(run)
+    return total
+
+
+def check_columns(run: Run) -> None:
+    """Raise ``MalformedPage`` where the columns of a run contradict each other."""
+    count = len(run)
+    if run.value_lengths.nbytes % 4 or numbers.total_of(numbers.read(run.value_lengths, "I")) != run.values.nbytes:
+        raise MalformedPage(_VALUES)
+    if run.key_lengths.nbytes:
+        if run.key_lengths.nbytes != 4 * count:
+            raise MalformedPage(_KEY_COUNT)
+        lengths = numbers.read(run.key_lengths, "I")
+        if sum(lengths) - NO_KEY * lengths.count(NO_KEY) != run.keys.nbytes:
+            raise MalformedPage(_KEYS)
+    if run.event_times_us.nbytes not in (0, 8 * count) or len(run.headers) not in (0, count):
+        raise MalformedPage(_COLUMNS)
+
+
+def check_times(times: Sequence[int]) -> None:
+    """Raise ``MalformedPage`` for an event time that no reader could show: nanoseconds, say, for microseconds."""
+    if not times:
+        return
+    first, last = TIMES_US
+    lowest = min(times)
+    if lowest == NO_TIME:
+        lowest = min((time for time in times if time != NO_TIME), default=first)
+    if lowest < first or max(times) > last:
+        raise MalformedPage("an event time is outside of the years 1 to 9999")
+
+
+def _general_count(body: bytes, check_size: Callable[[bytes], None]) -> int:
+    if len(body) > SMALL_BYTES:
+        check_size(body)
+    try:
+        page = record_pb2.RecordPage.FromString(body)
+    except DecodeError as error:
+        raise MalformedPage("it cannot be parsed") from error
+    check_header_counts(body, page)
+    return sum(map(_general_run, page.runs))
+
+
+def _general_run(run: record_pb2.RecordRun) -> int:
+    count = len(run.value_lengths)
+    if sum(run.value_lengths) != len(run.values):
+        raise MalformedPage(_VALUES)
+    if run.key_lengths:
+        if len(run.key_lengths) != count:
+            raise MalformedPage(_KEY_COUNT)
+        if sum(length for length in run.key_lengths if length != NO_KEY) != len(run.keys):
+            raise MalformedPage(_KEYS)
+    if len(run.event_times_us) not in (0, count) or len(run.headers) not in (0, count):
+        raise MalformedPage(_COLUMNS)
+    check_times(run.event_times_us)
+    return count

@@ -1,0 +1,117 @@
+"""Runs of a body with records, as views of its columns."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from forebay.page.format import Bytes, MalformedPage
+from forebay.page.varint import extent_at
+from forebay.v1 import record_pb2
+
+_RUN: Final = 0x0A
+_COLUMNS: Final = (0x0A, 0x12, 0x1A, 0x22, 0x2A)
+"""Value lengths, values, key lengths, keys, event times."""
+_HEADERS: Final = 0x32
+_EMPTY: Final = memoryview(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Columns of a run. They need not agree with each other: see ``counting``."""
+
+    value_lengths: memoryview
+    """Little-endian 32-bit numbers, one per record."""
+
+    values: memoryview
+
+    key_lengths: memoryview
+    """As ``value_lengths``, ``NO_KEY`` for no key; empty when no record has one."""
+
+    keys: memoryview
+
+    event_times_us: memoryview
+    """Little-endian 64-bit numbers, ``NO_TIME`` for none; empty when no record has one."""
+
+    headers: tuple[memoryview, ...]
+    """A serialized ``Headers`` per record; empty when no record has any."""
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return self.value_lengths.nbytes // 4
+
+
+def runs_of(body: Bytes) -> list[Run]:
+    """Return the runs of a body. Raises ``MalformedPage`` where it is no ``RecordPage``."""
+    found = usual_runs(body)
+    return general_runs(body) if found is None else found
+
+
+def usual_runs(body: Bytes, *, runs_max: int | None = None, headers: bool = True) -> list[Run] | None:
+    """Return the runs of a body in the usual form; None for every other one, damaged ones included.
+
+    More than ``runs_max`` runs raise ``MalformedPage``; without ``headers`` a run that has some is not usual.
+    """
+    view = memoryview(body)
+    found: list[Run] = []
+    at, size = 0, len(view)
+    while at < size:
+        extent = extent_at(view, at + 1) if view[at] == _RUN else None
+        if extent is None:
+            return None
+        run = _usual_run(view[extent[0] : extent[1]], headers=headers)
+        if run is None:
+            return None
+        found.append(run)
+        if runs_max is not None and len(found) > runs_max:
+            raise MalformedPage(f"it has more than {runs_max} runs: join their columns")
+        at = extent[1]
+    return found
+
+
+def general_runs(body: Bytes) -> list[Run]:
+    """Return the runs of a body in any form, read by protobuf. Raises ``MalformedPage``."""
+    try:
+        page = record_pb2.RecordPage.FromString(bytes(body))
+    except DecodeError as error:
+        raise MalformedPage("it cannot be parsed") from error
+    return [_general_run(run) for run in page.runs]
+
+
+def _usual_run(run: memoryview, *, headers: bool) -> Run | None:
+    columns = [_EMPTY] * len(_COLUMNS)
+    entries: list[memoryview] = []
+    at = last = 0
+    size = len(run)
+    while at < size:
+        tag = run[at]
+        if tag < last or (tag == last and tag != _HEADERS):
+            return None
+        extent = extent_at(run, at + 1)
+        if extent is None:
+            return None
+        if tag in _COLUMNS:
+            columns[(tag >> 3) - 1] = run[extent[0] : extent[1]]
+        elif tag == _HEADERS and headers:
+            entries.append(run[extent[0] : extent[1]])
+        else:
+            return None
+        last, at = tag, extent[1]
+    lengths, values, key_lengths, keys, times = columns
+    if lengths.nbytes % 4 or key_lengths.nbytes % 4 or times.nbytes % 8:
+        return None
+    return Run(lengths, values, key_lengths, keys, times, tuple(entries))
+
+
+def _general_run(run: record_pb2.RecordRun) -> Run:
+    return Run(
+        memoryview(struct.pack(f"<{len(run.value_lengths)}I", *run.value_lengths)),
+        memoryview(run.values),
+        memoryview(struct.pack(f"<{len(run.key_lengths)}I", *run.key_lengths)),
+        memoryview(run.keys),
+        memoryview(struct.pack(f"<{len(run.event_times_us)}q", *run.event_times_us)),
+        tuple(memoryview(entries.SerializeToString()) for entries in run.headers),
+    )
