@@ -103,6 +103,8 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.process": Rule(frozenset()),
     # For whoever shows or logs text of others.
     "forebay.text": Rule(frozenset()),
+    # For whoever names an extra that is missing.
+    "forebay.packaging": Rule(frozenset()),
     # For whoever uses files of certificates and secrets.
     "forebay.credentials": Rule(frozenset()),
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
@@ -126,7 +128,7 @@ RULES: Final[dict[str, Rule]] = {
         never=WIRE | {"rocksdict", "forebay.broker.server"},
     ),
     "forebay.client": Rule(
-        frozenset({"forebay.credentials", "forebay.page", "forebay.text", "forebay.v1"}),
+        frozenset({"forebay.credentials", "forebay.packaging", "forebay.page", "forebay.text", "forebay.v1"}),
         lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),

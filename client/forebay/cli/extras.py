@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from forebay.packaging import install_command
+
 PACKAGE_EXTRAS: Final = {
     "forebay.broker": "broker",
     "forebay.deliver": "deliver",
@@ -36,7 +38,7 @@ class MissingExtra(Exception):
     """An optional part is not installed. Install the extra that it names."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs an optional part of Forebay: pip install 'forebay[{extra}]'")
+        super().__init__(f"{purpose} needs an optional part of Forebay: {install_command(extra)}")
         self.extra = extra
 
 

@@ -1,4 +1,4 @@
-"""Pages of rows as Arrow batches, for users of pyarrow; needs ``pip install 'forebay[arrow]'``.
+"""Pages of rows as Arrow batches, for users of pyarrow; needs the extra ``arrow``.
 
 from forebay.client import arrow
 

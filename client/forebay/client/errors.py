@@ -644,7 +644,7 @@ class DeadlineExceeded(ForebayError):
 
 
 class ArrowNotInstalled(ForebayError):
-    """A sink holds rows with a schema, and pyarrow, which reads them, is not there: pip install 'forebay[arrow]'."""
+    """A sink holds rows with a schema, and pyarrow, which reads them, is not there: install the extra ``arrow``."""
 
     default_reason = "ARROW_NOT_INSTALLED"
 

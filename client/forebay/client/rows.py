@@ -13,6 +13,7 @@ from typing import Final
 from forebay.client.errors import ArrowNotInstalled, InvalidPage
 from forebay.client.pages import EncodedPage, malformed
 from forebay.client.values import Encoding, Header, StoredPage
+from forebay.packaging import install_command
 from forebay.page import rows
 from forebay.page.rows import DictionaryColumns, RowsBody
 
@@ -67,6 +68,6 @@ def _arrow() -> ModuleType:
         if (missing.name or "").partition(".")[0] != "pyarrow":
             raise
         raise ArrowNotInstalled(
-            "this sink holds rows with a schema, and reading them needs pyarrow: pip install 'forebay[arrow]'"
+            f"this sink holds rows with a schema, and reading them needs pyarrow: {install_command('arrow')}"
         ) from missing
     return arrow

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from forebay.cli.extras import MissingExtra, needed_for
+from forebay.packaging import install_command
 
 
 def fail_to_import(name: str) -> None:
@@ -23,7 +26,7 @@ def fail_to_import(name: str) -> None:
     ],
 )
 def test_the_extra_that_brings_the_module_is_named(module: str, extra: str) -> None:
-    with pytest.raises(MissingExtra, match=rf"pip install 'forebay\[{extra}\]'") as missing:
+    with pytest.raises(MissingExtra, match=re.escape(install_command(extra))) as missing:
         fail_to_import(module)
 
     assert "\n" not in str(missing.value)

@@ -10,6 +10,7 @@ import pytest
 
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
+from forebay.packaging import install_command
 
 COMMANDS = (
     "serve",
@@ -76,7 +77,7 @@ def test_without_its_extra_the_command_says_how_to_get_it() -> None:
 
     assert ended.returncode == ExitCode.LACKING
     assert ended.stderr.count("\n") == 1
-    assert ended.stderr.strip().endswith("pip install 'forebay[cli]'")
+    assert ended.stderr.strip().endswith(install_command("cli"))
 
 
 @pytest.mark.parametrize("argv", [["sink", "show"], ["nonsense"], ["peek", "a", "--count", "0"], ["info", "-o", "xml"]])

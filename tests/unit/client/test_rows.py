@@ -28,6 +28,7 @@ from forebay.client import (
 from forebay.client.columns import decode_columns, records_and_gaps
 from forebay.client.pages import EncodedPage, frame_publish_page
 from forebay.client.rows import VERSION_HEADER, encode_rows, read_rows
+from forebay.packaging import install_command
 from forebay.v1 import buffer_service_pb2, record_pb2
 from tests.unit.arrow.invalid_text import unchecked_strings
 
@@ -275,4 +276,4 @@ except ArrowNotInstalled as error:
 def test_who_has_no_pyarrow_is_told_what_to_install() -> None:
     run = subprocess.run([sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=True)
 
-    assert "pip install 'forebay[arrow]'" in run.stdout
+    assert install_command("arrow") in run.stdout
