@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from forebay.broker.core.dead_letters import DeadLetter, Origin
-from forebay.broker.core.pages import PAGE_RECORDS_MAX
+from forebay.page.format import PAGE_RECORDS_MAX
 
 _NEAR: Final = (-1, 0, 1)
 Place = tuple[str, str, int, int]
