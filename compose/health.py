@@ -25,7 +25,7 @@ def broker(endpoint: str) -> str:
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
 
     from forebay.client import ClientSettings  # noqa: PLC0415
-    from forebay.client.securing import open_channel  # noqa: PLC0415
+    from forebay.client.transport.security import open_channel  # noqa: PLC0415
 
     with open_channel(endpoint, ClientSettings.from_environment(), []) as channel:
         try:

@@ -18,7 +18,7 @@ import grpc.aio
 import uvloop
 
 from forebay.client import Client, StagedPart, StagedSummary
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import epoch_service_pb2 as epochs_pb
 from forebay.v1 import record_pb2

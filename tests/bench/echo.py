@@ -24,7 +24,7 @@ import grpc.aio
 import uvloop
 
 from forebay.broker.server import TRANSPORT
-from forebay.client.pages import encode_columns, frame_publish_page
+from forebay.client.publish.pages import encode_columns, frame_publish_page
 from forebay.process import tune
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2

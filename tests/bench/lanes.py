@@ -15,9 +15,9 @@ from typing import Any, Final
 import grpc.aio
 import uvloop
 
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import (
     PutCursor,
@@ -29,7 +29,7 @@ from forebay.broker.core.writes import (
     SubscriptionRecord,
 )
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.store.rocks import RocksStore
 from forebay.client import Client
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.core.pages import Encoding, Incoming
-from forebay.broker.runtime.group import Append
+from forebay.broker.core.partition.pages import Encoding, Incoming
+from forebay.broker.runtime.commit.group import Append
 from forebay.broker.server import BrokerServer
 from forebay.broker.settings import load
 from forebay.client import Client
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from tests.bench import disk
 from tests.bench.processes import child
 from tests.bench.values import GIB, MIB, Bar, Row, Sample, Sense

@@ -79,19 +79,19 @@ RULES: Final[dict[str, Rule]] = {
         ),
     ),
     "forebay.broker.storage": Rule(frozenset({"forebay.broker.core", "forebay.page.format"})),
-    "forebay.broker.storage.header": Rule(
+    "forebay.broker.storage.records.header": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
     ),
-    "forebay.broker.storage.rocks": Rule(
+    "forebay.broker.storage.store.rocks": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "forebay.broker.storage.inspecting": Rule(
+    "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "forebay.broker.storage.rocks_families": Rule(
+    "forebay.broker.storage.store.rocks_families": Rule(
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "forebay.broker.storage.rocks_options": Rule(
+    "forebay.broker.storage.store.rocks_options": Rule(
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
     "forebay.broker.runtime": Rule(

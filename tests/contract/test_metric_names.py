@@ -14,10 +14,10 @@ import pytest
 from opentelemetry.metrics import Meter, MeterProvider, NoOpMeter
 from opentelemetry.trace import SpanKind
 
-from forebay.broker.core.pages import Body, DropReason
-from forebay.broker.core.ranges import Range
-from forebay.broker.runtime.committer import Synced
-from forebay.broker.runtime.events import Delivered
+from forebay.broker.core.partition.pages import Body, DropReason
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.commit.committer import Synced
+from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.telemetry import OpenTelemetryInstruments
 from forebay.client.telemetry import Telemetry
 from forebay.deliver import Batch, BatchLimits, Reject

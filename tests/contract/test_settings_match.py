@@ -9,7 +9,7 @@ from typing import Final
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
-from forebay.broker.rpc import sinks
+from forebay.broker.rpc.sinks import convert as sinks
 from forebay.broker.settings import SinkDefaults
 from forebay.v1 import sink_pb2
 

@@ -10,8 +10,8 @@ import pytest
 
 from forebay.broker import server
 from forebay.broker.settings import load
-from forebay.client.channel import Channels
 from forebay.client.settings import ClientSettings
+from forebay.client.transport.channel import Channels
 
 [LIBRARY] = Path(grpc._cython.__file__).parent.glob("cygrpc*.so")
 NAMES = [name for name, _ in [*server.options(load(), 1), *Channels(("127.0.0.1:1",), ClientSettings()).options()]]

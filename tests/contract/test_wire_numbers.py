@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.explain import Place, RecordState, Wait
-from forebay.broker.core.lane import Outcome
-from forebay.broker.core.pages import DropReason, Durability, Encoding
-from forebay.broker.core.resend import State
+from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.partition.explanation import Place, RecordState, Wait
+from forebay.broker.core.partition.pages import DropReason, Durability, Encoding
 from forebay.broker.core.settings import BufferMode
 from forebay.v1 import buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2
 

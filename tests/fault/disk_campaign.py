@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family, Put
 from forebay.broker.storage.errors import REMEDY, StoreError
-from forebay.broker.storage.repairing import repair, verify
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.repair.command import repair, verify
+from forebay.broker.storage.store.contract import Family, Put
+from forebay.broker.storage.store.rocks import RocksStore
 from tests.fault.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
 
 HIT: Final = 1

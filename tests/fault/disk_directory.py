@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.core.account import Totals
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.epochs import EpochRecord, ProducerRecord
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.pages import Body, DropReason, Entry, Gap, Incoming, Part
-from forebay.broker.core.position import EARLIEST
-from forebay.broker.core.ranges import Range
-from forebay.broker.core.reserve import Reserve
+from forebay.broker.core.epochs.values import EpochRecord, ProducerRecord
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap, Incoming, Part
+from forebay.broker.core.partition.position import EARLIEST
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.partition.reservation import Reserve
+from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.settings import DEFAULTS
-from forebay.broker.core.writer import Slot
 from forebay.broker.core.writes import (
     DropEntry,
     Due,
@@ -48,12 +48,12 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.events import Delivered, GapMet
-from forebay.broker.runtime.subscription import Subscription
-from forebay.broker.storage.contract import Store
+from forebay.broker.runtime.delivery.events import Delivered, GapMet
+from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.rocks import RocksStore
-from forebay.broker.storage.settings import RocksSettings
+from forebay.broker.storage.store.contract import Store
+from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.settings import RocksSettings
 from tests.unit.broker.running import Hand, begin
 
 NAMES: Final = ("first", "second", "third")

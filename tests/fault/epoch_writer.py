@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 import grpc
 
 from forebay.client import BrokerUnavailable, ForebayError
-from forebay.client.pages import encode_columns
-from forebay.client.status import from_call, from_status
+from forebay.client.publish.pages import encode_columns
+from forebay.client.transport.status import from_call, from_status
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import epoch_service_pb2 as epochs_pb
 from forebay.v1 import record_pb2

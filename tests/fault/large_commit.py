@@ -25,12 +25,12 @@ from typing import Final
 
 import grpc
 
-from forebay.broker.storage import codec, keys
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.rocks import RocksStore
 from forebay.client import Client, StagedPart, StagedSummary
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import epoch_service_pb2 as epochs_pb
 from forebay.v1 import record_pb2

@@ -16,7 +16,7 @@ import socket
 import sys
 from typing import Any, Final
 
-import forebay.broker.storage.rocks  # noqa: F401 - imported before the fork
+import forebay.broker.storage.store.rocks  # noqa: F401 - imported before the fork
 from forebay.broker.server import serve
 from forebay.broker.settings import load
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from forebay.broker import server
-from forebay.broker.runtime import group
+from forebay.broker.runtime.commit import group
 from forebay.broker.settings import BrokerSettings
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
+from forebay.broker.storage.store.rocks import RocksStore
 from tests.fault import launcher
 
 Action = Literal["ingest", "write", "sync", "compact"]

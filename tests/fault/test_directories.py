@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family, Put
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family, Put
+from forebay.broker.storage.store.rocks import RocksStore
 from forebay.cli.exits import ExitCode
 from forebay.cli.main import run
 from tests.fault.disk_directory import NAMES, fill, judged

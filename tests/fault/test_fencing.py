@@ -12,7 +12,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.errors import StoreFailed, StoreNoSpace
-from forebay.broker.storage.memory import Action, MemoryStore
+from forebay.broker.storage.store.memory import Action, MemoryStore
 from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy, StoreFenced
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, DiskFull, ForebayError, Record, RetryPolicy, SettleOutcome
 from tests.fault.process import BrokerProcess, serve_command
 from tests.fault.test_space import consume, wait_until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.repairing import verify
+from forebay.broker.storage.repair.command import verify
 from forebay.client import BufferMode, Client, DropReason, Durability, PartitionStats, Record, SinkStats
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher

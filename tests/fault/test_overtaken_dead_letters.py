@@ -14,15 +14,7 @@ from typing import Final
 
 import pytest
 
-from forebay.client import (
-    BrokerUnavailable,
-    Client,
-    ClientSettings,
-    Record,
-    RecordState,
-    RetryPolicy,
-    WaitReason,
-)
+from forebay.client import BrokerUnavailable, Client, ClientSettings, Record, RecordState, RetryPolicy, WaitReason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from tests.fault.publishers import SETTINGS

@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.client import (
-    BrokerUnavailable,
-    Client,
-    ClientSettings,
-    DropReason,
-    RecordPlace,
-    RecordState,
-    RetryPolicy,
-)
+from forebay.client import BrokerUnavailable, Client, ClientSettings, DropReason, RecordPlace, RecordState, RetryPolicy
 from tests.fault.publishers import SETTINGS
 from tests.fault.stopping import StoppingLauncher
 

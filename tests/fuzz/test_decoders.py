@@ -17,22 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.core.errors import InvalidPage, InvalidRequest, InvalidSetting, NumberOutOfRange, RequestTooLarge
-from forebay.broker.core.pages import Body, Encoding, Entry
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.pages import Body, Encoding, Entry
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import SchemaRecord
-from forebay.broker.rpc import page_requests, sinks
-from forebay.broker.rpc.page_bounds import count_records
-from forebay.broker.rpc.peeking import peeked
-from forebay.broker.rpc.plain_records import records_at
+from forebay.broker.rpc.buffer.peek import peeked
+from forebay.broker.rpc.pages import requests as page_requests
+from forebay.broker.rpc.pages.bounds import count_records
+from forebay.broker.rpc.pages.plain_records import records_at
+from forebay.broker.rpc.pages.rows import json_rows, shown_rows
 from forebay.broker.rpc.requests.reading import reader_of
-from forebay.broker.rpc.rows import json_rows, shown_rows
+from forebay.broker.rpc.sinks import convert as sinks
 from forebay.broker.settings import SettingsError, load
-from forebay.broker.storage import codec, header
+from forebay.broker.storage.records import codec, header
 from forebay.client import Encoding as RowEncoding
 from forebay.client import InvalidPage as ClientInvalidPage
 from forebay.client import Schema, StoredPage
-from forebay.client.rows import json_values
+from forebay.client.replay.rows import json_values
 from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2, sink_pb2
 from tests.fuzz import pages

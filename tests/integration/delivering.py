@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.client import (
-    Client,
-    Record,
-)
+from forebay.client import Client, Record
 from forebay.v1 import record_pb2
 from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import DeliverCall, offsets

@@ -15,9 +15,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from forebay.broker.server import READINESS, BrokerServer, serve
 from forebay.broker.settings import load
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.errors import StoreUnreadable
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import BrokerUnavailable, Client, ClientSettings, ReadFailed, Record, RetryPolicy, StoreFenced
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1.admin_service_pb2_grpc import AdminServiceStub

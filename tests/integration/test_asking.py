@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import (

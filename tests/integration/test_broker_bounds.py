@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from forebay.broker import server as server_module
-from forebay.broker.runtime.memory import SHARE, Reading
+from forebay.broker.runtime.resources.memory import SHARE, Reading
 from forebay.broker.server import BrokerServer
 from forebay.client import BrokerFull, Client, ClientSettings, MemoryOverloaded, Record, RetryPolicy
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from tests.integration.cases.wire import PublishCall
 from tests.unit.broker.runtime.held_store import HeldStore
 

@@ -22,7 +22,7 @@ from forebay.client import (
     SinkFull,
     SinkNotFound,
 )
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
 from tests.integration.cases.eventually import stats_when

@@ -19,7 +19,7 @@ from forebay.client import (
     SubscriptionNotFound,
 )
 from forebay.client.errors import ForebayError
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.wire import DeliverCall

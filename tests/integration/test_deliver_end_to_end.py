@@ -19,9 +19,9 @@ import pytest
 from forebay.client import Client, SubscriptionPartitionStats
 from forebay.client.testing import TestBroker, broker
 from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
-from forebay.deliver.file import FileTarget
-from forebay.deliver.http import HttpTarget
-from forebay.deliver.http_settings import HttpSettings
+from forebay.deliver.targets.file import FileTarget
+from forebay.deliver.targets.http import HttpTarget
+from forebay.deliver.targets.http_settings import HttpSettings
 from tests.unit.deliver.scripted_server import Answer, Request, ScriptedServer, serving
 
 WAIT_S = 30.0
@@ -256,7 +256,8 @@ def test_a_deliverer_killed_at_any_moment_leaves_a_whole_file_with_each_record_o
         import sys
         from pathlib import Path
         from forebay.client import Client
-        from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, targets
+        from forebay.deliver import BatchLimits, Deliverer, DelivererSettings
+        from forebay.deliver.targets import registry as targets
         settings = DelivererSettings(batch=BatchLimits(records_max=50))
         with Client(sys.argv[1]) as client:
             Deliverer(client, "orders", targets.create("file", {"path": sys.argv[2]}), settings=settings).run()

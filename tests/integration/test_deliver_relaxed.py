@@ -11,9 +11,9 @@ import pytest
 from forebay.client import Client
 from forebay.client.testing import broker
 from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
-from forebay.deliver.file import FileTarget
-from forebay.deliver.http import HttpTarget
-from forebay.deliver.http_settings import HttpSettings
+from forebay.deliver.targets.file import FileTarget
+from forebay.deliver.targets.http import HttpTarget
+from forebay.deliver.targets.http_settings import HttpSettings
 from tests.integration.cases.eventually import stats_when
 from tests.unit.deliver.scripted_server import Answer, Request, serving
 

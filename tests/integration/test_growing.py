@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, InvalidSetting, Record, TooManySinks
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import DeliverCall, PublishCall

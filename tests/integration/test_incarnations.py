@@ -27,7 +27,7 @@ from forebay.client import (
     SubscriptionReplaced,
     SubscriptionStats,
 )
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import (
     buffer_service_pb2,
     dead_letter_service_pb2,

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from forebay.broker.server import MESSAGE_BYTES_MAX, BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
     ClientSettings,
@@ -25,8 +25,8 @@ from forebay.client import (
     TooManyStreams,
     TooManyWaiting,
 )
-from forebay.client.pages import encode_columns
-from forebay.client.sink_values import SinkOptions
+from forebay.client.publish.pages import encode_columns
+from forebay.client.values.sinks import SinkOptions
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.eventually import stats_when, values_of

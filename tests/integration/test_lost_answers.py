@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, DropReason, Record, SinkExists, SinkReplaced, SubscriptionExists
 from tests.integration.cases.eventually import values_of
 from tests.integration.losing import AnswerLoser

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.position import EARLIEST
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import (
     PutCursor,
@@ -27,12 +27,12 @@ from forebay.broker.core.writes import (
     SinkRecord,
     SubscriptionRecord,
 )
-from forebay.broker.rpc import sinks
+from forebay.broker.rpc.sinks import convert as sinks
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import SystemClock
-from forebay.broker.runtime.stats import sink_state
+from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.store.rocks import RocksStore
 from forebay.process import making_what_stays
 from tests.unit.broker.running import begin
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, InvalidPartition, OffsetAhead, Record
 
 

@@ -7,15 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
-from forebay.client import (
-    Client,
-    Overflow,
-    SequenceConflict,
-    SequenceGap,
-    SinkFull,
-    WriterFenced,
-)
+from forebay.broker.storage.store.memory import MemoryStore
+from forebay.client import Client, Overflow, SequenceConflict, SequenceGap, SinkFull, WriterFenced
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from tests.integration.cases.eventually import values_of

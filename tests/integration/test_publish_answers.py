@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from forebay.broker.rpc import publish_stream
+from forebay.broker.rpc.buffer import publish_stream
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, ForebayError
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.integration.cases.eventually import until
 from tests.integration.cases.wire import PublishCall

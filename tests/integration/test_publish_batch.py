@@ -18,7 +18,7 @@ from forebay.client import (
     partition_of,
 )
 from forebay.client.errors import ForebayError
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub

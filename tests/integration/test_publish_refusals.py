@@ -11,17 +11,9 @@ import grpc
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import (
-    Client,
-    InvalidOpen,
-    InvalidPage,
-    InvalidPartition,
-    PageCorrupt,
-    RecordTooLarge,
-    SinkNotFound,
-)
+from forebay.client import Client, InvalidOpen, InvalidPage, InvalidPartition, PageCorrupt, RecordTooLarge, SinkNotFound
 from forebay.client.errors import ForebayError
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub

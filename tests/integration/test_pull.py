@@ -21,7 +21,7 @@ from forebay.client import (
     SinkNotFound,
     SubscriptionNotFound,
 )
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.integration.cases.eventually import stats_when

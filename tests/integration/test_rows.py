@@ -32,10 +32,10 @@ from forebay.client import (
     StoredPage,
     arrow,
 )
-from forebay.client.pages import EncodedPage
-from forebay.client.rows import encode_rows
+from forebay.client.publish.pages import EncodedPage
+from forebay.client.replay.rows import encode_rows
 from forebay.deliver import Deliverer
-from forebay.deliver.file import FileTarget
+from forebay.deliver.targets.file import FileTarget
 from forebay.v1 import record_pb2
 from tests.integration.cases.eventually import stats_when
 from tests.unit.arrow.invalid_text import unchecked_strings

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
     ClientSettings,

@@ -23,9 +23,9 @@ from forebay.client import (
     SinkNotFound,
     StoredPage,
 )
-from forebay.client.channel import Channels
-from forebay.client.replayer import AHEAD_S
-from forebay.client.sink_replay import PAGES_LEFT
+from forebay.client.replay.replayer import AHEAD_S
+from forebay.client.replay.sinks import PAGES_LEFT
+from forebay.client.transport.channel import Channels
 from tests.integration.cases.eventually import stats_when
 
 PARTITIONS = 3

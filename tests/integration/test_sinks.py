@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
     InvalidName,
@@ -24,7 +24,7 @@ from forebay.client import (
     SinkNotFound,
     SubscriptionNotFound,
 )
-from forebay.client.status import from_call
+from forebay.client.transport.status import from_call
 from forebay.v1 import sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub

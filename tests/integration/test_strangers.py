@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.connections import Use
+from forebay.broker.core.resources.connections import Use
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, Record
 from tests.integration.raw_calls import headers_without_end

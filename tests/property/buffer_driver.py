@@ -13,22 +13,22 @@ from typing import Any, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine
 
+from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.errors import OffsetTrimmed, SinkFull
-from forebay.broker.core.lane import Answer, Outcome
-from forebay.broker.core.limits import usage
-from forebay.broker.core.pages import Gap
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.pages import Gap
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.events import Delivered, GapMet, Revoked
-from forebay.broker.runtime.group import Append
-from forebay.broker.runtime.publishing import Session
-from forebay.broker.runtime.replay import Replay
-from forebay.broker.storage.accepted import AcceptedInMemory
-from forebay.broker.storage.contract import Store
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.commit.group import Append
+from forebay.broker.runtime.delivery.events import Delivered, GapMet, Revoked
+from forebay.broker.runtime.publish.writers import Session
+from forebay.broker.runtime.read.replay import Replay
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.records.accepted import AcceptedInMemory
+from forebay.broker.storage.store.contract import Store
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.property.buffer_model import DROPPED, PENDING, Partition
 from tests.property.damaged_pages import StoredPage, stored_pages
 from tests.unit.broker.running import Hand, Mortal, begin

@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.broker.core.lane import Lane
-from forebay.broker.core.log import PartitionLog
-from forebay.broker.core.pages import DropReason, Gap
-from forebay.broker.runtime.events import Delivered, GapMet, Revoked
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import DropReason, Gap
+from forebay.broker.runtime.delivery.events import Delivered, GapMet, Revoked
 from tests.unit.broker.running import delivered_values
 
 PENDING, ACKED, DROPPED = "pending", "acked", "dropped"

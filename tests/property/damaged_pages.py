@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family, Put, Store
-from forebay.broker.storage.header import HEADER_BYTES
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.header import HEADER_BYTES
+from forebay.broker.storage.store.contract import Family, Put, Store
 from tests.unit.broker.samples import values
 
 PAGES_MAX: Final = 1_000

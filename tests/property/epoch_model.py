@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from forebay.broker.core.epochs import TokenPart
+from forebay.broker.core.epochs.values import TokenPart
 from tests.unit.broker.samples import body
 
 Named = tuple[str, tuple[TokenPart, ...]]

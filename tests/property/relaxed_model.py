@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from forebay.broker.core.lane import HOLES_MAX, Lane, Outcome
-from forebay.broker.core.log import PartitionLog
-from forebay.broker.core.ranges import Range
-from forebay.broker.runtime.events import Delivered, GapMet
+from forebay.broker.core.delivery.lane import HOLES_MAX, Lane, Outcome
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.delivery.events import Delivered, GapMet
 from tests.property.buffer_model import DROPPED, PENDING, Partition
 from tests.unit.broker.running import delivered_values
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from forebay.spark.resend_reader import ForebayResendReader
-from forebay.spark.stream_reader import ForebayStreamReader
+from forebay.spark.read.stream_reader import ForebayStreamReader
+from forebay.spark.resend.reader import ForebayResendReader
 
 Place = tuple[int, int]
 Reader = ForebayStreamReader | ForebayResendReader

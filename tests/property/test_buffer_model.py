@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.errors import SequenceConflict, SequenceGap, SinkFull, StoreFenced
-from forebay.broker.core.lane import Answer, Outcome
-from forebay.broker.core.limits import usage
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
-from forebay.broker.storage.contract import Store
-from forebay.broker.storage.memory import MemoryStore
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.storage.store.contract import Store
+from forebay.broker.storage.store.memory import MemoryStore
+from forebay.broker.storage.store.rocks import RocksStore
 from tests.property.buffer_driver import BufferDriver
 from tests.property.buffer_model import PENDING, Partition
 from tests.unit.broker.samples import page, values

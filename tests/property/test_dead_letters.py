@@ -15,17 +15,17 @@ from typing import Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.dead_letters import Filter
+from forebay.broker.core.dead_letters.letters import Filter
+from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.errors import BrokerError
-from forebay.broker.core.lane import Outcome
-from forebay.broker.core.position import At, Position
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.position import At, Position
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, SinkSettings
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.dead_letter_box import DeadLetterBox
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.dead_letters.box import DeadLetterBox
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import Mortal, begin
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page, values

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.epochs import Claim, Content, Wanted
+from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.epochs.values import Claim, Content, Wanted
 from forebay.broker.core.errors import (
     AlreadyCommitted,
     EpochConflict,
@@ -31,21 +32,21 @@ from forebay.broker.core.errors import (
     StagedIncomplete,
     StoreFenced,
 )
-from forebay.broker.core.lane import Answer, Outcome
-from forebay.broker.core.limits import usage
-from forebay.broker.core.log import PartitionLog
-from forebay.broker.core.pages import DropReason, Durability, Entry
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import DropReason, Durability, Entry
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
-from forebay.broker.runtime import epochs, group
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.epochs import Outcome as Committed
-from forebay.broker.runtime.events import Delivered
-from forebay.broker.storage.accepted import AcceptedInMemory
-from forebay.broker.storage.contract import Store
-from forebay.broker.storage.memory import MemoryStore
-from forebay.broker.storage.rocks import RocksStore
+from forebay.broker.runtime.commit import group
+from forebay.broker.runtime.delivery.events import Delivered
+from forebay.broker.runtime.epochs import commits as epochs
+from forebay.broker.runtime.epochs.commits import Outcome as Committed
+from forebay.broker.storage.records.accepted import AcceptedInMemory
+from forebay.broker.storage.store.contract import Store
+from forebay.broker.storage.store.memory import MemoryStore
+from forebay.broker.storage.store.rocks import RocksStore
 from tests.property.epoch_model import Named, Staged, Token
 from tests.property.tier_model import Partition
 from tests.unit.broker.named_pages import wrong_names

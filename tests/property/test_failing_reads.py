@@ -8,16 +8,16 @@ from contextlib import contextmanager
 import pytest
 
 from forebay.broker.core.errors import DiskFull, ReadFailed
-from forebay.broker.core.pages import Gap
+from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.settings import Overflow, SinkSettings
-from forebay.broker.runtime import pages as pages_module
 from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.replay import Batch, Replay
+from forebay.broker.runtime.read import pages as pages_module
+from forebay.broker.runtime.read.replay import Batch, Replay
 from forebay.broker.storage import recovery
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.errors import StoreUnreadable
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.cursor import Cursor, Settlement
-from forebay.broker.core.flights import InFlight
-from forebay.broker.core.lane import Answer, Lane
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.delivery.in_flight import InFlight
+from forebay.broker.core.delivery.lane import Answer, Lane
+from forebay.broker.core.partition.cursor import Cursor, Settlement
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Ordering
 
 RECORDS = 6

@@ -14,11 +14,11 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.answers import Answer, Outcome
-from forebay.broker.core.cursor import Cursor, Settlement
-from forebay.broker.core.flights import InFlight
-from forebay.broker.core.lane import Lane
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.delivery.answers import Answer, Outcome
+from forebay.broker.core.delivery.in_flight import InFlight
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.partition.cursor import Cursor, Settlement
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, SinkSettings
 
 PAGE: Final = 5

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from forebay.broker.core.lane import Answer, Outcome
-from forebay.broker.core.leased_sets import Part, Wanted
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.leased_sets import Part, Wanted
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US, Ordering, SinkSettings
 from tests.property.buffer_model import PENDING
 from tests.property.relaxed_model import RelaxedPartition

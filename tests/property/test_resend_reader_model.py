@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Record
 from forebay.spark import ForebayDataSource
-from forebay.spark.resend_reader import ForebayResendReader
+from forebay.spark.resend.reader import ForebayResendReader
 from tests.property.spark_logs import Death, Place, Query
 
 LEASE_S: Final = 600.0

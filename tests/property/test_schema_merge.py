@@ -29,8 +29,8 @@ from pyspark.sql.types import (
 
 from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.row_fitting import Fitting
 from forebay.spark.row_schema import MergeRules, grown
+from forebay.spark.write.row_fitting import Fitting
 
 FEW: Final = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WIDENING: Final = MergeRules(type_widening=True)

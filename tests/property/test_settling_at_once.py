@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.core import ranges as sets
-from forebay.broker.core.cursor import Cursor, Settlement
-from forebay.broker.core.flights import InFlight
-from forebay.broker.core.lane import Answer, Lane
-from forebay.broker.core.ranges import Range, RangeSet
+from forebay.broker.core.delivery.in_flight import InFlight
+from forebay.broker.core.delivery.lane import Answer, Lane
+from forebay.broker.core.partition import ranges as sets
+from forebay.broker.core.partition.cursor import Cursor, Settlement
+from forebay.broker.core.partition.ranges import Range, RangeSet
 from forebay.broker.core.settings import Ordering, SinkSettings
 
 PAGE = 8

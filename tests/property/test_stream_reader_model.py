@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from forebay.client import Client, Record, testing
 from forebay.spark import ForebayDataSource
-from forebay.spark.offsets import parsed
-from forebay.spark.stream_reader import ForebayStreamReader
+from forebay.spark.read.offsets import parsed
+from forebay.spark.read.stream_reader import ForebayStreamReader
 from tests.property.spark_logs import Death, Query
 
 NAME: Final = "spark"

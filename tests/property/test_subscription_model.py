@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from forebay.broker.core.account import Totals
 from forebay.broker.core.errors import OffsetAhead, OffsetTrimmed, SinkFull, SubscriptionExists
-from forebay.broker.core.position import EARLIEST, At, Position
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.position import EARLIEST, At, Position
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import Mortal, begin
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

@@ -15,20 +15,20 @@ from typing import Any, Final
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.cursor import Cursor
+from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.errors import SinkFull
-from forebay.broker.core.explain import Place, RecordState
-from forebay.broker.core.lane import Answer, Outcome
-from forebay.broker.core.pages import DropReason
-from forebay.broker.core.position import At, Position
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.explanation import Place, RecordState
+from forebay.broker.core.partition.pages import DropReason
+from forebay.broker.core.partition.position import At, Position
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Overflow, SinkSettings
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.explaining import explained
-from forebay.broker.runtime.purging import Until, purge
-from forebay.broker.storage.contract import Family
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.read.explanation import explained
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.purge import Until, purge
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.property.damaged_pages import stored_pages
 from tests.unit.broker.running import Hand, begin
 from tests.unit.broker.samples import page

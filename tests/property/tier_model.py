@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.log import PartitionLog
-from forebay.broker.core.pages import DropReason, Durability, Entry
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import DropReason, Durability, Entry
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from forebay.client.sink_values import SinkOptions
+from forebay.client.values.sinks import SinkOptions
 from tests.fault.consumers import Temper
 from tests.fault.publishers import Habit
 

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from forebay.client import Encoding
 from forebay.client.testing import TestBroker
-from forebay.spark.read_schema import RECORD
+from forebay.spark.read.schema import RECORD
 from forebay.spark.row_schema import nullable_schema
 from tests.spark import buffered
 from tests.spark.arrow_rows import pages, read, refusal, write

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from forebay.client.testing import TestBroker
 from forebay.spark import ForebayDataSource
-from forebay.spark.writer import ForebayStreamWriter
+from forebay.spark.write.writer import ForebayStreamWriter
 from tests.spark.buffered import staged, values
 from tests.spark.streaming import Input, stream
 

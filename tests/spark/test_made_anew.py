@@ -12,8 +12,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from forebay.client.testing import TestBroker
-from forebay.spark.options import write_options
-from forebay.spark.registering import register
+from forebay.spark.options.write import write_options
+from forebay.spark.write.schema_registration import register
 from tests.spark.arrow_rows import read, refusal, write
 from tests.spark.buffered import staged
 from tests.spark.streaming import Input, stream

@@ -14,8 +14,8 @@ from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Final
 
+from forebay.broker.core.access.certificates import Certificates
 from forebay.broker.core.access.credentials import Credentials, CredentialsInvalid, parse
-from forebay.broker.core.certificates import Certificates
 from forebay.broker.rpc.access.audit import AUDIT_LOGGER
 from forebay.broker.settings import BrokerSettings, SettingsError
 from forebay.credentials import CredentialFile, Kind

@@ -26,27 +26,27 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from forebay.broker import telemetry
-from forebay.broker.core.connections import ConnectionLimits
+from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
-from forebay.broker.rpc.buffer_service import BufferServicer
+from forebay.broker.rpc.buffer.service import BufferServicer
 from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
-from forebay.broker.rpc.epoch_service import EpochServicer
-from forebay.broker.rpc.health import BoundedHealth
-from forebay.broker.rpc.interceptor import StatusInterceptor
-from forebay.broker.rpc.listening import Listening
-from forebay.broker.rpc.page_codec import PageCodec
-from forebay.broker.rpc.registration import GenericRegistration
+from forebay.broker.rpc.epochs.service import EpochServicer
+from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.rpc.resend_service import ResendServicer
 from forebay.broker.rpc.schema_service import SchemaServicer
-from forebay.broker.rpc.sink_service import SinkServicer
-from forebay.broker.runtime.ballast import BallastKeeper
+from forebay.broker.rpc.sinks.service import SinkServicer
+from forebay.broker.rpc.transport.health import BoundedHealth
+from forebay.broker.rpc.transport.interceptor import StatusInterceptor
+from forebay.broker.rpc.transport.listener import Listening
+from forebay.broker.rpc.transport.registration import GenericRegistration
 from forebay.broker.runtime.broker import Bounds, Broker, Found
 from forebay.broker.runtime.clock import Clock, SystemClock
-from forebay.broker.runtime.connections import Connections
-from forebay.broker.runtime.memory import measure
-from forebay.broker.runtime.sockets import Sockets
-from forebay.broker.runtime.stopping import StopFailed, Stopping
-from forebay.broker.runtime.supervision import Kept
+from forebay.broker.runtime.resources.ballast import BallastKeeper
+from forebay.broker.runtime.resources.connections import Connections
+from forebay.broker.runtime.resources.memory import measure
+from forebay.broker.runtime.resources.sockets import Sockets
+from forebay.broker.runtime.resources.stopping import StopFailed, Stopping
+from forebay.broker.runtime.resources.supervision import Kept
 from forebay.broker.security import (
     Security,
     close_audit_log,
@@ -57,14 +57,14 @@ from forebay.broker.security import (
     warn_of_open_access,
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address, load
-from forebay.broker.storage.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.ballast import Ballast
-from forebay.broker.storage.contract import Store
 from forebay.broker.storage.directory import FORMAT
-from forebay.broker.storage.memory import MemoryStore
-from forebay.broker.storage.open_files import raise_open_files
+from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
-from forebay.broker.storage.settings import RocksSettings
+from forebay.broker.storage.store.contract import Store
+from forebay.broker.storage.store.memory import MemoryStore
+from forebay.broker.storage.store.open_files import raise_open_files
+from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
 from forebay.process import give_memory_back, keep_what_stays, let_go_of_what_stayed, making_what_stays, tune
 from forebay.v1 import (
@@ -350,7 +350,7 @@ def check_listen(listen: str) -> None:
 def open_store(settings: BrokerSettings) -> Store:
     """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
     # A broker in memory runs without RocksDB.
-    from forebay.broker.storage.rocks import RocksStore  # noqa: PLC0415
+    from forebay.broker.storage.store.rocks import RocksStore  # noqa: PLC0415
 
     return RocksStore(settings.data_dir)
 

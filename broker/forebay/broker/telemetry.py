@@ -16,15 +16,15 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from forebay.broker.core.pages import DropReason, Entry, Part
+from forebay.broker.core.partition.pages import DropReason, Entry, Part
 from forebay.broker.exporting import Exporting, wanted
 from forebay.broker.gauges import Gauges
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.committer import Synced
-from forebay.broker.runtime.connections import Connections
-from forebay.broker.runtime.events import Delivered
+from forebay.broker.runtime.commit.committer import Synced
+from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.stats import Lag
+from forebay.broker.runtime.resources.connections import Connections
+from forebay.broker.runtime.sink.statistics import Lag
 from forebay.broker.series import GROUP, PARTITION, SINK, Series, attributes
 from forebay.broker.settings import BrokerSettings, address
 

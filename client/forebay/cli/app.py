@@ -7,25 +7,25 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.bench import bench
-from forebay.cli.dead_letters import dlq_app
-from forebay.cli.deliver import deliver
-from forebay.cli.demo_command import demo
-from forebay.cli.directories import quarantine_app, repair, verify
-from forebay.cli.explain import explain
-from forebay.cli.gaps import gaps
-from forebay.cli.info import info
-from forebay.cli.lag import lag
+from forebay.cli.inspect.explain import explain
+from forebay.cli.inspect.gaps import gaps
+from forebay.cli.inspect.info import info
+from forebay.cli.inspect.lag import lag
+from forebay.cli.inspect.peek import peek
+from forebay.cli.inspect.replay import replay
+from forebay.cli.inspect.tail import tail
+from forebay.cli.manage.dead_letters import dlq_app
+from forebay.cli.manage.sinks import sink_app
+from forebay.cli.manage.subscriptions import seek_sink, subscription_app
+from forebay.cli.manage.token import token_app
+from forebay.cli.operate.bench import bench
+from forebay.cli.operate.deliver import deliver
+from forebay.cli.operate.demo import demo
+from forebay.cli.operate.directories import quarantine_app, repair, verify
+from forebay.cli.operate.publish import publish
+from forebay.cli.operate.serve import serve
 from forebay.cli.output import tell
-from forebay.cli.peek import peek
-from forebay.cli.publish import publish
-from forebay.cli.replay import replay
 from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, remember
-from forebay.cli.serve import serve
-from forebay.cli.sinks import sink_app
-from forebay.cli.subscriptions import seek_sink, subscription_app
-from forebay.cli.tail import tail
-from forebay.cli.token import token_app
 
 app = typer.Typer(
     name="forebay",

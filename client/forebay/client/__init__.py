@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from forebay.client.admin.dead_letters import (
+    DeadLetters,
+)
+from forebay.client.admin.epochs import (
+    Epochs,
+)
+from forebay.client.admin.resends import Resends
+from forebay.client.admin.schemas import (
+    Schema,
+    Schemas,
+)
+from forebay.client.admin.sinks import (
+    Sinks,
+)
+from forebay.client.admin.subscriptions import (
+    Subscriptions,
+)
 from forebay.client.client import (
     Client,
 )
-from forebay.client.dead_letter_values import (
-    DeadLetter,
-    DeadLetterReason,
-)
-from forebay.client.dead_letters import (
-    DeadLetters,
-)
-from forebay.client.delivery import (
+from forebay.client.consume.delivery import (
     Delivery,
 )
-from forebay.client.epoch_values import (
-    CommittedEpochs,
-    Epoch,
-    EpochCheck,
-    EpochCommit,
-    EpochContent,
-    EpochPart,
-    Producer,
-    Stage,
-    StagedPart,
-    StagedSummary,
-    StagedToken,
-)
-from forebay.client.epochs import (
-    Epochs,
+from forebay.client.consume.subscriber import (
+    Subscriber,
 )
 from forebay.client.errors import (
     AccessDenied,
@@ -125,7 +122,40 @@ from forebay.client.errors import (
     UsedAfterFork,
     WriterFenced,
 )
-from forebay.client.explanations import (
+from forebay.client.publish.pages import (
+    EncodedPage,
+)
+from forebay.client.publish.publisher import (
+    Publisher,
+    partition_of,
+)
+from forebay.client.replay.records import RecordReplay
+from forebay.client.replay.replayer import PageReplay, ReplayOptions
+from forebay.client.replay.sinks import SinkReplay
+from forebay.client.settings import (
+    ClientSettings,
+    PublisherSettings,
+    RetryPolicy,
+    TlsSettings,
+)
+from forebay.client.values.dead_letters import (
+    DeadLetter,
+    DeadLetterReason,
+)
+from forebay.client.values.epochs import (
+    CommittedEpochs,
+    Epoch,
+    EpochCheck,
+    EpochCommit,
+    EpochContent,
+    EpochPart,
+    Producer,
+    Stage,
+    StagedPart,
+    StagedSummary,
+    StagedToken,
+)
+from forebay.client.values.explanations import (
     Explanation,
     Purged,
     RecordFlight,
@@ -134,58 +164,7 @@ from forebay.client.explanations import (
     RecordState,
     WaitReason,
 )
-from forebay.client.pages import (
-    EncodedPage,
-)
-from forebay.client.publisher import (
-    Publisher,
-    partition_of,
-)
-from forebay.client.record_replay import RecordReplay
-from forebay.client.replayer import PageReplay, ReplayOptions
-from forebay.client.resend_values import ResendRanges, ResendSet
-from forebay.client.resends import Resends
-from forebay.client.schemas import (
-    Schema,
-    Schemas,
-)
-from forebay.client.settings import (
-    ClientSettings,
-    PublisherSettings,
-    RetryPolicy,
-    TlsSettings,
-)
-from forebay.client.sink_replay import SinkReplay
-from forebay.client.sink_values import (
-    BufferMode,
-    DeliveryState,
-    LifetimeTotals,
-    Ordering,
-    Overflow,
-    PartitionStats,
-    ReaderMode,
-    Sink,
-    SinkSettings,
-    SinkStats,
-    SubscriptionPartitionStats,
-    SubscriptionStats,
-)
-from forebay.client.sinks import (
-    Sinks,
-)
-from forebay.client.subscriber import (
-    Subscriber,
-)
-from forebay.client.subscription_values import (
-    Position,
-    SettledPartition,
-    Subscription,
-    SubscriptionPlace,
-)
-from forebay.client.subscriptions import (
-    Subscriptions,
-)
-from forebay.client.values import (
+from forebay.client.values.records import (
     BrokerInfo,
     DeliveredRecord,
     DropReason,
@@ -200,6 +179,27 @@ from forebay.client.values import (
     SettleOutcome,
     SettleResult,
     StoredPage,
+)
+from forebay.client.values.resends import ResendRanges, ResendSet
+from forebay.client.values.sinks import (
+    BufferMode,
+    DeliveryState,
+    LifetimeTotals,
+    Ordering,
+    Overflow,
+    PartitionStats,
+    ReaderMode,
+    Sink,
+    SinkSettings,
+    SinkStats,
+    SubscriptionPartitionStats,
+    SubscriptionStats,
+)
+from forebay.client.values.subscriptions import (
+    Position,
+    SettledPartition,
+    Subscription,
+    SubscriptionPlace,
 )
 from forebay.page.columns import (
     Columns,

@@ -12,18 +12,19 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
-from forebay.client import convert
-from forebay.client.channel import Channels, Unary, as_endpoints
-from forebay.client.dead_letters import DeadLetters
-from forebay.client.epoch_values import Stage
-from forebay.client.epochs import Epochs
+from forebay.client.admin.dead_letters import DeadLetters
+from forebay.client.admin.epochs import Epochs
+from forebay.client.admin.resends import Resends
+from forebay.client.admin.schemas import Schemas
+from forebay.client.admin.sinks import Sinks
+from forebay.client.admin.subscriptions import Subscriptions
+from forebay.client.consume.puller import Pulling
+from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import ForebayError
-from forebay.client.publisher import Publisher
-from forebay.client.pulling import Pulling
-from forebay.client.record_replay import RecordReplay
-from forebay.client.replayer import PageReplay, ReplayOptions
-from forebay.client.resends import Resends
-from forebay.client.schemas import Schemas
+from forebay.client.publish.publisher import Publisher
+from forebay.client.replay.records import RecordReplay
+from forebay.client.replay.replayer import PageReplay, ReplayOptions
+from forebay.client.replay.sinks import SinkReplay
 from forebay.client.settings import (
     DEFAULT_ENDPOINT,
     ClientSettings,
@@ -31,12 +32,11 @@ from forebay.client.settings import (
     PublisherSettings,
     SubscriberSettings,
 )
-from forebay.client.sink_replay import SinkReplay
-from forebay.client.sinks import Sinks
-from forebay.client.subscriber import Subscriber
-from forebay.client.subscriptions import Subscriptions
 from forebay.client.telemetry import Telemetry
-from forebay.client.values import (
+from forebay.client.transport.channel import Channels, Unary, as_endpoints
+from forebay.client.values import convert
+from forebay.client.values.epochs import Stage
+from forebay.client.values.records import (
     BrokerInfo,
     DeliveredRecord,
     PeekedRecord,
@@ -218,7 +218,7 @@ class Client:
     def replay_pages(
         self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]
     ) -> PageReplay | SinkReplay:
-        """Read a sink again, page by page, for bulk readers: see ``replay`` and ``forebay.client.columns``."""
+        """Read a sink again, page by page, for bulk readers: see ``replay`` and ``forebay.client.replay.columns``."""
         if partition is not None:
             return PageReplay(self._channels, sink, partition=partition, **options)
         return SinkReplay(self._channels, self.sinks, sink, options)

@@ -6,13 +6,13 @@ with Client() as client:
 
 from __future__ import annotations
 
-from forebay.deliver import targets
 from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.deliverer import Deliverer
 from forebay.deliver.errors import DeliverError, InvalidOption, TargetGone, TargetUnusable, UnknownTarget
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.settings import DelivererSettings
-from forebay.deliver.target import Target, TargetContext
+from forebay.deliver.targets import registry as targets
+from forebay.deliver.targets.target import Target, TargetContext
 
 __all__ = [
     "Batch",

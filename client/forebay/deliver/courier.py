@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from forebay.deliver.batch import Batch, BatchLimits
     from forebay.deliver.source import SourceDelivery
-    from forebay.deliver.target import Target
+    from forebay.deliver.targets.target import Target
     from forebay.deliver.telemetry import Instruments
 
 _log = logging.getLogger("forebay.deliver")

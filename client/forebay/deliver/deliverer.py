@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from forebay.deliver.courier import Courier
 from forebay.deliver.lanes import Lanes
 from forebay.deliver.settings import DelivererSettings
-from forebay.deliver.target import TargetContext
+from forebay.deliver.targets.target import TargetContext
 from forebay.deliver.telemetry import Instruments
 
 if TYPE_CHECKING:
     from forebay.deliver.batch import BatchLimits
     from forebay.deliver.source import Source, SourceClient
-    from forebay.deliver.target import Target
+    from forebay.deliver.targets.target import Target
 
 _log = logging.getLogger("forebay.deliver")
 

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Condition
 from typing import TYPE_CHECKING
 
-from forebay.client.threads import GuardedThread
+from forebay.client.transport.threads import GuardedThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
     python -m forebay.deliver.receiver --db PATH --listen 127.0.0.1:0
 
-- ``POST /records`` takes envelopes, one a line (`forebay.deliver.encode`), and answers 200 once they are
+- ``POST /records`` takes envelopes, one a line (`forebay.deliver.targets.encoding`), and answers 200 once they are
   on disk; 422 if a line is none, 413 over 64 MiB, 503 if the disk will not take them.
 - ``GET /health`` answers 200 while it serves.
 - ``GET /stats`` counts, see `forebay.deliver.receiver_store.Stats`.

@@ -53,7 +53,7 @@ GROUP BY source, "partition" ORDER BY source, "partition"
 
 
 class NotAnEnvelope(ValueError):
-    """A line is not an envelope of `forebay.deliver.encode`: turn on ``envelope`` at the sender."""
+    """A line is not an envelope of `forebay.deliver.targets.encoding`: turn on ``envelope`` at the sender."""
 
 
 @dataclass(frozen=True, slots=True)

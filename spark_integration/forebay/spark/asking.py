@@ -8,9 +8,9 @@ from typing import TypeVar
 from forebay.client import Client, errors
 from forebay.spark.broker import connect
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options import Target
+from forebay.spark.options.write import Target
+from forebay.spark.read.sink_view import SinkView
 from forebay.spark.remedies import explained
-from forebay.spark.sink_view import SinkView
 
 Answer = TypeVar("Answer")
 

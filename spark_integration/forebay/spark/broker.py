@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from forebay.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
 from forebay.page.format import PAGE_RECORDS_MAX
-from forebay.spark.options import Delivery, Target, WriteOptions
+from forebay.spark.options.security import secured
+from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained
-from forebay.spark.securing import secured
 
 FRESH_S: Final = 30.0
 """What is younger than this is not asked for again."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from forebay.client import Client, Publisher, Record, errors
 from forebay.spark.broker import connect
-from forebay.spark.options import Delivery, WriteOptions, write_options
+from forebay.spark.options.write import Delivery, WriteOptions, write_options
 from forebay.spark.remedies import explained
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from forebay.client import Client, errors
 from forebay.spark.broker import connect
-from forebay.spark.options import Target, write_options
+from forebay.spark.options.write import Target, write_options
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

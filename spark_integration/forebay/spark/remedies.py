@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.client import errors
-from forebay.spark.credentials import TOKEN_VARIABLE
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options import ENDPOINT_VARIABLE, Target
+from forebay.spark.options.credentials import TOKEN_VARIABLE
+from forebay.spark.options.write import ENDPOINT_VARIABLE, Target
 
 _ADVICE: Final[tuple[tuple[type[errors.ForebayError], str], ...]] = (
     (

@@ -19,9 +19,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
-from forebay.spark.credentials import TOKEN_VARIABLE
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options import endpoints_of
+from forebay.spark.options.credentials import TOKEN_VARIABLE
+from forebay.spark.options.write import endpoints_of
 from forebay.spark.versions import HAS_UNIX_SOCKETS
 
 _LOOPBACK: Final = "127.0.0.1"

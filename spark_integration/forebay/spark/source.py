@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options import Rows, write_options
-from forebay.spark.read_options import read_options, schema_options
-from forebay.spark.read_schema import read_schema
-from forebay.spark.schema import plan_rows
+from forebay.spark.options.read import read_options, schema_options
+from forebay.spark.options.write import Rows, write_options
+from forebay.spark.read.schema import read_schema
 from forebay.spark.versions import need_read_limits
+from forebay.spark.write.record_schema import plan_rows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from forebay.spark.options import WriteOptions
-    from forebay.spark.reader import ForebayReader
-    from forebay.spark.resend_reader import ForebayResendReader
-    from forebay.spark.stream_reader import ForebayStreamReader
-    from forebay.spark.writer import ForebayStreamWriter, ForebayWriter
+    from forebay.spark.options.write import WriteOptions
+    from forebay.spark.read.batch_reader import ForebayReader
+    from forebay.spark.read.stream_reader import ForebayStreamReader
+    from forebay.spark.resend.reader import ForebayResendReader
+    from forebay.spark.write.writer import ForebayStreamWriter, ForebayWriter
 
 
 class ForebayDataSource(DataSource):
@@ -41,15 +41,15 @@ class ForebayDataSource(DataSource):
         options = schema_options(self.options, os.environ)
         if options.rows is Rows.RECORD:
             return read_schema(options.columns, options.metadata)
-        from forebay.spark.row_reading import columns_of  # noqa: PLC0415 - imports grpc
+        from forebay.spark.read.rows import columns_of  # noqa: PLC0415 - imports grpc
 
         return columns_of(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> ForebayWriter:
         """Return the writer of a batch, once sink and broker have been found. Raises `ForebaySparkError`."""
         options = self._write_options(overwrite=overwrite, is_stream=False)
-        from forebay.spark.jobs import batch_job  # noqa: PLC0415 - imports grpc and pyarrow
-        from forebay.spark.writer import ForebayWriter  # noqa: PLC0415 - imports pyarrow
+        from forebay.spark.write.jobs import batch_job  # noqa: PLC0415 - imports grpc and pyarrow
+        from forebay.spark.write.writer import ForebayWriter  # noqa: PLC0415 - imports pyarrow
 
         plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
         return ForebayWriter(batch_job(options, plan, schema))
@@ -57,8 +57,8 @@ class ForebayDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> ForebayStreamWriter:
         """Return the writer of a micro-batch; a broker that was found before may be away now."""
         options = self._write_options(overwrite=overwrite, is_stream=True)
-        from forebay.spark.jobs import stream_job  # noqa: PLC0415 - imports grpc and pyarrow
-        from forebay.spark.writer import ForebayStreamWriter  # noqa: PLC0415 - imports pyarrow
+        from forebay.spark.write.jobs import stream_job  # noqa: PLC0415 - imports grpc and pyarrow
+        from forebay.spark.write.writer import ForebayStreamWriter  # noqa: PLC0415 - imports pyarrow
 
         plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
         return ForebayStreamWriter(stream_job(options, plan, schema))
@@ -66,7 +66,7 @@ class ForebayDataSource(DataSource):
     def reader(self, schema: StructType) -> ForebayReader:
         """Return the reader of a range. Raises `ForebaySparkError`."""
         options = read_options(self.options, os.environ)
-        from forebay.spark.reader import ForebayReader  # noqa: PLC0415 - imports grpc and pyarrow
+        from forebay.spark.read.batch_reader import ForebayReader  # noqa: PLC0415 - imports grpc and pyarrow
 
         return ForebayReader(options, schema)
 
@@ -75,12 +75,12 @@ class ForebayDataSource(DataSource):
         options = read_options(self.options, os.environ, is_stream=True)
         if options.resending is not None:
             need_read_limits("mode=resend", "Consume what was set aside with forebay.client's resends.")
-            from forebay.spark.resend_reader import ForebayResendReader  # noqa: PLC0415 - imports grpc and pyarrow
+            from forebay.spark.resend.reader import ForebayResendReader  # noqa: PLC0415 - imports grpc and pyarrow
 
             return ForebayResendReader(options, options.resending, schema)
         if options.max_records_per_trigger is not None or options.max_bytes_per_trigger is not None:
             need_read_limits("A limit of a micro-batch", "Leave max_records_per_trigger and max_bytes_per_trigger out.")
-        from forebay.spark.stream_reader import ForebayStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
+        from forebay.spark.read.stream_reader import ForebayStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
 
         return ForebayStreamReader(options, schema)
 

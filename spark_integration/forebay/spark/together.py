@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from forebay.client import CommittedEpochs
-from forebay.spark import transaction
-from forebay.spark.epochs import Staged
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.jobs import batch_job
-from forebay.spark.options import Delivery, Target, WriteOptions, write_options
-from forebay.spark.schema import plan_rows
-from forebay.spark.writer import WriteJob, run_task
+from forebay.spark.options.write import Delivery, Target, WriteOptions, write_options
+from forebay.spark.write import transaction
+from forebay.spark.write.epochs import Staged
+from forebay.spark.write.jobs import batch_job
+from forebay.spark.write.record_schema import plan_rows
+from forebay.spark.write.writer import WriteJob, run_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, Gap, Overflow, Record, RecordTooLarge
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from tests.integration.cases.eventually import values_of
 from tests.integration.cases.wire import PublishCall
 

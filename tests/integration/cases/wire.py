@@ -10,8 +10,8 @@ from typing import Final, Generic, Self, TypeVar
 
 import grpc
 
-from forebay.client.pages import encode_columns
-from forebay.client.status import from_call, from_status
+from forebay.client.publish.pages import encode_columns
+from forebay.client.transport.status import from_call, from_status
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from forebay.broker.core.writes import WHOLE_SINK
-from forebay.broker.storage import codec, keys
-from forebay.broker.storage.contract import Family, Store
+from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.store.contract import Family, Store
 
 Page = tuple[int, int, int, bool]
 """Sink, partition, number, and whether it is bulk."""

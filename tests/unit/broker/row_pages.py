@@ -7,7 +7,7 @@ import zlib
 import pyarrow as pa
 
 from forebay.arrow import coded, encode_batches, encode_schema
-from forebay.broker.core.pages import Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.partition.pages import Body, Encoding, Entry, Incoming, Part
 from forebay.broker.core.writes import SchemaRecord
 from forebay.v1 import record_pb2
 

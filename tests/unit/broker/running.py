@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from forebay.broker.core.settings import SinkSettings
-from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.runtime.broker import Bounds, Broker, Found
 from forebay.broker.runtime.clock import Clock, FakeClock
-from forebay.broker.runtime.consumer import Consumer, Credit
-from forebay.broker.runtime.events import Delivered, Event
+from forebay.broker.runtime.commit.reservation import Accepted
+from forebay.broker.runtime.delivery.consumer import Consumer, Credit
+from forebay.broker.runtime.delivery.events import Delivered, Event
+from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.reserving import Accepted
-from forebay.broker.runtime.subscription import Subscription
-from forebay.broker.storage.contract import Family, Marks, Operation, Store, Value
 from forebay.broker.storage.errors import StoreFailed
-from forebay.broker.storage.memory import MemoryStore
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.store.contract import Family, Marks, Operation, Store, Value
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.samples import values
 
 PLENTY = Credit(1_000_000, 1 << 30)

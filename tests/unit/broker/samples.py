@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from forebay.broker.core.pages import Encoding, Entry, Incoming, Part
+from forebay.broker.core.partition.pages import Encoding, Entry, Incoming, Part
 from forebay.broker.core.writes import SchemaRecord
 from forebay.page.format import Bytes
 from forebay.v1 import record_pb2

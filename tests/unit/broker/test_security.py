@@ -23,7 +23,7 @@ from forebay.broker.security import (
 )
 from forebay.broker.server import BrokerServer, serve
 from forebay.broker.settings import BrokerSettings, SettingsError, load
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, TlsSettings
 from forebay.credentials import warnings_of
 from tests.certificates import Authority, Pair

@@ -12,7 +12,7 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.server import READINESS, BrokerServer, serve
 from forebay.broker.settings import BrokerSettings, load
 from forebay.broker.storage.errors import StoreClosed, StoreLocked
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 
 
 @pytest.fixture

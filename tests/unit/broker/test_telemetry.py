@@ -11,19 +11,19 @@ import pytest
 from opentelemetry.trace import SpanKind
 
 from forebay.broker import series
-from forebay.broker.core.lane import Answer
-from forebay.broker.core.leased_sets import Wanted
-from forebay.broker.core.pages import TRACES_MAX, Body, Part
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.delivery.lane import Answer
+from forebay.broker.core.delivery.leased_sets import Wanted
+from forebay.broker.core.partition.pages import TRACES_MAX, Body, Part
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.events import Delivered
-from forebay.broker.runtime.stats import Lag, sink_lags
+from forebay.broker.runtime.delivery.events import Delivered
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.statistics import Lag, sink_lags
 from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.telemetry import OpenTelemetryInstruments, instruments
 from tests.unit.broker.running import Hand, running
 from tests.unit.broker.samples import entry, page

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from forebay.client import Receipt
-from forebay.client.pages import encode_columns
+from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.unit.client.wire_fake import Log, WireFake, status
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from forebay.deliver import Batch, TargetContext
-from forebay.deliver.http import HttpTarget
-from forebay.deliver.http_settings import HttpSettings
+from forebay.deliver.targets.http import HttpTarget
+from forebay.deliver.targets.http_settings import HttpSettings
 from tests.unit.deliver.memory_source import MemoryRecord
 
 CONTEXT = TargetContext("orders", "default", 4)

@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 
 from forebay.deliver import Delivered, Reject, Retry
-from forebay.deliver.http_settings import HttpSettings
+from forebay.deliver.targets.http_settings import HttpSettings
 from tests.unit.deliver.http_opened import BATCH, opened
 from tests.unit.deliver.scripted_server import Answer, Request, serving
 

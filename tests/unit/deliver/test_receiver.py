@@ -16,9 +16,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from forebay.deliver import Batch, Delivered, Reject, TargetContext, encode
-from forebay.deliver.http import HttpTarget
-from forebay.deliver.http_settings import HttpSettings
+from forebay.deliver import Batch, Delivered, Reject, TargetContext
+from forebay.deliver.targets import encoding as encode
+from forebay.deliver.targets.http import HttpTarget
+from forebay.deliver.targets.http_settings import HttpSettings
 from tests.unit.deliver.memory_source import MemoryRecord, records
 
 

@@ -8,7 +8,7 @@ from forebay.client import testing
 from forebay.client.testing import TestBroker
 from forebay.spark.broker import FRESH_S, SinkDirectory
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options import WriteOptions, write_options
+from forebay.spark.options.write import WriteOptions, write_options
 
 
 class Clock:

@@ -12,11 +12,12 @@ import pytest
 
 from forebay.client import Client, Record, Stage
 from forebay.client.testing import TestBroker
-from forebay.spark import progress, transaction
-from forebay.spark.epochs import Staged
+from forebay.spark import progress
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options import write_options
+from forebay.spark.options.write import write_options
 from forebay.spark.progress import Progress, QueryProgress, SinkProgress, sink_progress
+from forebay.spark.write import transaction
+from forebay.spark.write.epochs import Staged
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 OTHER = QUERY.replace("b", "c")

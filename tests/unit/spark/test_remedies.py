@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.client import errors
-from forebay.spark.options import write_options
+from forebay.spark.options.write import write_options
 from forebay.spark.remedies import explained
 
 TARGET = write_options({"sink": "orders", "endpoint": "broker:1"}, {}).target

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.core.account import Totals
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.epochs import EpochRecord, ProducerRecord, StagedPage, StageRecord
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.pages import Body, Entry, Gap
-from forebay.broker.core.position import Position
-from forebay.broker.core.reserve import Held, Reserve
-from forebay.broker.core.retention import Marks
+from forebay.broker.core.epochs.values import EpochRecord, ProducerRecord, StagedPage, StageRecord
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import Body, Entry, Gap
+from forebay.broker.core.partition.position import Position
+from forebay.broker.core.partition.reservation import Held, Reserve
+from forebay.broker.core.partition.retention import Marks
+from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.settings import SinkSettings
-from forebay.broker.core.writer import Slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Final, cast
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.errors import InvalidRange
-from forebay.broker.core.lane import Outcome
-from forebay.broker.core.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, TIME_S, check_number
-from forebay.broker.runtime.stored import Stored
+from forebay.broker.runtime.publish.stored import Stored
 from forebay.page.format import Bytes
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2, sink_pb2

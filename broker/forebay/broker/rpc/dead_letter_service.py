@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from forebay.broker.core.dead_letters import DeadLetter, Filter, Reason
+from forebay.broker.core.dead_letters.letters import DeadLetter, Filter, Reason
 from forebay.broker.core.errors import InvalidFilter
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.convert import timestamp, timestamp_us
-from forebay.broker.rpc.page_tokens import page_token, place_of
-from forebay.broker.rpc.records import record_message
+from forebay.broker.rpc.pages.records import record_message
+from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.dead_letter_box import DeadLetterBox, Position
+from forebay.broker.runtime.dead_letters.box import DeadLetterBox, Position
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1 import dead_letter_service_pb2_grpc as pb_grpc
 

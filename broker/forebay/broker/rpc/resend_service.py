@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from forebay.broker.core.delivery.leased_sets import Part, Wanted, checked_holder, lease_us
 from forebay.broker.core.errors import InvalidRange
-from forebay.broker.core.leased_sets import Part, Wanted, checked_holder, lease_us
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.rpc import convert
-from forebay.broker.rpc.answering import in_message
+from forebay.broker.rpc.buffer.answers import in_message
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.subscription import Subscription
+from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.v1 import buffer_service_pb2, record_pb2
 from forebay.v1 import resend_service_pb2 as pb
 from forebay.v1 import resend_service_pb2_grpc as pb_grpc

@@ -7,7 +7,7 @@ from typing import Any, Final
 from forebay.broker.core.errors import InvalidPageToken
 from forebay.broker.core.writes import SchemaRecord
 from forebay.broker.rpc.convert import timestamp
-from forebay.broker.rpc.page_tokens import page_token, place_of
+from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
 from forebay.v1 import schema_service_pb2 as pb
 from forebay.v1 import schema_service_pb2_grpc as pb_grpc

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from forebay.broker.core.account import Totals
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.dead_letters import RecordCodec, dead_letter_settings, dead_letter_sink_name
-from forebay.broker.core.epochs import StoredEpochs
+from forebay.broker.core.dead_letters.letters import RecordCodec, dead_letter_settings, dead_letter_sink_name
+from forebay.broker.core.epochs.values import StoredEpochs
 from forebay.broker.core.errors import (
     Draining,
     SinkExists,
@@ -29,11 +27,13 @@ from forebay.broker.core.errors import (
     TooManySinks,
     TooManyStreams,
 )
-from forebay.broker.core.log import Head, PartitionLog, Tail
-from forebay.broker.core.mending import Mended
-from forebay.broker.core.pages import Gap
-from forebay.broker.core.reserve import Held, Reserve
-from forebay.broker.core.retention import Marks
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, PartitionLog, Tail
+from forebay.broker.core.partition.pages import Gap
+from forebay.broker.core.partition.repair import Mended
+from forebay.broker.core.partition.reservation import Held, Reserve
+from forebay.broker.core.partition.retention import Marks
 from forebay.broker.core.settings import SinkSettings, checked_request_id, sink_name
 from forebay.broker.core.writes import (
     Due,
@@ -47,34 +47,34 @@ from forebay.broker.core.writes import (
     SubscriptionRecord,
     Write,
 )
-from forebay.broker.runtime import expiry
-from forebay.broker.runtime.ballast import BallastKeeper
-from forebay.broker.runtime.buffer import Buffer, Services
 from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
-from forebay.broker.runtime.committer import Committer
-from forebay.broker.runtime.delivery_marks import DeliveryMarks
-from forebay.broker.runtime.emptying import empty_at_stop
-from forebay.broker.runtime.epoch_sweep import EpochSweep
-from forebay.broker.runtime.epochs import Epochs
-from forebay.broker.runtime.expiry import Expirer
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.commit.reclaimer import Reclaimer
+from forebay.broker.runtime.commit.reservation import Accepted, AcceptedUnknown, Slots
+from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.delivery.marks import DeliveryMarks
+from forebay.broker.runtime.delivery.ownership import owner_epochs
+from forebay.broker.runtime.delivery.subscription import DEFAULT_SUBSCRIPTION
+from forebay.broker.runtime.epochs.commits import Epochs
+from forebay.broker.runtime.epochs.sweep import EpochSweep
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.memory import MemoryGuard, Reading
-from forebay.broker.runtime.ownership import owner_epochs
-from forebay.broker.runtime.pages import Pages
-from forebay.broker.runtime.publishing import Writers
-from forebay.broker.runtime.quarantine import Quarantine
-from forebay.broker.runtime.quota import Quota
-from forebay.broker.runtime.reclaimer import Reclaimer
-from forebay.broker.runtime.reserving import Accepted, AcceptedUnknown, Slots
-from forebay.broker.runtime.restarting import Restarting
-from forebay.broker.runtime.slices import Slices
-from forebay.broker.runtime.stats import lag_is_due, sink_lags
-from forebay.broker.runtime.stopping import Stopping
-from forebay.broker.runtime.store import Journal
-from forebay.broker.runtime.stream_memory import StreamMemory
-from forebay.broker.runtime.subscription import DEFAULT_SUBSCRIPTION
-from forebay.broker.runtime.supervision import Supervisor, Work
-from forebay.broker.runtime.tail import Tail as RecentPages
+from forebay.broker.runtime.publish.writers import Writers
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.read.quarantine import Quarantine
+from forebay.broker.runtime.read.tail import Tail as RecentPages
+from forebay.broker.runtime.resources.ballast import BallastKeeper
+from forebay.broker.runtime.resources.memory import MemoryGuard, Reading
+from forebay.broker.runtime.resources.quota import Quota
+from forebay.broker.runtime.resources.slices import Slices
+from forebay.broker.runtime.resources.stopping import Stopping
+from forebay.broker.runtime.resources.stream_memory import StreamMemory
+from forebay.broker.runtime.resources.supervision import Supervisor, Work
+from forebay.broker.runtime.sink import expiry
+from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.sink.clearing import empty_at_stop
+from forebay.broker.runtime.sink.expiry import Expirer
+from forebay.broker.runtime.sink.recovery import Restarting
+from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
 
 _log: Final = logging.getLogger(__name__)
 PROBE_S: Final = 2.0

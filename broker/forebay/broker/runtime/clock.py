@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from forebay.broker.core.age import elapsed_us
+from forebay.broker.core.partition.age import elapsed_us
 from forebay.broker.core.writes import PutAge
 
 _BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

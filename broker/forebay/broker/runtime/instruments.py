@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forebay.broker.core.pages import DropReason, Entry
-from forebay.broker.runtime.committer import Synced
-from forebay.broker.runtime.events import Delivered
+from forebay.broker.core.partition.pages import DropReason, Entry
+from forebay.broker.runtime.commit.committer import Synced
+from forebay.broker.runtime.delivery.events import Delivered
 
 if TYPE_CHECKING:
-    from forebay.broker.runtime.stats import Lag
+    from forebay.broker.runtime.sink.statistics import Lag
 
 
 class Instruments:

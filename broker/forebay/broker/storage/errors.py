@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forebay.broker.storage.contract import Family
+    from forebay.broker.storage.store.contract import Family
 
 
 REMEDY: Final = (

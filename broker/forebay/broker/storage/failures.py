@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from forebay.broker.storage.contract import Family
+    from forebay.broker.storage.store.contract import Family
 
 Action: TypeAlias = Literal["open", "ingest", "write", "sync", "read", "compact", "close"]
 

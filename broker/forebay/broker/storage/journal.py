@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from forebay.broker.core.epochs import EpochRecord
+from forebay.broker.core.epochs.values import EpochRecord
 from forebay.broker.core.errors import BrokerError, ReadFailed, StoreFenced
-from forebay.broker.core.mending import IndexDamaged
-from forebay.broker.core.pages import Body, Entry
-from forebay.broker.core.writer import Slot
+from forebay.broker.core.partition.pages import Body, Entry
+from forebay.broker.core.partition.repair import IndexDamaged
+from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.writes import (
     WHOLE_SINK,
     DropEntriesFrom,
@@ -64,10 +64,10 @@ from forebay.broker.core.writes import (
     Reclaimed,
     Write,
 )
-from forebay.broker.storage import codec, keys
-from forebay.broker.storage.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
 from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreUnreadable
-from forebay.broker.storage.header import Damaged, Header, body_of
+from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.records.header import Damaged, Header, body_of
+from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
 
 _log: Final = logging.getLogger(__name__)
 SLICE: Final = 1_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.journal import SLICE, Journal
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family
 
 _VALUES: Final = 10
 """Pages read at once."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.broker.core.errors import ReadFailed, StoreFenced
-from forebay.broker.core.log import Tail
-from forebay.broker.core.mending import IndexDamaged, Mended
+from forebay.broker.core.partition.log import Tail
+from forebay.broker.core.partition.repair import IndexDamaged, Mended
 from forebay.broker.core.writes import (
     NUMBER_BITS,
     DropEntriesFrom,
@@ -30,13 +30,13 @@ from forebay.broker.core.writes import (
     PutQuarantine,
     Write,
 )
-from forebay.broker.storage import codec, keys
-from forebay.broker.storage.contract import Family, Put, Store
 from forebay.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
-from forebay.broker.storage.mending import Mending
-from forebay.broker.storage.patience import START_READ_DELAYS_S, patiently
+from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.repair.partitions import Mending
+from forebay.broker.storage.repair.survey import SurveyingJournal
 from forebay.broker.storage.state import OF_SINKS, State, StoredSink, decoded
-from forebay.broker.storage.survey import SurveyingJournal
+from forebay.broker.storage.store.contract import Family, Put, Store
+from forebay.broker.storage.store.read_retries import START_READ_DELAYS_S, patiently
 
 _log: Final = logging.getLogger(__name__)
 

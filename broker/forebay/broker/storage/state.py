@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from forebay.broker.core.account import Totals
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.epochs import ProducerRecord, StagedPage, StageRecord, StoredEpochs
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.mending import IndexDamaged
-from forebay.broker.core.pages import Gap
-from forebay.broker.core.reserve import Held, Reserve
-from forebay.broker.core.retention import Marks
+from forebay.broker.core.epochs.values import ProducerRecord, StagedPage, StageRecord, StoredEpochs
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import Gap
+from forebay.broker.core.partition.repair import IndexDamaged
+from forebay.broker.core.partition.reservation import Held, Reserve
+from forebay.broker.core.partition.retention import Marks
 from forebay.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
-from forebay.broker.storage import codec, keys, kinds
-from forebay.broker.storage.contract import Family, Store
 from forebay.broker.storage.errors import StoreCorrupt
+from forebay.broker.storage.records import codec, keys, kinds
+from forebay.broker.storage.store.contract import Family, Store
 
 _T = TypeVar("_T")
 _SLICE: Final = 1_000

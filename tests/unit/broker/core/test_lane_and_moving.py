@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.flights import InFlight
-from forebay.broker.core.lane import Answer, Lane, Outcome
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.delivery.in_flight import InFlight
+from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.cursor import Cursor, Settlement
-from forebay.broker.core.flights import InFlight
-from forebay.broker.core.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
-from forebay.broker.core.ranges import Range
-from forebay.broker.core.resend import State
+from forebay.broker.core.delivery.in_flight import InFlight
+from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.delivery.retry_lane import Kind
+from forebay.broker.core.partition.cursor import Cursor, Settlement
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Ordering
-from forebay.broker.core.sidelane import Kind
 
 NOW = 1_000.0
 NEXT = 1_000_000

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.errors import InvalidRange
-from forebay.broker.core.lane import Outcome
-from forebay.broker.core.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc import convert
-from forebay.broker.runtime.stored import Stored
+from forebay.broker.runtime.publish.stored import Stored
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.log import PartitionLog
+from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.committer import Committer, Synced
-from forebay.broker.runtime.group import Append, Lineup
-from forebay.broker.runtime.tail import Tail
+from forebay.broker.runtime.commit.committer import Committer, Synced
+from forebay.broker.runtime.commit.group import Append, Lineup
+from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.memory import MemoryStore
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.samples import page
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from forebay.broker.core.dead_letters import DeadLetter, dead_letter_sink_name, unburied
-from forebay.broker.core.ranges import Range
-from forebay.broker.rpc.page_codec import PageCodec
+from forebay.broker.core.dead_letters.letters import DeadLetter, dead_letter_sink_name, unburied
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.runtime.sink.buffer import Buffer
 
 
 async def letters(broker: Broker, sink: str = "orders", partition: int = 0) -> list[DeadLetter]:

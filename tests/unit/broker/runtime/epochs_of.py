@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forebay.broker.core.epochs import Claim, Content, EpochCheck, TokenPart, Wanted
+from forebay.broker.core.epochs.values import Claim, Content, EpochCheck, TokenPart, Wanted
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.buffer import Buffer
-from forebay.broker.runtime.epochs import Outcome
-from forebay.broker.runtime.stage import StageSession
+from forebay.broker.runtime.epochs.commits import Outcome
+from forebay.broker.runtime.epochs.stage import StageSession
+from forebay.broker.runtime.sink.buffer import Buffer
 from tests.unit.broker.samples import page, values
 
 

@@ -6,8 +6,8 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from forebay.broker.storage.contract import Family
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 
 STEP_S = 10.0
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Bounds
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import Clock
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page
 

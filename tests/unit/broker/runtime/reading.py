@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from forebay.broker.core.pages import Gap
+from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Bounds, Broker
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.replay import Batch, Replay
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.read.replay import Batch, Replay
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from forebay.broker.core.lane import Answer, Lane, Outcome
-from forebay.broker.core.ranges import Range
-from forebay.broker.runtime.events import Assigned, Delivered, GapMet, Revoked
+from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.delivery.events import Assigned, Delivered, GapMet, Revoked
 from tests.unit.broker.running import Hand, delivered_values
 
 

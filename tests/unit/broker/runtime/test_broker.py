@@ -15,8 +15,8 @@ from forebay.broker.core.errors import (
 )
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Bounds
-from forebay.broker.storage.memory import MemoryStore
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

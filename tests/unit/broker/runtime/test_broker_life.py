@@ -11,17 +11,17 @@ from forebay.broker.core.errors import (
     StoreFenced,
     TooManyStreams,
 )
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, SinkSettings
 from forebay.broker.core.writes import PutSink
 from forebay.broker.runtime import broker as broker_module
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.stats import Lag
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.sink.statistics import Lag
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.runtime.taker import Taker

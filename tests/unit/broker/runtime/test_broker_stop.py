@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.runtime import broker as broker_module
-from forebay.broker.runtime import supervision
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.stopping import StopFailed
+from forebay.broker.runtime.resources import supervision
+from forebay.broker.runtime.resources.stopping import StopFailed
 from forebay.broker.storage.errors import StoreUnreadable
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill

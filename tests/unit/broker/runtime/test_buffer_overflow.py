@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import SinkFull, SinkNotFound
-from forebay.broker.core.limits import usage
-from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.partition.pages import DropReason, Gap
+from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import Overflow
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.group import Append
-from forebay.broker.storage import codec, keys
-from forebay.broker.storage.contract import Delete, Family
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.commit.group import Append
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.store.contract import Delete, Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker

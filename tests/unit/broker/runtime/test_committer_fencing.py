@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.writes import PutAge
-from forebay.broker.storage.memory import Action, MemoryStore
+from forebay.broker.storage.store.memory import Action, MemoryStore
 from tests.unit.broker.runtime.bench import bench
 from tests.unit.broker.runtime.held_store import HeldStore
 

@@ -8,11 +8,11 @@ import logging
 import pytest
 
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.pages import DropReason
+from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import SinkSettings
-from forebay.broker.rpc.sink_service import SinkServicer
+from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.v1 import sink_service_pb2 as pb
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.held_store import HeldStore

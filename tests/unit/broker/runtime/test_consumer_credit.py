@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.runtime.buffer import Buffer
-from forebay.broker.runtime.consumer import UNSENT_BYTES, Credit, Unsent
-from forebay.broker.runtime.stream_memory import StreamMemory
+from forebay.broker.runtime.delivery.consumer import UNSENT_BYTES, Credit, Unsent
+from forebay.broker.runtime.resources.stream_memory import StreamMemory
+from forebay.broker.runtime.sink.buffer import Buffer
 from tests.unit.broker.running import PLENTY
 from tests.unit.broker.runtime.one_sink import fill, sink
 from tests.unit.broker.runtime.taker import Taker

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.lane import Answer
-from forebay.broker.core.ranges import Range
-from forebay.broker.runtime.buffer import Buffer
+from forebay.broker.core.delivery.lane import Answer
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.runtime.clock import SystemClock
-from forebay.broker.runtime.consumer import Consumer, Credit
-from forebay.broker.runtime.events import Delivered, Event
+from forebay.broker.runtime.delivery.consumer import Consumer, Credit
+from forebay.broker.runtime.delivery.events import Delivered, Event
+from forebay.broker.runtime.sink.buffer import Buffer
 from tests.unit.broker.running import PLENTY, delivered_values
 from tests.unit.broker.runtime.one_sink import fill, sink
 

@@ -7,16 +7,16 @@ from collections.abc import Awaitable
 
 import pytest
 
-from forebay.broker.core.gaps import DETAIL_MAX
-from forebay.broker.core.lane import Outcome
-from forebay.broker.core.pages import DropReason
-from forebay.broker.core.position import At, Position
-from forebay.broker.core.ranges import Range
-from forebay.broker.core.resend import State
+from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.partition.gaps import DETAIL_MAX
+from forebay.broker.core.partition.pages import DropReason
+from forebay.broker.core.partition.position import At, Position
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.subscription import Results
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.delivery.subscription import Results
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import fill, filled_sink

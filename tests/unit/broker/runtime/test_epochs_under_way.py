@@ -8,17 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core.epochs import Claim
+from forebay.broker.core.epochs.values import Claim
 from forebay.broker.core.errors import AlreadyCommitted, SinkNotFound, StagedIncomplete, StoreFenced, WriterFenced
 from forebay.broker.core.settings import Overflow, SinkSettings
-from forebay.broker.runtime import epochs, slices
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.epochs import Outcome
-from forebay.broker.runtime.stats import sink_states
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family, Operation, Put, PutAll
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.epochs import commits as epochs
+from forebay.broker.runtime.epochs.commits import Outcome
+from forebay.broker.runtime.resources import slices
+from forebay.broker.runtime.sink.statistics import sink_states
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family, Operation, Put, PutAll
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.named_pages import wrong_names
 from tests.unit.broker.running import CutAfter, Mortal, begin, running
 from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted

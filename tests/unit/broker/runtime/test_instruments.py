@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.pages import DropReason, Entry
+from forebay.broker.core.partition.pages import DropReason, Entry
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.committer import Synced
-from forebay.broker.runtime.events import Delivered
+from forebay.broker.runtime.commit.committer import Synced
+from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.stats import Lag
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.statistics import Lag
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.taker import Taker
 from tests.unit.broker.samples import page

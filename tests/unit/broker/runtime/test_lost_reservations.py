@@ -6,10 +6,10 @@ import pytest
 
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.storage import keys
-from forebay.broker.storage.accepted import AcceptedInMemory
-from forebay.broker.storage.contract import Family, Put
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.accepted import AcceptedInMemory
+from forebay.broker.storage.store.contract import Family, Put
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import begin
 from tests.unit.broker.runtime.one_sink import fill
 from tests.unit.broker.samples import page

@@ -8,10 +8,10 @@ from forebay.broker.core.errors import (
     Draining,
     WriterFenced,
 )
-from forebay.broker.runtime import publishing
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.stored import Stored
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.publish import writers as publishing
+from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.writing import publish, writers
 from tests.unit.broker.samples import page

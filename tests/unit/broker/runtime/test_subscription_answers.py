@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import InvalidPartition
-from forebay.broker.core.lane import Outcome
-from forebay.broker.core.ranges import Range
-from forebay.broker.core.resend import State
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Overflow
-from forebay.broker.runtime.buffer import Buffer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.runtime.one_sink import fill, filled_sink
 from tests.unit.broker.runtime.taker import Taker

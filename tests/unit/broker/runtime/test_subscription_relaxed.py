@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core import outbound
-from forebay.broker.core.lane import Answer, Outcome
-from forebay.broker.core.pages import DropReason
-from forebay.broker.core.ranges import Range
+from forebay.broker.core.delivery import outbound
+from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.partition.pages import DropReason
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.consumer import Credit
-from forebay.broker.runtime.events import Delivered
-from forebay.broker.runtime.stats import lane_states
-from forebay.broker.storage.contract import Family
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.delivery.consumer import Credit
+from forebay.broker.runtime.delivery.events import Delivered
+from forebay.broker.runtime.sink.statistics import lane_states
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import delivered_values, running
 from tests.unit.broker.runtime.one_sink import fill, filled_sink
 from tests.unit.broker.runtime.taker import Taker

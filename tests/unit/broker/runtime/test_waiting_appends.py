@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from forebay.broker.core.errors import SinkNotFound
-from forebay.broker.core.pages import Durability
+from forebay.broker.core.partition.pages import Durability
 from forebay.broker.core.settings import Overflow
-from forebay.broker.runtime.buffer import Buffer
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family
 from tests.unit.broker.runtime.held_store import HeldStore
 from tests.unit.broker.runtime.one_sink import sink
 from tests.unit.broker.samples import page

@@ -9,9 +9,9 @@ from typing import Any
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.publishing import Session, Writers
-from forebay.broker.runtime.stored import Stored
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.writers import Session, Writers
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import running
 from tests.unit.broker.samples import page
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import pytest
 
-from forebay.broker.storage.contract import Delete, DeleteRange, Family, Put, PutAll
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed
+from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put, PutAll
 
 if TYPE_CHECKING:
-    from forebay.broker.storage.contract import Operation, Store
+    from forebay.broker.storage.store.contract import Operation, Store
 
 Change = Literal["write", "sync", "ingest"]
 EVERYTHING = (b"", b"\xff" * 32)

@@ -6,7 +6,6 @@ import errno
 
 import pytest
 
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.errors import (
     StoreCorrupt,
     StoreError,
@@ -16,6 +15,7 @@ from forebay.broker.storage.errors import (
     StoreUnreadable,
 )
 from forebay.broker.storage.failures import CODES, Action, Cause, classified
+from forebay.broker.storage.store.contract import Family
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.mending import IndexDamaged
-from forebay.broker.core.pages import DropReason, Gap
+from forebay.broker.core.partition.pages import DropReason, Gap
+from forebay.broker.core.partition.repair import IndexDamaged
 from forebay.broker.core.writes import (
     PutGap,
 )
-from forebay.broker.storage import codec, keys
-from forebay.broker.storage.contract import Family, Put
 from forebay.broker.storage.journal import SLICE, Journal
-from forebay.broker.storage.memory import Action, MemoryStore
+from forebay.broker.storage.records import codec, keys
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.store.contract import Family, Put
+from forebay.broker.storage.store.memory import Action, MemoryStore
 from tests.unit.broker.samples import entry
 from tests.unit.broker.storage.written import bulk, put, stored
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core.account import Totals
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.pages import DropReason, Gap
-from forebay.broker.core.position import EARLIEST
-from forebay.broker.core.retention import Mark
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import DropReason, Gap
+from forebay.broker.core.partition.position import EARLIEST
+from forebay.broker.core.partition.retention import Mark
+from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.settings import DEFAULTS
-from forebay.broker.core.writer import Slot
 from forebay.broker.core.writes import (
     DropEntry,
     DropGap,
@@ -40,11 +40,11 @@ from forebay.broker.core.writes import (
     SubscriptionRecord,
     Write,
 )
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.records import keys
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.samples import entry
 from tests.unit.broker.storage.written import bulk, page, put, stored
 

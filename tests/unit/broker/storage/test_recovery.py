@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core.cursor import Cursor
-from forebay.broker.core.log import Head, Tail
-from forebay.broker.core.pages import Body, DropReason, Gap
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import Body, DropReason, Gap
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import (
     Due,
@@ -24,12 +24,12 @@ from forebay.broker.core.writes import (
     PutWriter,
     SinkRecord,
 )
-from forebay.broker.storage import keys
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.records import keys
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.samples import entry
 
 RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)

@@ -6,14 +6,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forebay.broker.core.pages import Body, Entry
+from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.writes import (
     PageWrite,
     PutEntry,
 )
-from forebay.broker.storage.contract import Family
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.memory import MemoryStore
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.samples import entry
 
 

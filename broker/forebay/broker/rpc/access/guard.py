@@ -20,7 +20,7 @@ from forebay.broker.core.errors import BrokerError, TokenRefused
 from forebay.broker.rpc.access.audit import Audit, Caller
 from forebay.broker.rpc.access.open_call import OpenCall, Rates
 from forebay.broker.rpc.access.rules import RULES, Rule
-from forebay.broker.rpc.interceptor import abort
+from forebay.broker.rpc.transport.interceptor import abort
 
 OPEN: Final = "/grpc.health.v1.Health/"
 KEY: Final = "authorization"

@@ -13,7 +13,7 @@ from forebay.broker.core.access.throttle import Throttle
 from forebay.broker.core.errors import BrokerError, PermissionDenied, RateLimited
 from forebay.broker.rpc.access.audit import Caller
 from forebay.broker.rpc.access.rules import Rule
-from forebay.broker.rpc.page_requests import PageRequest
+from forebay.broker.rpc.pages.requests import PageRequest
 
 _current: ContextVar[OpenCall | None] = ContextVar("forebay_call", default=None)
 

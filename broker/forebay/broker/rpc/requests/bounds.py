@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.broker.core.epochs import COMMITS_MAX, TOKENS_MAX
+from forebay.broker.core.epochs.values import COMMITS_MAX, TOKENS_MAX
 
 MESSAGE_BYTES_MAX: Final = 32 << 20
 """Largest message that the transport takes."""

@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from forebay.broker.core.errors import InvalidRequest
-from forebay.broker.rpc import page_requests
+from forebay.broker.rpc.pages import requests as page_requests
 from forebay.broker.rpc.requests.bounds import bounds_of
 from forebay.broker.rpc.requests.numbers import Numbers, check_number, numbers_of
 from forebay.broker.rpc.requests.scan import check

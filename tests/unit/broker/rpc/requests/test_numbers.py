@@ -7,7 +7,7 @@ import pytest
 from forebay.broker.core.errors import NumberOutOfRange
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, check_number, numbers_of
 from forebay.broker.rpc.requests.reading import PUBLISH, reader_of
-from forebay.client.pages import EncodedPage, frame_publish_page
+from forebay.client.publish.pages import EncodedPage, frame_publish_page
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import sink_service_pb2, subscription_pb2
 

@@ -1,0 +1,1 @@
+"""Delivery of one partition to its consumer: in flight, answers, redelivery, leases."""

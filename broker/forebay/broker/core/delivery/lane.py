@@ -1,0 +1,423 @@
+"""One subscription on one partition: who owns it, what is in flight, and what an answer means.
+
+STRICT order: a failure at offset k voids everything sent from k on (the revision goes up) and it is sent again,
+k first. Answers under an older revision count only below the lowest offset that was voided since.
+RELAXED order: only what failed is void; it steps aside and the rest goes on. What was sent again is answered under a
+newer revision, so an answer to its first delivery is stale.
+Times are seconds on a monotonic clock and are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from forebay.broker.core.delivery.answers import Answer, Outcome, Results, Revocation
+from forebay.broker.core.delivery.gap_notices import Told
+from forebay.broker.core.delivery.in_flight import Flight
+from forebay.broker.core.delivery.lessor import Leasing
+from forebay.broker.core.delivery.outbound import HOLES_MAX, MOVING_MAX
+from forebay.broker.core.partition import ranges as sets
+from forebay.broker.core.partition.cursor import Cursor, Settlement
+from forebay.broker.core.partition.ranges import Range, RangeSet
+from forebay.broker.core.settings import SECOND_US, SinkSettings
+
+__all__ = ["HOLES_MAX", "MOVING_MAX", "Answer", "Judged", "Lane", "Outcome", "Results", "Revocation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Outcomes of an answer that is not applied yet, and the state of the lane that they hold for."""
+
+    state: tuple[object, ...]
+    results: Results
+
+
+class Lane(Leasing):
+    """The delivery state of one subscription on one partition. Its cursor is the only part that is stored."""
+
+    # -- answers
+
+    def settle(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
+        """Settle what ``asked`` covers of the deliveries that are in flight."""
+        results = self._judged(answer, asked)
+        self._apply(_taken(results), how, now, next_offset)
+        return results
+
+    def settle_all(
+        self, answer: Answer, asked: Sequence[Range], how: Settlement, now: float, next_offset: int
+    ) -> Results:
+        """As ``settle`` of each of ``asked`` in turn; where they are apart and in order, the cursor is made once."""
+        if not sets.are_apart(asked):
+            return [found for each in asked for found in self.settle(answer, each, how, now, next_offset)]
+        results = [found for each in asked for found in self._judged(answer, each)]
+        self._apply(_taken(results), how, now, next_offset)
+        return results
+
+    def settle_until(self, answer: Answer, asked: Range, now: float, next_offset: int) -> Results:
+        """Settle everything up to ``asked.end``, delivered or not: only for the owner."""
+        stale = self._stale_from(answer)
+        if stale is None or asked.end > next_offset:
+            return [(asked, Outcome.STALE if stale is None else Outcome.UNKNOWN)]
+        end = min(asked.end, max(stale, self.cursor.watermark))
+        results: Results = []
+        if end > self.cursor.watermark:
+            whole, told = Range(self.cursor.watermark, end), Range(min(asked.first, end - 1), end)
+            fresh = tuple(self.view.unsettled(told))
+            self._told.settled_by_number(end)
+            parts = list(self.view.unsettled(whole)) if self.moving else [whole]
+            self._apply(parts, Settlement.ACKED, now, next_offset)
+            self.position = max(self.position, end)
+            before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, told)]
+            results += sorted([(part, Outcome.OK) for part in fresh] + before)
+        elif end >= asked.end:
+            results.append((asked, Outcome.ALREADY_SETTLED))
+        if asked.end > end:
+            results.append((Range(max(asked.first, end), asked.end), Outcome.STALE))
+        return results
+
+    def settle_below(self, end: int, now: float, next_offset: int) -> int:
+        """Settle as acked all that is unsettled below ``end``, though it was never sent; returns how many records.
+
+        Only while nobody owns the lane. Who asks for it has read by other means, and met what is missing there.
+        """
+        before = self.cursor.acked
+        parts = list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark))))
+        self._apply(parts, Settlement.ACKED, now, next_offset, answered=False)  # it says nothing of a target
+        self.position = max(self.position, end)
+        self._told.settled_by_number(end)
+        self._note_told()
+        return self.cursor.acked - before
+
+    def settle_leased(self, holder: str, asked: Range, now: float, next_offset: int) -> Results:
+        """Settle what ``asked`` covers of a holder's set, and of what is nobody's: its lease may be forgotten or over.
+
+        It says nothing of the consumer's target. What somebody else has is left to him.
+        """
+        results = self.judged_for(holder, asked)
+        self._apply(_taken(results), Settlement.ACKED, now, next_offset, answered=False)
+        return results
+
+    def take_settled_ages(self) -> list[int]:
+        """Age stamps of the deliveries of a page whose last record was answered since this was asked last."""
+        return self._flights.take_settled_ages() + self.leases.take_settled_ages()
+
+    def nack(
+        self,
+        answer: Answer,
+        asked: Sequence[Range],
+        now: float,
+        *,
+        delay_s: float | None,
+        random: float,
+        reason: str,
+        judged: Judged | None = None,
+    ) -> tuple[Results, Revocation | None]:
+        """Give records back: in STRICT order the lowest of them failed, and all from there on comes again.
+
+        In RELAXED order each range failed, its lowest record for the account, and nothing else comes again. ``judged``
+        is what was said of the same answer and ranges before; it counts while nothing has changed since.
+        """
+        if judged is not None and judged.state == self.answer_state:
+            results = judged.results
+        else:
+            results = [found for wanted in asked for found in self._judged(answer, wanted)]
+        failed = sets.union(_taken(results))
+        if not failed:
+            return results, None
+        return results, self._failed(failed, now, delay_s=delay_s, random=random, reason=reason)
+
+    def extend(self, owner_epoch: int, now: float, ranges: Sequence[Range] = ()) -> bool:
+        """Start the running deadline anew; in RELAXED order those of ``ranges``, or of all that is in flight.
+
+        False when somebody else owns the lane.
+        """
+        if self.owner is None or owner_epoch != self.owner_epoch:
+            return False
+        self._deadline_base = now
+        if self.relaxed:
+            for part in ranges or [Range(0, self.cursor.sent)]:
+                self._flights.restart_within(part, now)
+        return True
+
+    def expire(self, now: float, random: float) -> Revocation | None:
+        """Let time pass: the head's deadline may have gone by, or in RELAXED order that of any page."""
+        revocation: Revocation | None = None
+        while (deadline := self.deadline()) is not None and now >= deadline:
+            flight = self._flights.longest_waiting() if self.relaxed else next(iter(self._flights))
+            assert flight is not None, "a deadline runs"
+            late = next(self.view.unsettled(Range(flight.first, flight.end)))
+            why = "the deadline passed without an answer"
+            revocation = self._failed((Range(late.first, flight.end),), now, delay_s=None, random=random, reason=why)
+        return revocation
+
+    def deadline(self, offset: int | None = None) -> float | None:
+        """When the lowest record in flight expires; in RELAXED order, the first page, or that of ``offset``."""
+        since: float | None = self._deadline_base if self._flights else None
+        if self.relaxed:
+            first = self._flights.longest_waiting() if offset is None else self._flights.at(offset)
+            since = first.since if first is not None else None
+        if since is None:
+            return None
+        return max(since + self.settings.ack_deadline_us / SECOND_US, self.deadline_not_before)
+
+    def next_timer(self, now: float) -> float | None:
+        """When time will change something here, if ever. What was due at ``now`` has been done, but for deadlines."""
+        times = (
+            self.deadline(),
+            self.resend.next_timer(now),
+            self.side.parked.next_timer(now),
+            self.leases.next_timer(),
+        )
+        return min((time for time in times if time is not None), default=None)
+
+    # -- what happens to records meanwhile
+
+    def drop(self, dropped: Sequence[Range], now: float, next_offset: int) -> int:
+        """Records were dropped: those unsettled count as dropped. Returns how many. The ranges are apart, in order.
+
+        What another sink has queued already is not lost with its page.
+        """
+        before = self.cursor.dropped
+        lost: list[Range] = []
+        if self.leases:
+            unsettled = [part for each in dropped for part in self.view.unsettled(each)]
+            lost += [each for part in unsettled for each, lease in self.leases.within(part) if lease]
+        if self.side.parked:
+            lost += [part for each in dropped for part in self.side.parked.remove(each)]
+        first = min((part.first for part in lost), default=self.position)
+        if first < self.position:
+            self.position = first  # back to where the gap is told; what lies behind it is not sent again
+            self._told.back_to(self.position)
+        loose = [part for each in dropped for part in self.moving.loose(each)] if self.moving else dropped
+        self._apply(loose, Settlement.DROPPED, now, next_offset, answered=False)
+        for part in loose if self.moving else ():
+            self.moving.give_back(part)
+        return self.cursor.dropped - before
+
+    def seek(self, offset: int, next_offset: int) -> Revocation:
+        """Close the account and open a new one at ``offset``; everything in flight is void."""
+        self._flights.void(0, self.view)
+        self.side.clear()
+        self.leases.clear()
+        self.moving.forget()
+        self.revision += 1
+        self._history.remember(self.revision, 0)
+        self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
+        self.position, self._told, self._failed_from = offset, Told(), 0
+        return Revocation(0, self.revision)
+
+    def pause(self, reason: str) -> Revocation | None:
+        """Stop sending; what is in flight is void."""
+        self.resend.pause(reason)
+        if self.idle:
+            return None
+        return self._revoke(self._flights.first)
+
+    def purge(self) -> Revocation:
+        """Everything in flight is void, before pages are purged; what is not purged comes again."""
+        return self._revoke(self._flights.first if self._flights else self.position)
+
+    def change(self, settings: SinkSettings) -> Revocation | None:
+        """Take new settings. Another order takes back all that is in flight, so that one rule holds for all of it.
+
+        From RELAXED to STRICT what has stepped aside comes again in its place, at once; from STRICT to RELAXED the
+        record that the lane waits for steps aside.
+        """
+        was_relaxed = self.relaxed
+        self.settings = self.resend.settings = settings
+        if self.relaxed == was_relaxed:
+            return None
+        revocation = self._revoke(0) if self._flights or self.side.parked or self.leases else None
+        if was_relaxed:
+            self.side.clear()
+            self.leases.clear()
+            self.position = min(self.position, self.cursor.watermark)
+            self._failed_from = self.cursor.watermark
+            self.resend.backlog_end = self.cursor.sent
+        elif self.resend.waits and not self.view.is_settled(self._failed_from):
+            self.side.parked.park(Range(self._failed_from, self._failed_from + 1), not_before=self.resend.named_until)
+        self.side.rest()
+        return revocation
+
+    # -- records that go to another sink
+
+    @property
+    def answer_state(self) -> tuple[object, ...]:
+        """Everything that decides over an answer; equal states judge equally what was in flight at the first."""
+        return self.owner, self.owner_epoch, self.revision, self.view
+
+    def judged(self, answer: Answer, asked: Range) -> Results:
+        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        return self._judged(answer, asked)
+
+    def exhausted(self) -> list[int]:
+        """Records that have failed `max_attempts` times and are not in flight: they are not to be sent again."""
+        most = self.settings.max_attempts
+        failed = [offset for offset, tries in self.cursor.attempts if tries >= most] if most else []
+        return [offset for offset in failed if self.idle_in(Range(offset, offset + 1))]
+
+    def skip(self, part: Range, now: float, next_offset: int) -> None:
+        """Unsettled records are passed over."""
+        self._apply([part], Settlement.SKIPPED, now, next_offset, answered=False)
+
+    def set_out(self, parts: Sequence[Range], now: float, next_offset: int, *, answered: bool) -> None:
+        """Unsettled records begin their way to another sink. ``answered``: the target has judged them.
+
+        The parts are apart, in order.
+        """
+        self._apply(parts, None, now, next_offset, answered=answered)
+
+    def moved(self, parts: Sequence[Range], how: Settlement) -> int:
+        """The batch that carries sealed records is durable: they are settled. Returns how many."""
+        found = self.moving.confirm(parts, how)
+        self.cursor, records = self.cursor.settle_all(found, how)
+        for part in found if self.side.parked else ():
+            self.side.parked.remove(part)
+        if self.relaxed:
+            self.side.rest()
+        self._note_told()
+        return records
+
+    def arrived_settled(self, part: Range) -> int:
+        """Records came that are not for this subscription: they are settled as skipped. Returns how many."""
+        records = 0
+        for found in self.moving.confirm_ahead(part):
+            self.cursor, fresh = self.cursor.settle(found, Settlement.SKIPPED)
+            records += fresh
+        return records
+
+    def give_back(
+        self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
+    ) -> Revocation | None:
+        """Records that were to go to another sink stay, and failed: as after a nack of them."""
+        back: RangeSet = ()
+        for part in parts:
+            for found in self.moving.give_back(part):
+                back = sets.add(back, found)
+                self.side.parked.remove(found)  # it lay in a page that was put back
+        if not back:
+            return None
+        if not self.relaxed:
+            self.position = min(self.position, back[0].first)
+        return self._failed(back, now, delay_s=delay_s, random=random, reason=reason)
+
+    # -- inside
+
+    def _failed(self, failed: RangeSet, now: float, *, delay_s: float | None, random: float, reason: str) -> Revocation:
+        if not self.relaxed:
+            self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
+            self._failed_from = failed[0].first
+            self.cursor = self.cursor.failed(self._failed_from)
+            return self._revoke(self._failed_from)
+        self.cursor = self.cursor.failed(*(part.first for part in failed))
+        for part in failed:
+            sent = self._flights.void_part(part, self.view)
+            self.side.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
+        self.revision += 1
+        return Revocation(failed[0].first, self.revision, to_be_told=False)
+
+    def _revoke(self, first: int) -> Revocation:
+        self.position = min(self.position, self._void(first))
+        self.revision += 1
+        self._history.remember(self.revision, first)
+        self._told.back_to(self.position)
+        return Revocation(first, self.revision)
+
+    def _stale_from(self, answer: Answer) -> int | None:
+        """Lowest offset that the answer is too old for; None when it is too old for all, or not the owner's."""
+        if self.owner is None or answer.owner_epoch != self.owner_epoch or answer.revision > self.revision:
+            return None
+        return self._history.stale_from(answer.revision)
+
+    def _judged(self, answer: Answer, asked: Range) -> Results:
+        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        stale = self._stale_from(answer)
+        if stale is None:
+            return [(asked, Outcome.STALE)]
+        results: Results = []
+        fresh = Range(asked.first, min(asked.end, stale))
+        at = fresh.first
+        if fresh.size > 0:
+            for part in self.view.unsettled(fresh):
+                if part.first > at:
+                    results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
+                for each, flight in self._flights.within(part):
+                    if flight is None:
+                        results += self._not_flying(each)
+                    else:
+                        results.append((each, Outcome.OK if flight.revision <= answer.revision else Outcome.STALE))
+                at = part.end
+            if at < fresh.end:
+                results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
+        if asked.end > stale:
+            results.append((Range(max(asked.first, stale), asked.end), Outcome.STALE))
+        return results
+
+    def _not_flying(self, part: Range) -> Results:
+        leased = [each for each, lease in self.leases.within(part) if lease] if self.leases else []
+        away = sorted([*self.side.parked.within(part), *leased])
+        unknown = sets.missing(tuple(away), part)
+        return sorted([(one, Outcome.STALE) for one in away] + [(one, Outcome.UNKNOWN) for one in unknown])
+
+    def _apply(
+        self, settled: Sequence[Range], how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
+    ) -> None:
+        """Records are settled, or (``how`` is None) begin their way to another sink. The parts are apart, in order."""
+        if not settled:
+            return
+        before, relaxed = self.view, self.relaxed
+        head = None if relaxed else self._flights.lowest_unsettled(before)
+        flights: list[Flight] = []
+        for part in settled:
+            if how is None:
+                self.moving.bases |= self._flights.bases_in(part)
+            if self._flights:
+                flights += self._flights.settle(part, before, answered=answered and how is not None)
+            if self.side.parked:
+                self.side.parked.remove(part)
+            if self.leases:
+                self.leases.settle(part, before, answered=how is Settlement.ACKED)
+        fresh = self._count(settled, how)
+        if not relaxed and self._flights and self._flights.lowest_unsettled(self.view) != head:
+            self._deadline_base = now
+        if relaxed:
+            self._restart(flights, before, now)
+        if answered:
+            if fresh and relaxed:
+                self.side.settled(flights, now)
+            elif fresh and settled[-1].end > self._failed_from:
+                self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
+            self._told.answered(flights)
+            self._note_told()
+        if relaxed:
+            self.side.rest()
+
+    def _count(self, settled: Sequence[Range], how: Settlement | None) -> int:
+        """Move the account, or hold records back for another sink; returns how many records that concerns anew."""
+        if how is None:
+            self.moving.hold(settled)
+            return sum(part.size for part in settled)
+        before = self.cursor
+        self.cursor, fresh = before.settle_all(settled, how)
+        self.moving.settled(before, self.cursor, settled)
+        return fresh
+
+    def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
+        """In RELAXED order: begin the deadlines anew of flights whose lowest record was settled."""
+        view = self.view
+        for flight in flights:
+            if flight.unsettled:
+                within = Range(flight.first, flight.end)
+                if next(before.unsettled(within)).first != next(view.unsettled(within)).first:
+                    self._flights.restart(flight, now)
+
+    def _note_told(self) -> None:
+        told = min(self.cursor.watermark, self.position, self._told.heard)
+        if told > self.cursor.told:
+            self.cursor = replace(self.cursor, told=told)
+
+
+def _taken(results: Results) -> list[Range]:
+    """The parts that an answer is taken for."""
+    return [part for part, outcome in results if outcome is Outcome.OK]

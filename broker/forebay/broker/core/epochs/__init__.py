@@ -1,0 +1,1 @@
+"""Epochs: staged parts, commits, and their producers."""

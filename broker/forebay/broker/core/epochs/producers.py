@@ -1,0 +1,187 @@
+"""The producers of a sink: what each may stage and commit, and which are remembered.
+
+Runs of a producer have no order of their own; their tickets have. Of two runs the one with the higher ticket is the
+newer one, and what the older one still says is refused. All here is decided in memory; a crash takes back nothing that
+a commit was answered for, see ``core.writes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from forebay.broker.core.epochs.values import Claim, Content, ProducerRecord, StageRecord, Wanted, digest
+from forebay.broker.core.errors import (
+    AlreadyCommitted,
+    EpochConflict,
+    EpochContentConflict,
+    EpochFenced,
+    ProducerChanged,
+)
+
+PRODUCERS_MAX: Final = 10_000
+"""Producers that a sink remembers; beyond it those of batches go first, the longest idle one before the others."""
+
+
+@dataclass(slots=True)
+class Producers:
+    """The producers of one sink, and what each may do."""
+
+    sink: str
+    known: dict[str, ProducerRecord] = field(default_factory=dict)
+    _holders: dict[str, str] = field(default_factory=dict)
+    """Producer by write name."""
+    _used_us: dict[str, int] = field(default_factory=dict)
+    """Last commit of each producer, or the start that found it, on the broker's own clock."""
+    _committed_at_us: int = 0
+    """Highest commit time given out: commit times rise within a sink, so that they order the commits."""
+
+    def recall(self, records: Iterable[ProducerRecord], now_us: int) -> None:
+        """Take in what was stored; ``now_us`` is the time of the start on the broker's own clock."""
+        for record in sorted(records, key=lambda each: each.committed_at_us):
+            self._keep(record)
+            self._used_us[record.producer] = now_us
+            self._committed_at_us = max(self._committed_at_us, record.committed_at_us)
+
+    def saw(self, stage: StageRecord) -> None:
+        """Take in what a stored stage says: its run was there. Who has which name is not changed by that."""
+        found = self.known.get(stage.producer) or ProducerRecord(stage.producer, stage.write_name)
+        if not found.run or stage.ticket > found.ticket:
+            self.known[stage.producer] = replace(found, run=stage.run, ticket=stage.ticket)
+
+    def holder(self, write_name: str) -> str | None:
+        """The producer that has a write name."""
+        return self._holders.get(write_name)
+
+    def is_named(self, record: ProducerRecord) -> bool:
+        """Whether the producer has its write name still."""
+        return self.holder(record.write_name) == record.producer
+
+    def idle(self, staging: Collection[str], spent: Collection[str], oldest_us: int) -> list[ProducerRecord]:
+        """Those that may be forgotten: ``staging`` names those that stage, ``spent`` those with no page left.
+
+        A producer that has committed nothing is remembered by its stages only; one without a name for a time; and no
+        more than ``PRODUCERS_MAX`` of all, where those without a name go first. While a page of its epochs lives it
+        stays in any case: what is known of them names that page again after damage. ``oldest_us`` is on the broker's
+        own clock: no step of the wall clock makes a producer old.
+        """
+        free = [each for each in self.known.values() if each.producer not in staging]
+        free = [each for each in free if each.epoch is None or each.producer in spent]
+        free.sort(key=lambda each: (self.is_named(each), each.committed_at_us))
+        more = len(self.known) - PRODUCERS_MAX
+        return [
+            each
+            for index, each in enumerate(free)
+            if each.epoch is None or index < more or (not self.is_named(each) and self._unused_since(each, oldest_us))
+        ]
+
+    def _unused_since(self, record: ProducerRecord, oldest_us: int) -> bool:
+        return self._used_us.get(record.producer, 0) < oldest_us
+
+    def stage(self, claim: Claim) -> bool:
+        """Let an attempt stage; True when its run is a newer one, so that what older runs staged is to go.
+
+        Raises ``ProducerChanged``, ``EpochFenced`` or ``AlreadyCommitted``.
+        """
+        self._check_run(claim)
+        found = self.known.get(claim.producer)
+        if found is not None and found.epoch is not None:
+            if claim.epoch == found.epoch:
+                raise AlreadyCommitted(claim.producer, claim.epoch)
+            if claim.epoch < found.epoch:
+                raise EpochFenced(claim.producer, claim.epoch, self._later(found.epoch))
+        newer = found is not None and found.run != claim.run
+        self._keep(self._with_run(claim))
+        return newer
+
+    def commit(self, wanted: Wanted) -> bool:
+        """Whether the epoch is to be committed; False when it is already. Changes nothing.
+
+        A repeat is the same call again, or another run that has written the same records. Raises ``ProducerChanged``,
+        ``EpochFenced``, ``EpochConflict`` or ``EpochContentConflict``.
+        """
+        claim = wanted.claim
+        self._check_run(claim)
+        found = self.known.get(claim.producer)
+        if found is None or found.epoch is None or claim.epoch > found.epoch:
+            return True
+        if claim.epoch < found.epoch:
+            raise EpochFenced(claim.producer, claim.epoch, self._later(found.epoch))
+        tokens = digest(wanted.names)
+        if tokens == found.tokens:
+            return False
+        if claim.run == found.committed_by:
+            raise EpochConflict(claim.producer, claim.epoch, "the same run committed it with other tokens")
+        if claim.run == found.repeated_by and tokens != found.repeated_tokens:
+            why = "the same run has written it before, with other tokens: is it a second write under one name?"
+            raise EpochConflict(claim.producer, claim.epoch, why)
+        stored, sent = found.content, wanted.content
+        if stored is not None and sent is not None and stored.differs(sent, wanted.check):
+            facts = {"stored": (stored.records, stored.digest), "sent": (sent.records, sent.digest)}
+            raise EpochContentConflict(claim.producer, claim.epoch, **facts)
+        return False
+
+    def repeated(self, wanted: Wanted) -> ProducerRecord | None:
+        """What is to be remembered of a commit that found its epoch committed; None where that is known already."""
+        found, tokens, run = self.known[wanted.claim.producer], digest(wanted.names), wanted.claim.run
+        if tokens == found.tokens or (run, tokens) == (found.repeated_by, found.repeated_tokens):
+            return None
+        return replace(found, repeated_by=run, repeated_tokens=tokens)
+
+    def committed(self, claim: Claim, tokens: Sequence[str], at_us: int, content: Content) -> ProducerRecord:
+        """What is to be remembered once the epoch is committed; see ``keep``.
+
+        Commit times of a sink rise whatever the wall clock ``at_us`` says: a start orders the commits by them, and
+        the last one of a write name is its holder's.
+        """
+        self._committed_at_us = max(at_us, self._committed_at_us + 1)
+        return replace(
+            self._with_run(claim),
+            epoch=claim.epoch,
+            committed_by=claim.run,
+            committed_at_us=self._committed_at_us,
+            tokens=digest(tokens),
+            records=content.records,
+            content_digest=content.digest,
+            repeated_by="",
+            repeated_tokens="",
+        )
+
+    def keep(self, record: ProducerRecord, now_us: int) -> None:
+        """The commit is durable; ``now_us`` is on the broker's own clock."""
+        self._used_us[record.producer] = now_us
+        now = self.known.get(record.producer)
+        if now is not None and now.ticket > record.ticket:  # a newer run has come meanwhile
+            record = replace(record, run=now.run, ticket=now.ticket)
+        self._keep(record)
+
+    def forget(self, producer: str) -> None:
+        """The producer will not come back."""
+        found = self.known.pop(producer, None)
+        self._used_us.pop(producer, None)
+        if found is not None and self._holders.get(found.write_name) == producer:
+            del self._holders[found.write_name]
+
+    def _check_run(self, claim: Claim) -> None:
+        holder = self._holders.get(claim.write_name) if claim.write_name else None
+        if holder is not None and holder != claim.producer and not claim.takeover:
+            raise ProducerChanged(claim.sink, claim.write_name, holder, claim.producer)
+        found = self.known.get(claim.producer)
+        if found is not None and found.run != claim.run and claim.ticket < found.ticket:
+            raise EpochFenced(claim.producer, claim.epoch, "a newer run of the producer has begun")
+
+    def _later(self, epoch: int) -> str:
+        return f"epoch {epoch} was committed; is the checkpoint a copy that is behind?"
+
+    def _with_run(self, claim: Claim) -> ProducerRecord:
+        found = self.known.get(claim.producer) or ProducerRecord(claim.producer, claim.write_name)
+        return replace(found, write_name=claim.write_name, run=claim.run, ticket=max(found.ticket, claim.ticket))
+
+    def _keep(self, record: ProducerRecord) -> None:
+        before = self.known.get(record.producer)
+        if before is not None and self._holders.get(before.write_name) == record.producer:
+            del self._holders[before.write_name]
+        self.known[record.producer] = record
+        if record.write_name and record.epoch is not None:  # a name is had by who has written something
+            self._holders[record.write_name] = record.producer

@@ -1,0 +1,1 @@
+"""One partition: its log of pages, the cursors on it, gaps, ages and reservations."""

@@ -1,0 +1,358 @@
+"""Where a record is, what one subscription has done with it, and what its delivery waits for.
+
+Decided from what the partition and the lane know at one moment. Of a settled record only the account is left, so how it
+was settled is said where the account leaves one answer, and otherwise that it is no longer known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from forebay.broker.core.delivery.in_flight import Flight
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.delivery.leases import Lease
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry, Gap
+from forebay.broker.core.partition.ranges import Range
+
+
+class Place(IntEnum):
+    """Where a record is; the numbers are those of the wire."""
+
+    NOT_ASSIGNED = 1
+    AWAITING_COMMIT = 2
+    RECENT = 3
+    DISK = 4
+    DROPPED = 5
+    TRIMMED = 6
+    MISSING = 7
+    MEMORY = 8
+
+
+class RecordState(IntEnum):
+    """What a subscription has done with a record; the numbers are those of the wire."""
+
+    PENDING = 1
+    IN_FLIGHT = 2
+    ACKED = 3
+    DEAD_LETTERED = 4
+    DROPPED = 5
+    SKIPPED = 6
+    SETTLED = 7
+    BEFORE_START = 8
+    LEASED = 9
+
+
+class Wait(IntEnum):
+    """What a delivery waits for; the numbers are those of the wire."""
+
+    NOTHING = 1
+    RECORD = 2
+    COMMIT = 3
+    PAUSED = 4
+    PURGE = 5
+    NO_CONSUMER = 6
+    PULL = 7
+    MOVING = 8
+    BACKING_OFF = 9
+    PROBING = 10
+    RESEND_INTERVAL = 11
+    ACK_HOLES_FULL = 12
+    IN_FLIGHT_LIMIT = 13
+    NO_CREDIT = 14
+    ANSWER = 15
+    BEHIND = 16
+    PARKED = 17
+    DEAD_LETTER = 18
+    DEAD_LETTERS_FULL = 19
+    LEASE = 20
+    READ_FAILED = 21
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The consumer that owns the partition."""
+
+    id: str
+    credit_records: int
+    credit_size: int
+    used_records: int
+    """Records that it has in flight, of all its partitions, or that wait until it reads."""
+
+    used_size: int
+    asks: bool
+    """It takes what comes. False: it pulls, and no call of it is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is true around the lane, now. Times are monotonic seconds."""
+
+    now: float
+    owner: Owner | None
+    moving_until: float | None
+    """When the partition is taken from its owner at the latest, if it is to go to another one."""
+
+    entry: Entry | None
+    """The stored page that the record is in."""
+
+    recent: bool
+    """That page is among the recent ones in memory."""
+
+    unreadable: str = ""
+    """Why reads of the partition fail, while they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a delivery waits for."""
+
+    reason: Wait
+    until: float | None = None
+    """Monotonic seconds, where it is known."""
+
+    detail: str = ""
+    """More about it, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All that is known of one record for one subscription."""
+
+    offset: int
+    next_offset: int
+    """Offset that the next record will get."""
+
+    place: Place
+    entry: Entry | None
+    """Its page, while it is stored."""
+
+    gap: Gap | None
+    """The gap that it lies in."""
+
+    rejection: Gap | None
+    """The subscription's own gap that it lies in."""
+
+    state: RecordState | None
+    """None for an offset that no record has."""
+
+    owner: str | None
+    """The consumer that has it in flight."""
+
+    owner_epoch: int
+    revision: int
+    sent_at: float | None
+    """Monotonic seconds; only in flight or leased."""
+
+    lease: Lease | None
+    """Who holds it in a set, and until when."""
+
+    attempts: int
+    delivered_before: bool
+    delivery: State
+    waiting: Waiting
+    before: int
+    """Unsettled records that are delivered before it."""
+
+    watermark: int
+
+
+def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, moment: Moment) -> Explanation:
+    """Say all that is known of the record at ``offset``, for the subscription whose lane this is."""
+    cursor = lane.cursor
+    place = _place(log, offset, moment)
+    flight = lane.flight_at(offset) if not lane.view.is_settled(offset) else None
+    lease, leased = _lease(lane, offset) or (None, None)
+    sent = flight or leased
+    state = None if place is Place.NOT_ASSIGNED else _state(log, lane, subscription, offset)
+    before = sum(part.size for part in lane.view.unsettled(Range(0, min(offset, log.next_offset))))
+    return Explanation(
+        offset=offset,
+        next_offset=log.next_offset,
+        place=place,
+        entry=moment.entry if place in {Place.RECENT, Place.DISK, Place.MEMORY} else None,
+        gap=log.gap_at(offset),
+        rejection=log.rejections.at(subscription, offset),
+        state=state,
+        owner=lane.owner if flight is not None else None,
+        owner_epoch=lane.owner_epoch,
+        revision=lane.revision,
+        sent_at=sent.sent_at if sent is not None else None,
+        lease=replace(lease) if lease is not None else None,
+        attempts=cursor.attempts_of(offset),
+        delivered_before=offset < cursor.sent and place is not Place.NOT_ASSIGNED,
+        delivery=lane.resend.state,
+        waiting=_waiting(lane, offset, place, state, before, moment),
+        before=before,
+        watermark=cursor.watermark,
+    )
+
+
+def _lease(lane: Lane, offset: int) -> tuple[Lease, Flight] | None:
+    return None if lane.view.is_settled(offset) else lane.leases.at(offset)
+
+
+def _place(log: PartitionLog, offset: int, moment: Moment) -> Place:
+    if offset >= log.next_offset:
+        return Place.NOT_ASSIGNED
+    if offset >= log.tail.next_offset:
+        return Place.AWAITING_COMMIT
+    if log.gap_at(offset) is not None:
+        return Place.DROPPED
+    if moment.entry is not None:
+        if moment.entry.base in log.held:
+            return Place.MEMORY
+        return Place.RECENT if moment.recent else Place.DISK
+    if offset < log.head.earliest or log.pages == 0:
+        return Place.TRIMMED
+    return Place.DISK if moment.unreadable else Place.MISSING
+
+
+# -- what the subscription has done with it
+
+
+def _state(log: PartitionLog, lane: Lane, subscription: str, offset: int) -> RecordState:
+    cursor = lane.cursor
+    if offset < cursor.start:
+        return RecordState.BEFORE_START
+    if not cursor.is_settled(offset):
+        if _lease(lane, offset) is not None:
+            return RecordState.LEASED
+        flies = lane.flight_at(offset) is not None and not lane.view.is_settled(offset)
+        return RecordState.IN_FLIGHT if flies else RecordState.PENDING
+    gap, rejection = log.gap_at(offset), log.rejections.at(subscription, offset)
+    if rejection is not None and rejection.whole:
+        return RecordState.DROPPED
+    if not cursor.dropped or (gap is None and rejection is None):
+        return _not_dropped(cursor)
+    if gap is not None and gap.whole and cursor.dropped == _missing(log, subscription, cursor.start):
+        return RecordState.DROPPED
+    return RecordState.SETTLED
+
+
+def _missing(log: PartitionLog, subscription: str, start: int) -> int | None:
+    """Records that were dropped since ``start``: all of them unsettled, if the account counts as many.
+
+    None when that cannot be said: a gap over settled records begins before ``start``.
+    """
+    found = 0
+    for gap in (*log.gaps, *log.rejections.of(subscription)):
+        if gap.first >= start:
+            found += gap.records
+        elif gap.end > start:
+            if not gap.whole:
+                return None
+            found += gap.end - start
+    return found
+
+
+def _not_dropped(cursor: Cursor) -> RecordState:
+    """The one way in which it can have been settled, if the account knows only one."""
+    ways = [
+        way
+        for way, records in (
+            (RecordState.ACKED, cursor.acked),
+            (RecordState.DEAD_LETTERED, cursor.dead_lettered),
+            (RecordState.SKIPPED, cursor.skipped),
+        )
+        if records
+    ]
+    return ways[0] if len(ways) == 1 else RecordState.SETTLED
+
+
+# -- what its delivery waits for
+
+
+def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, before: int, moment: Moment) -> Waiting:
+    if place is Place.NOT_ASSIGNED:
+        return Waiting(Wait.RECORD)
+    if state is RecordState.IN_FLIGHT:
+        return Waiting(Wait.ANSWER, lane.deadline(offset))
+    leased = _lease(lane, offset)
+    if leased is not None:
+        return Waiting(Wait.LEASE, leased[0].until, leased[0].holder)
+    if state is not RecordState.PENDING:
+        return Waiting(Wait.NOTHING)
+    if lane.view.is_settled(offset):
+        return Waiting(Wait.DEAD_LETTER)
+    if place is Place.AWAITING_COMMIT:
+        return Waiting(Wait.COMMIT)
+    return (
+        _stopped(lane, moment)
+        or _unreadable(moment)
+        or _parked(lane, offset, moment)
+        or _held_back(lane, offset, moment)
+        or _at_a_bound(lane)
+        or _without_credit(lane, moment)
+        or Waiting(Wait.BEHIND if before else Wait.NOTHING)
+    )
+
+
+def _stopped(lane: Lane, moment: Moment) -> Waiting | None:
+    """Whether there is nobody to send to, or nothing is to be sent."""
+    if lane.resend.state is State.PAUSED:
+        return Waiting(Wait.PAUSED, detail=lane.resend.reason)
+    if lane.held:
+        return Waiting(Wait.PURGE)
+    if moment.owner is None:
+        return Waiting(Wait.NO_CONSUMER)
+    if moment.moving_until is not None:
+        return Waiting(Wait.MOVING, moment.moving_until)
+    return None
+
+
+def _unreadable(moment: Moment) -> Waiting | None:
+    """Whether the partition waits for the disk. A page in memory may go out all the same."""
+    if not moment.unreadable or moment.recent:
+        return None
+    return Waiting(Wait.READ_FAILED, detail=moment.unreadable)
+
+
+def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
+    """Whether the resend machine holds it back: in RELAXED order only what has stepped aside, or all when it stops."""
+    resend, now = lane.resend, moment.now
+    if lane.relaxed and not lane.side.live_stopped and lane.side.parked.at(offset) is None:
+        return None
+    if resend.state is State.BACKING_OFF and now < resend.until:
+        return Waiting(Wait.BACKING_OFF, resend.until, resend.reason)
+    if resend.state in {State.PROBING, State.BACKING_OFF} and lane.sent_since_failure:
+        return Waiting(Wait.PROBING, lane.deadline(), resend.reason)
+    if resend.state is State.RESENDING and lane.settings.resend_interval_us:
+        if lane.sent_since_failure:
+            return Waiting(Wait.RESEND_INTERVAL)
+        if now < resend.not_before:
+            return Waiting(Wait.RESEND_INTERVAL, resend.not_before)
+    return None
+
+
+def _at_a_bound(lane: Lane) -> Waiting | None:
+    """Whether too much is settled out of order, or under way to another sink."""
+    if lane.waits_for_moving:
+        return Waiting(Wait.DEAD_LETTERS_FULL)
+    return Waiting(Wait.ACK_HOLES_FULL) if lane.waits_for_holes else None
+
+
+def _parked(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
+    """Whether it has stepped aside, and is not due yet."""
+    aside = lane.side.parked.at(offset)
+    if aside is None or moment.now >= aside.not_before:
+        return None
+    return Waiting(Wait.PARKED, aside.not_before, lane.resend.reason)
+
+
+def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:
+    """Whether its consumer takes nothing more now."""
+    owner = moment.owner
+    if owner is None:
+        return None
+    limit = lane.settings.in_flight_bytes_max
+    if owner.used_records and owner.used_size >= limit and limit < owner.credit_size:
+        return Waiting(Wait.IN_FLIGHT_LIMIT, detail=f"{owner.used_size} of {limit} bytes")
+    spent = owner.used_records and owner.used_size >= owner.credit_size
+    if spent or owner.used_records >= owner.credit_records:
+        used = f"{owner.used_records} of {owner.credit_records} records, {owner.used_size} of {owner.credit_size} bytes"
+        return Waiting(Wait.NO_CREDIT, detail=used)
+    return None if owner.asks else Waiting(Wait.PULL)

@@ -1,0 +1,166 @@
+"""What of a partition stands in memory only, and what a start makes of it when memory is gone.
+
+An offset is handed out once, so a partition that may forget what it has accepted reserves offsets before it gives them
+out. After a crash it goes on where no reader can have been: behind the last record it accepted, if that is known, or
+else at the end of what was reserved. What is missing up to there is a gap, and counts as dropped for whoever had not
+settled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forebay.broker.core.partition import ranges as sets
+from forebay.broker.core.partition.cursor import Cursor, Settlement
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import DropReason, Entry, Gap
+from forebay.broker.core.partition.ranges import Range, RangeSet
+
+BLOCK: Final = 65_536
+"""Offsets reserved at once: a crash of the machine skips this many at most, and one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Offsets that a partition may have handed out. Stored before the first of them is."""
+
+    end: int
+    """Below it offsets may have been handed out."""
+
+    slot: int | None = None
+    """Where the partition's accepted count stands, if it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Consecutive records that only memory holds: pages of the stored tail without an index entry."""
+
+    first: int
+    end: int
+    size: int
+    """Bytes of their bodies."""
+
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """A partition as it goes on."""
+
+    tail: Tail
+    head: Head
+    gaps: tuple[Gap, ...]
+    """The new ones."""
+
+    cursors: Mapping[str, Cursor]
+    lost: int
+    """Records that somebody had not settled; at most so many where a gap says so."""
+
+
+def held_runs(entries: Iterable[Entry]) -> tuple[Held, ...]:
+    """Pages by rising offset as runs of consecutive records."""
+    runs: list[Held] = []
+    for entry in entries:
+        last = runs[-1] if runs else None
+        if last is not None and last.end == entry.base:
+            runs[-1] = Held(last.first, entry.end, last.size + entry.size, last.pages + 1)
+        else:
+            runs.append(Held(entry.base, entry.end, entry.size, 1))
+    return tuple(runs)
+
+
+def highest(cursors: Iterable[Cursor]) -> int:
+    """The offset below which one of the cursors may have settled something."""
+    return max((c.beyond[-1].end if c.beyond else c.watermark for c in cursors), default=0)
+
+
+def restart(
+    tail: Tail,
+    head: Head,
+    gaps: Sequence[Gap],
+    cursors: Mapping[str, Cursor],
+    *,
+    reserve: Reserve,
+    held: Sequence[Held],
+    accepted: int | None,
+    wiped: bool,
+    at_us: int,
+) -> Restarted:
+    """Say how a partition goes on after its memory is gone.
+
+    ``accepted`` is the offset behind the last record that was accepted, None when that is not known. ``wiped``: what
+    is stored goes too.
+    """
+    exact = max(tail.next_offset, accepted or 0, highest(cursors.values()))
+    end = max(exact, reserve.end) if accepted is None else exact
+    if wiped:
+        size, pages = tail.appended_bytes - head.removed_bytes, tail.appended_pages - head.removed_pages
+        missing = [Held(head.earliest, end, size, pages)] if head.earliest < end else []
+    else:
+        missing = _missing(tail.next_offset, held, end, join=accepted is not None)
+    made: list[Gap] = []
+    lost = 0
+    moved = dict(cursors)
+    known = sets_of(gaps)
+    reason = DropReason.WIPED_AT_START if wiped else DropReason.LOST_IN_CRASH
+    for run in missing:
+        front = head.earliest >= run.first
+        first = run.first
+        size, pages = run.size, run.pages
+        for piece in sets.missing(known, Range(run.first, run.end)):
+            unsettled: RangeSet = ()
+            for cursor in moved.values():
+                for part in cursor.unsettled(piece):
+                    unsettled = sets.add(unsettled, part)
+            count = sets.count(unsettled)
+            moved = {name: cursor.settle(piece, Settlement.DROPPED)[0] for name, cursor in moved.items()}
+            if front and not unsettled:
+                continue  # settled by all, and nothing is stored below: that is a trim
+            first = unsettled[0].first if front else piece.first
+            counts = ((int(reason), count),) if count < piece.end - first else ()
+            at_most = accepted is None and piece.end > tail.next_offset
+            since = at_us if counts else None
+            made.append(Gap(first, piece.end, reason, at_us, size, pages, since, counts, at_most=at_most))
+            size = pages = 0
+            front = False
+            lost += count
+        head = replace(
+            head,
+            removed_records=head.removed_records + run.end - run.first,
+            removed_bytes=head.removed_bytes + run.size,
+            removed_pages=head.removed_pages + run.pages,
+            earliest=run.end if head.earliest >= run.first else head.earliest,
+        )
+    if lost:
+        dropped = dict(head.dropped)
+        dropped[int(reason)] = dropped.get(int(reason), 0) + lost
+        head = replace(head, dropped=tuple(sorted(dropped.items())))
+    if wiped:  # offsets that gaps name were removed when these were made
+        head = replace(head, removed_records=end)
+    tail = replace(tail, next_offset=end)
+    if head.removed_pages == tail.appended_pages:
+        head = replace(head, earliest=end)
+    return Restarted(tail, head, tuple(made), moved, lost)
+
+
+def sets_of(gaps: Iterable[Gap]) -> RangeSet:
+    """The offsets that gaps name, but for those of single subscriptions."""
+    found: RangeSet = ()
+    for gap in gaps:
+        if not gap.subscription:
+            found = sets.add(found, Range(gap.first, gap.end))
+    return found
+
+
+def _missing(stored_to: int, held: Sequence[Held], end: int, *, join: bool) -> list[Held]:
+    """What memory held: the pages that are named, and all behind the stored tail."""
+    missing = list(held)
+    if end > stored_to:
+        last = missing[-1] if missing else None
+        if join and last is not None and last.end == stored_to:
+            missing[-1] = replace(last, end=end)
+        else:
+            missing.append(Held(stored_to, end, 0, 0))
+    return missing

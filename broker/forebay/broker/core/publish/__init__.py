@@ -1,0 +1,1 @@
+"""Publishing: limits of a sink, and idempotent writers."""

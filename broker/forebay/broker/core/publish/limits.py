@@ -1,0 +1,144 @@
+"""Whether an append fits a sink, and what has to go for it: decided before anything is written.
+
+The bound is exact and counts what is queued. Only confirmed pages that nobody has in flight can be dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forebay.broker.core.errors import RecordTooLarge, SinkFull
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.core.settings import Overflow, SinkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A page that has to go."""
+
+    partition: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The decision needs something first: the oldest entries of a partition, or the batch that is on its way."""
+
+    load: int | None
+    """Partition whose oldest entries are needed, or None to wait for the batch."""
+
+
+def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
+    """Records and bytes of a sink, queued ones included."""
+    records = sum(log.next_offset - log.head.removed_records for log in logs)
+    size = sum(log.size + log.queued_bytes for log in logs)
+    return records, size
+
+
+def _beside(settings: SinkSettings, staged: tuple[int, int]) -> tuple[int, int]:
+    """What of the staged records and bytes takes room from those that are live: where nothing may be dropped, all."""
+    return staged if settings.overflow == Overflow.REJECT else (0, 0)
+
+
+def admit_staged(
+    sink: str,
+    settings: SinkSettings,
+    logs: Sequence[PartitionLog],
+    staged: tuple[int, int],
+    records: int,
+    size: int,
+) -> None:
+    """Raise ``SinkFull`` unless so much more may be staged: what is staged never surprises the sink at its commit.
+
+    Live and staged records stay within the limits together; where live ones may be dropped for them, each by itself.
+    What would not fit into an empty sink is ``RecordTooLarge``: no waiting helps it.
+    """
+    if size > settings.max_total_bytes:
+        raise RecordTooLarge(size, settings.max_total_bytes, "a staged page")
+    if 0 < settings.records_max[1] < records:
+        raise RecordTooLarge(records, settings.records_max[1], "a staged page (counted in records)")
+    live = usage(logs) if settings.overflow == Overflow.REJECT else (0, 0)
+    limit, records_max = settings.records_max
+    for name, bound, used, held, more in (
+        (limit, records_max, live[0] + staged[0], staged[0], records),
+        ("max_total_bytes", settings.max_total_bytes, live[1] + staged[1], staged[1], size),
+    ):
+        if bound and used + more > bound:
+            raise SinkFull(sink, name, bound, used, held)
+
+
+def excess(
+    settings: SinkSettings,
+    logs: Sequence[PartitionLog],
+    records: int,
+    size: int,
+    staged: tuple[int, int] = (0, 0),
+) -> tuple[int, int]:
+    """Records and bytes that would be above the limits with ``records`` and ``size`` more; not above 0: they fit.
+
+    ``staged`` records and bytes are there beside those of the logs.
+    """
+    used_records, used_bytes = map(sum, zip(usage(logs), _beside(settings, staged), strict=True))
+    _, records_max = settings.records_max
+    over_records = used_records + records - records_max if records_max else 0
+    return over_records, used_bytes + size - settings.max_total_bytes
+
+
+def admit(
+    sink: str,
+    settings: SinkSettings,
+    logs: Sequence[PartitionLog],
+    in_flight: Sequence[frozenset[int]],
+    records: int,
+    size: int,
+    staged: tuple[int, int] = (0, 0),
+) -> list[Drop] | Wait:
+    """Return the pages to drop for an append of ``records`` and ``size`` bytes; empty when it fits, or nothing can go.
+
+    ``in_flight`` holds, per partition, the base offsets of the pages that are in flight.
+
+    Raises:
+        SinkFull: the policy is REJECT and it does not fit.
+        RecordTooLarge: the policy is REJECT and it never will.
+    """
+    over_records, over_bytes = excess(settings, logs, records, size, staged)
+    if over_records <= 0 and over_bytes <= 0:
+        return []
+    if settings.overflow == Overflow.REJECT:
+        limit, records_max = settings.records_max
+        used_records, used_bytes = usage(logs)
+        if size > settings.max_total_bytes:
+            raise RecordTooLarge(size, settings.max_total_bytes, "an append")
+        if records_max and records > records_max:
+            raise RecordTooLarge(records, records_max, "an append (counted in records)")
+        if over_bytes > 0:
+            raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, used_bytes + staged[1], staged[1])
+        raise SinkFull(sink, limit, records_max, used_records + staged[0], staged[0])
+    return oldest(logs, in_flight, over_records, over_bytes)
+
+
+def oldest(
+    logs: Sequence[PartitionLog], in_flight: Sequence[frozenset[int]], over_records: int, over_bytes: int
+) -> list[Drop] | Wait:
+    """The oldest pages, over all partitions by age, until enough is free or nothing is left to drop."""
+    heads = {log.number: [e for e in log.first_entries() if e.base not in in_flight[log.number]] for log in logs}
+    seen = dict.fromkeys(heads, 0)
+    drops: list[Drop] = []
+    while over_records > 0 or over_bytes > 0:
+        for log in logs:
+            # Entries beyond the loaded ones may be the oldest: load before judging.
+            if not log.complete and seen[log.number] == len(heads[log.number]):
+                return drops or Wait(load=log.number)
+        candidates = [(heads[n][seen[n]].age_us, n) for n in heads if seen[n] < len(heads[n])]
+        if not candidates:
+            queued = any(log.queued_bytes for log in logs)
+            return drops or (Wait(load=None) if queued else [])
+        _, partition = min(candidates)
+        entry = heads[partition][seen[partition]]
+        seen[partition] += 1
+        drops.append(Drop(partition, entry))
+        over_records -= entry.count
+        over_bytes -= entry.size
+    return drops

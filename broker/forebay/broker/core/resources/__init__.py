@@ -1,0 +1,1 @@
+"""Bounds of what a broker shares: connections and the memory of streams."""

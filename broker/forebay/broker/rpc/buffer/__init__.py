@@ -1,0 +1,1 @@
+"""BufferService: publish, deliver, pull, replay and peek."""

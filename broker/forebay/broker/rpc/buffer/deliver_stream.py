@@ -1,0 +1,239 @@
+"""One deliver stream: records out up to the credit, answers in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+import grpc.aio
+
+from forebay.broker.core.errors import InvalidCredit, InvalidOpen, ReaderTooSlow
+from forebay.broker.core.settings import Ordering, is_id
+from forebay.broker.rpc import convert
+from forebay.broker.rpc.buffer.answers import Results, acked, extended, in_message, nacked
+from forebay.broker.rpc.buffer.opening import first
+from forebay.broker.rpc.pages import frames
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.delivery.consumer import Consumer, Credit, Unsent
+from forebay.broker.runtime.delivery.events import Answered, Assigned, Delivered, Event, GapMet, Pinged, Revoked
+from forebay.broker.runtime.delivery.session import Session
+from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+
+RECORDS_MAX: Final = 10_000_000
+BYTES_MAX: Final = 1 << 30
+ANSWERS_MAX: Final = 10_000
+"""Acks and nacks of one stream that wait for their results; beyond it nothing more is read from it."""
+RESULTS_MAX: Final = 20_000
+"""Results of one stream, one for each range, that wait to be taken; beyond it nothing more is read from it."""
+RESULTS_AT_EASE: Final = 256
+"""Results that may wait whatever the other streams hold."""
+RESULT_BYTES: Final = 256
+"""Memory of a result that waits."""
+
+
+class DeliverStream:
+    """Serves one call of `Deliver`."""
+
+    def __init__(self, broker: Broker, context: Any) -> None:
+        self._broker = broker
+        self._context = context
+        self._outbox: asyncio.Queue[tuple[Event, int]] = asyncio.Queue()
+        """What is to be sent, and how many results of the peer's answers go with it."""
+        self._unsent = Unsent()
+        self._answers: asyncio.Queue[tuple[int, Awaitable[Results]]] = asyncio.Queue(ANSWERS_MAX)
+        self._owed = 0
+        """Results that wait to be made or to be taken, as many as the answers have ranges."""
+        self._taken = asyncio.Event()
+        self._memory = broker.stream_memory.share(self._wake)
+        self._consumer: Consumer | None = None
+        self._said_goodbye = False
+        """The consumer has said that this is the end: it has not vanished."""
+
+    async def serve(self) -> None:
+        """Serve until the consumer is done, or raise why not."""
+        with self._memory:
+            await self._serve()
+
+    def _wake(self) -> None:
+        if self._consumer is not None:
+            self._consumer.wakeup.set()
+
+    async def _serve(self) -> None:
+        request = await first(self._context)
+        if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
+            raise InvalidOpen("the first message must be `open`", field="open")
+        opening = request.open
+        if not is_id(opening.consumer_id):
+            raise InvalidOpen("consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id")
+        self._broker.check_serving()
+        buffer = self._broker.sink(opening.sink, opening.incarnation)
+        subscription = buffer.subscription(opening.subscription, opening.subscription_incarnation)
+        credit = _credit(opening.credit)
+        opened = pb.DeliverOpened(
+            incarnation=buffer.record.incarnation,
+            subscription_incarnation=subscription.record.incarnation,
+            partitions=len(buffer.logs),
+            ack_deadline=convert.duration(buffer.settings.ack_deadline_us),
+            ordering=convert.ordering(relaxed=buffer.settings.ordering == Ordering.RELAXED),
+        )
+        await self._context.write(pb.DeliverResponse(opened=opened))
+        consumer = subscription.join(opening.consumer_id, credit, self._put)
+        consumer.unsent = self._unsent
+        consumer.memory = self._memory
+        self._consumer = consumer
+        if opening.answers_pings:
+            consumer.session = Session(self._broker.bounds.session_timeout_s, self._broker.clock.monotonic())
+        tasks = [
+            asyncio.ensure_future(self._read(subscription, consumer)),
+            asyncio.ensure_future(consumer.pump()),
+            asyncio.ensure_future(self._send(consumer)),
+            asyncio.ensure_future(self._give_results()),
+            asyncio.ensure_future(self._broker.ended()),
+            asyncio.ensure_future(buffer.gone.wait()),
+            asyncio.ensure_future(self._memory.shed.wait()),
+        ]
+        *_, ended, gone, shed = tasks
+        orderly = False
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            # What was in flight at an end that nobody is to blame for has not failed.
+            orderly = self._said_goodbye or not done.isdisjoint((ended, gone, shed))
+            for task in done:
+                await task
+            if self._memory.shed.is_set():
+                raise ReaderTooSlow(self._memory.held)
+            self._broker.check_serving()
+            self._broker.sink(opening.sink, buffer.record.incarnation)
+        finally:
+            subscription.leave(consumer, orderly=orderly)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, subscription: Subscription, consumer: Consumer) -> None:
+        while True:
+            await self._room_for_results()
+            request = await self._context.read()
+            consumer.heard()
+            kind = "close" if request is grpc.aio.EOF else request.WhichOneof("request")
+            if kind == "ack":
+                owed = self._owing(request.ack)
+                await self._answers.put((owed, await acked(subscription, request.ack)))
+            elif kind == "nack":
+                owed = self._owing(request.nack)
+                await self._answers.put((owed, await nacked(subscription, request.nack)))
+            elif kind == "extend":
+                await extended(subscription, request.extend)
+            elif kind == "close":
+                self._said_goodbye = request is not grpc.aio.EOF
+                consumer.credit = Credit(0, 0)  # nothing more is sent
+                await self._answers.join()
+                await self._outbox.join()
+                return
+            elif kind == "pong":
+                pass  # heard is all
+            elif kind == "credit":
+                consumer.credit = _credit(request.credit)
+            else:
+                raise InvalidOpen("`open` came twice, or the message is empty", field="request")
+            consumer.wakeup.set()
+
+    async def _room_for_results(self) -> None:
+        """Wait until the peer has taken enough of the results that it is owed: it gets no more before it reads."""
+        while self._owed >= RESULTS_MAX:
+            self._taken.clear()
+            await self._taken.wait()
+        if self._owed >= RESULTS_AT_EASE:
+            await self._memory.settled()
+
+    def _owing(self, answer: pb.AckRanges | pb.NackRanges) -> int:
+        """Count the results of an answer in."""
+        count = max(1, len(answer.ranges))
+        self._owed += count
+        self._memory.take(count * RESULT_BYTES)
+        return count
+
+    async def _give_results(self) -> None:
+        while True:
+            count, results = await self._answers.get()
+            self._outbox.put_nowait((Answered(await results), count))
+            self._answers.task_done()
+
+    def _put(self, event: Event) -> None:
+        """Queue what is to be sent; what waits here takes credit."""
+        self._count(event, 1)
+        self._outbox.put_nowait((event, 0))
+
+    def _count(self, event: Event, sign: int) -> None:
+        if isinstance(event, Delivered):
+            self._unsent.records += sign * sum(part.size for part in event.ranges)
+            self._unsent.size += sign * event.size
+        elif isinstance(event, GapMet):
+            self._unsent.records += sign
+            self._unsent.size += sign * RESULT_BYTES
+
+    async def _send(self, consumer: Consumer) -> None:
+        while True:
+            event, owed = await self._outbox.get()
+            session, now = consumer.session, self._broker.clock.monotonic
+            if session is not None:
+                session.writes(now())
+            await self._context.write(await _message(event))
+            if session is not None:
+                session.wrote(now(), ping=isinstance(event, Pinged))
+            self._outbox.task_done()
+            self._count(event, -1)
+            if isinstance(event, Delivered):
+                self._memory.give(event.size)
+            if isinstance(event, Delivered | GapMet):
+                consumer.wakeup.set()
+            if owed:
+                self._owed -= owed
+                self._memory.release(owed * RESULT_BYTES)
+                self._taken.set()
+
+
+def _credit(credit: pb.Credit) -> Credit:
+    if credit.records > RECORDS_MAX or credit.bytes > BYTES_MAX:
+        raise InvalidCredit(
+            f"credit is up to {RECORDS_MAX} records and {BYTES_MAX} bytes, not {credit.records} and {credit.bytes}",
+            field="credit",
+        )
+    return Credit(credit.records, credit.bytes)
+
+
+async def _message(event: Event) -> pb.DeliverResponse | bytes:
+    match event:
+        case Delivered():
+            return frames.delivery(_delivery(event), event.pages)
+        case Revoked(partition, first, revision):
+            return pb.DeliverResponse(revoked=pb.Revoked(partition=partition, from_offset=first, revision=revision))
+        case GapMet(partition, found):
+            return pb.DeliverResponse(gap=convert.gap(partition, found))
+        case Answered(results):
+            return pb.DeliverResponse(results=pb.Results(results=await in_message(results)))
+        case Assigned(partitions):
+            assigned = [
+                pb.AssignedPartition(partition=partition, owner_epoch=epoch, revision=revision)
+                for partition, epoch, revision in partitions
+            ]
+            return pb.DeliverResponse(assignment=pb.Assignment(partitions=assigned))
+        case Pinged():
+            return pb.DeliverResponse(ping=pb.Ping())
+
+
+def _delivery(event: Delivered) -> pb.Delivery:
+    """A delivery without its pages."""
+    return pb.Delivery(
+        partition=event.partition,
+        owner_epoch=event.owner_epoch,
+        revision=event.revision,
+        ranges=[record_pb2.OffsetRange(first_offset=r.first, last_offset=r.end - 1) for r in event.ranges],
+        attempts=[pb.Attempt(offset=offset, attempt=tries) for offset, tries in event.attempts],
+        resend=event.resend,
+        durability=convert.durability(event.durability),
+        ordering=convert.ordering(relaxed=event.relaxed),
+    )

@@ -1,0 +1,139 @@
+"""Records for people: as much of each as reads well, and a mark where something is left out.
+
+How much is shown bounds how much is looked at: of a value of eight megabytes the first kilobytes, of a row the first
+characters of its JSON, of headers the first ones. Runs in a thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from forebay.broker.core.dead_letters.letters import NAMES, PlainRecord
+from forebay.broker.core.partition.pages import Body, Encoding, Entry
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.rpc.convert import timestamp
+from forebay.broker.rpc.pages.plain_records import records_at
+from forebay.broker.rpc.pages.rows import SchemaOf, shown_rows, version_header
+from forebay.page.format import HEADERS_MAX
+from forebay.v1 import buffer_service_pb2 as pb
+
+SHOWN_MAX: Final = 4_096
+"""Characters of a value, a key, a header's name or its value."""
+HEADERS_SHOWN_MAX: Final = HEADERS_MAX + len(NAMES)
+"""Headers of a record; a dead letter has ten more than a publisher may give."""
+HEADER_CHARS_MAX: Final = 65_536
+"""Characters of all headers of a record together; those behind are left out."""
+UNREADABLE: Final = "unreadable"
+"""Format of a row that cannot be decoded; its value is why."""
+LOOKED_AT_BYTES: Final = 64 << 10
+"""A value with more bytes is not looked at as a whole, so it is shown as text."""
+
+
+def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room: int) -> list[pb.PeekedRecord]:
+    """Return the records of a page whose offsets are in ``within``, until their messages have ``room`` bytes or more.
+
+    See ``rows`` for what it may raise.
+    """
+    found: list[pb.PeekedRecord] = []
+    for message in _messages(entry, body, within, schema_of):
+        found.append(message)
+        room -= message.ByteSize()
+        if room <= 0:
+            break
+    return found
+
+
+def _messages(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[pb.PeekedRecord]:
+    if entry.encoding == Encoding.ARROW:
+        for row in shown_rows(entry, body, within, schema_of, chars_max=SHOWN_MAX):
+            message = pb.PeekedRecord(
+                offset=row.offset,
+                value=row.text,
+                format=UNREADABLE if row.unreadable else "json" if row.is_whole else "text",
+                value_bytes=row.size,
+                truncated=not row.is_whole,
+            )
+            if not row.unreadable:
+                name, version = version_header(body)
+                message.headers[name] = version.decode()
+            message.accepted_at.CopyFrom(timestamp(_accepted_at_us(entry, row.offset)))
+            yield message
+        return
+    for offset, record, omitted in records_at(body.data, entry.base, [within], headers_max=HEADERS_SHOWN_MAX):
+        message = shown(record, omitted)
+        message.offset = offset
+        message.accepted_at.CopyFrom(timestamp(_accepted_at_us(entry, offset)))
+        yield message
+
+
+def _accepted_at_us(entry: Entry, offset: int) -> int:
+    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
+    return entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
+
+
+def shown(record: PlainRecord, omitted: int = 0) -> pb.PeekedRecord:
+    """Return a record as a person reads it best; ``omitted`` of its headers are not in it."""
+    value, form, cut = _value(record.value)
+    message = pb.PeekedRecord(value=value, format=form, value_bytes=len(record.value), truncated=cut)
+    if record.key is not None:
+        message.key, cut = _text(record.key)
+        message.truncated |= cut
+    left = HEADER_CHARS_MAX
+    for place, (name, content) in enumerate(record.headers):
+        if left <= 0:
+            omitted += len(record.headers) - place
+            break
+        text, cut = _text(content)
+        message.headers[name[:SHOWN_MAX]] = text
+        message.truncated |= cut or len(name) > SHOWN_MAX
+        left -= len(text) + len(name[:SHOWN_MAX])
+    message.headers_omitted = omitted
+    message.truncated |= omitted > 0
+    if record.event_time_us is not None:
+        message.event_time.CopyFrom(timestamp(record.event_time_us))
+    return message
+
+
+def _value(value: bytes) -> tuple[str, str, bool]:
+    """The text of a value, its form, and whether some of it is left out."""
+    if len(value) > LOOKED_AT_BYTES:
+        begun = _begun(value)
+        if begun is None:
+            return base64.b64encode(value[:SHOWN_MAX]).decode()[:SHOWN_MAX], "base64", True
+        return begun[:SHOWN_MAX], "text", True
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        whole = base64.b64encode(value).decode()
+        return whole[:SHOWN_MAX], "base64", len(whole) > SHOWN_MAX
+    return text[:SHOWN_MAX], "json" if _is_json(text) else "text", len(text) > SHOWN_MAX
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(content: bytes) -> tuple[str, bool]:
+    """Bytes as text or base64, and whether some of them are left out."""
+    text = _begun(content)
+    if text is None:
+        text = base64.b64encode(content[:SHOWN_MAX]).decode()
+    return text[:SHOWN_MAX], len(text) > SHOWN_MAX or len(content) > 4 * SHOWN_MAX
+
+
+def _begun(content: bytes) -> str | None:
+    """The first characters, some more than are shown where there are more; None when it is no text from there on."""
+    try:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        return decoder.decode(content[: 4 * (SHOWN_MAX + 1)], final=len(content) <= 4 * (SHOWN_MAX + 1))
+    except UnicodeDecodeError:
+        return None

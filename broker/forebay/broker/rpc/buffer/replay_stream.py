@@ -1,0 +1,82 @@
+"""One replay stream: pages of a partition out, at the pace of their reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from forebay.broker.core.errors import InvalidPartition, InvalidRange, ReaderTooSlow
+from forebay.broker.core.partition.pages import Gap
+from forebay.broker.rpc import convert
+from forebay.broker.rpc.pages import frames
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.read.replay import Replay
+from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.v1 import buffer_service_pb2 as pb
+
+
+class ReplayStream:
+    """Serves one call of `Replay`."""
+
+    def __init__(self, broker: Broker, context: Any) -> None:
+        self._broker = broker
+        self._context = context
+
+    async def serve(self, request: pb.ReplayRequest) -> None:
+        """Serve until all is read or the broker ends its streams, or raise why not."""
+        buffer = self._broker.sink(request.sink, request.incarnation)
+        if request.partition >= len(buffer.logs):
+            raise InvalidPartition(request.partition, len(buffer.logs))
+        self._broker.enter_stream()
+        try:
+            with self._broker.stream_memory.share() as memory:
+                await self._until_over(self._send(buffer, request, memory), memory)
+        finally:
+            self._broker.leave_stream()
+
+    async def _until_over(self, work: Coroutine[Any, Any, None], memory: Share) -> None:
+        tasks: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(work),
+            asyncio.ensure_future(self._broker.ended()),
+            asyncio.ensure_future(memory.shed.wait()),
+        ]
+        sending, _, shed = tasks
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                await sending
+            elif shed.done():
+                raise ReaderTooSlow(memory.held)
+            else:
+                self._broker.check_serving()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone, and take nothing more
+
+    async def _send(self, buffer: Buffer, request: pb.ReplayRequest, memory: Share) -> None:
+        replay = Replay(buffer, request.partition, self._broker.services.pages, memory)
+        kind = request.WhichOneof("start")
+        start = await replay.start_at(
+            offset=request.start_offset if kind == "start_offset" else None,
+            time_us=convert.timestamp_us(request.start_time) if kind == "start_time" else None,
+        )
+        end = request.end_offset if request.HasField("end_offset") else None
+        if end is not None and end < start:
+            raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
+        opened = pb.ReplayOpened(start_offset=start, incarnation=buffer.record.incarnation)
+        if not request.follow:
+            last = buffer.logs[request.partition].tail.next_offset
+            opened.end_offset = last if end is None else end
+            end = opened.end_offset
+        await self._context.write(pb.ReplayResponse(opened=opened))
+        async with aclosing(replay.read(start, end, follow=request.follow, ahead=True)) as steps:
+            async for step in steps:
+                if isinstance(step, Gap):
+                    await self._context.write(pb.ReplayResponse(gap=convert.gap(request.partition, step)))
+                else:
+                    await self._context.write(frames.replay_pages(step.pages))
+                    memory.give(step.size)

@@ -1,0 +1,1 @@
+"""EpochService: tickets and commits."""

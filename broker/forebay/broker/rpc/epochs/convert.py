@@ -1,0 +1,86 @@
+"""Epochs between the wire and the core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from forebay.broker.core.epochs.values import (
+    SUMMARY_BYTES,
+    Claim,
+    Content,
+    EpochCheck,
+    EpochRecord,
+    ProducerRecord,
+    Staged,
+    StagedSummary,
+    TokenPart,
+    Wanted,
+)
+from forebay.broker.core.errors import InvalidEpoch
+from forebay.broker.rpc.convert import timestamp
+from forebay.broker.runtime.epochs.stage import Stage
+from forebay.v1 import buffer_service_pb2, epoch_service_pb2
+
+
+def claim(sink: str, message: buffer_service_pb2.PublishStage | epoch_service_pb2.EpochCommit) -> Claim:
+    """Who writes which epoch of a sink."""
+    return Claim(
+        sink, message.producer, message.write_name, message.epoch, message.run, message.ticket, message.takeover
+    )
+
+
+def wanted(message: epoch_service_pb2.EpochCommit) -> Wanted:
+    """One epoch that is to be committed."""
+    tokens = ((each.token, _staged(each)) for each in message.tokens)
+    content = Content(message.content.records, message.content.digest) if message.HasField("content") else None
+    return Wanted(claim(message.sink, message), tuple(tokens), content, _check(message.check))
+
+
+def _staged(message: epoch_service_pb2.StagedToken) -> Staged:
+    if not message.HasField("summary"):
+        return tuple(TokenPart(part.partition, part.pages, part.records) for part in message.parts)
+    summary = message.summary
+    if message.parts or len(summary.digest) != SUMMARY_BYTES:
+        problem = f"a token has parts or a summary, and its digest {SUMMARY_BYTES} bytes"
+        raise InvalidEpoch(problem, field="commits.tokens.summary")
+    return StagedSummary(summary.pages, summary.records, summary.digest)
+
+
+def _check(value: int) -> EpochCheck:
+    try:
+        return EpochCheck(value)
+    except ValueError as unknown:
+        raise InvalidEpoch(f"check {value} is not known", field="commits.check") from unknown
+
+
+def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
+    """A committed epoch for the wire."""
+    message = epoch_service_pb2.Epoch(
+        sink=sink,
+        producer=record.producer,
+        epoch=record.epoch,
+        run=record.run,
+        committed_at=timestamp(record.committed_at_us),
+        tokens=record.tokens,
+        digest=record.content_digest,
+    )
+    for part in record.parts:
+        message.parts.add(partition=part.partition, first_offset=part.base, records=part.records, pages=part.pages)
+    return message
+
+
+def producer(record: ProducerRecord, stages: Sequence[Stage]) -> epoch_service_pb2.Producer:
+    """A producer, and what it has staged, for the wire."""
+    message = epoch_service_pb2.Producer(
+        producer=record.producer,
+        write_name=record.write_name,
+        run=record.run,
+        ticket=record.ticket,
+        staged_tokens=len(stages),
+        staged_records=sum(stage.records for stage in stages),
+        staged_bytes=sum(stage.size for stage in stages),
+    )
+    if record.epoch is not None:
+        message.last_epoch = record.epoch
+        message.committed_at.CopyFrom(timestamp(record.committed_at_us))
+    return message

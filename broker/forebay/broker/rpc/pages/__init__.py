@@ -1,0 +1,1 @@
+"""Pages between the wire and the core."""

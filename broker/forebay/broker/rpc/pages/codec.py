@@ -1,0 +1,53 @@
+"""Cuts single records out of stored pages, and makes pages of records: what dead letters need.
+
+Everything else in the broker carries pages without a look inside. Columns are sliced where they are; only the records
+that are wanted become objects. A row becomes a record whose value is one JSON object.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from forebay.broker.core.dead_letters.letters import Cut, PlainRecord
+from forebay.broker.core.partition.pages import Body, Encoding, Entry, Incoming
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.rpc.pages.plain_records import records_at
+from forebay.broker.rpc.pages.rows import SchemaOf, json_rows, version_header
+from forebay.page.encoding import encode_columns
+
+GROWTH_MAX: Final = 64
+"""Rows that are cut out of a page become at most so many times its bytes as JSON ..."""
+GROWTH_BYTES: Final = 64 << 10
+"""... and so many bytes more: names of columns and dictionaries grow, a page that was made to grow does not."""
+
+
+class PageCodec:
+    """Cuts pages of both encodings, and makes those with ``Encoding.RECORDS``."""
+
+    def cut(self, entry: Entry, body: Body, wanted: Sequence[Range], schema_of: SchemaOf) -> list[Cut]:
+        """See ``RecordCodec``."""
+        if entry.encoding == Encoding.ARROW:
+            headers = (version_header(body),)
+            rows = json_rows(entry, body, wanted, schema_of, bytes_max=GROWTH_MAX * entry.size + GROWTH_BYTES)
+            return [
+                replace(_cut(entry, row.offset, PlainRecord(row.value, headers=headers)), uncut=row.unreadable)
+                for row in rows
+            ]
+        found = records_at(body.data, entry.base, wanted)
+        return [_cut(entry, offset, record) for offset, record, _ in found]
+
+    def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
+        """See ``RecordCodec``."""
+        keys, times = [one.key for one in records], [one.event_time_us for one in records]
+        body = encode_columns([one.value for one in records], keys, times, [one.headers for one in records])
+        return Incoming(partition, Encoding.RECORDS, len(records), zlib.crc32(body), body, traceparent)
+
+
+def _cut(entry: Entry, offset: int, record: PlainRecord) -> Cut:
+    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
+    accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
+    return Cut(offset, accepted, entry.parts[part].traceparent if part >= 0 else "", record)

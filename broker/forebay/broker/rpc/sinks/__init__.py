@@ -1,0 +1,1 @@
+"""SinkService: sinks, subscriptions, statistics, gaps."""

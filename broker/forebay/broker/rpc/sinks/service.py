@@ -1,0 +1,128 @@
+"""Making, changing and observing sinks: the service. It translates; it decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, Final
+
+from forebay.broker.core.errors import InvalidInterval, InvalidPageToken, SinkNotFound
+from forebay.broker.rpc.convert import duration_us
+from forebay.broker.rpc.sinks import convert
+from forebay.broker.rpc.sinks import questions as asking
+from forebay.broker.rpc.sinks.subscriptions import SubscriptionCalls
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.read.explanation import explained
+from forebay.broker.runtime.sink.purge import purge
+from forebay.broker.runtime.sink.statistics import sink_state
+from forebay.v1 import sink_service_pb2 as pb
+from forebay.v1 import sink_service_pb2_grpc as pb_grpc
+
+PAGE_SIZE: Final = 100
+PAGE_SIZE_MAX: Final = 1_000
+INTERVAL_US: Final = (100_000, 1_000_000, 3_600_000_000)
+REASON_MAX: Final = 1_024
+
+
+class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
+    """Sinks over gRPC; their subscriptions in a file of their own."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def CreateSink(self, request: pb.CreateSinkRequest, context: Any) -> pb.CreateSinkResponse:
+        settings = replace(self._broker.sink_defaults, **convert.given(request.settings))
+        buffer, created = await self._broker.create(request.name, settings, request_id=request.request_id)
+        return pb.CreateSinkResponse(sink=convert.sink(buffer.record), created=created)
+
+    async def GetSink(self, request: pb.GetSinkRequest, context: Any) -> pb.GetSinkResponse:
+        return pb.GetSinkResponse(sink=convert.sink(self._broker.sink(request.name).record))
+
+    async def ListSinks(self, request: pb.ListSinksRequest, context: Any) -> pb.ListSinksResponse:
+        names = sorted(self._broker.sinks)
+        if request.page_token and not request.page_token.isascii():
+            raise InvalidPageToken("page_token is not one that was given", field="page_token")
+        size = min(request.page_size or PAGE_SIZE, PAGE_SIZE_MAX)
+        rest = [name for name in names if name > request.page_token]
+        return pb.ListSinksResponse(
+            sinks=[convert.sink(self._broker.sinks[name].record) for name in rest[:size]],
+            next_page_token=rest[size - 1] if len(rest) > size else "",
+        )
+
+    async def UpdateSink(self, request: pb.UpdateSinkRequest, context: Any) -> pb.UpdateSinkResponse:
+        values = convert.masked(request.settings, request.update_mask, self._broker.sink_defaults)
+        buffer = await self._broker.update(request.name, values, incarnation=request.incarnation)
+        return pb.UpdateSinkResponse(sink=convert.sink(buffer.record))
+
+    async def DeleteSink(self, request: pb.DeleteSinkRequest, context: Any) -> pb.DeleteSinkResponse:
+        self._broker.check_serving()
+        await self._broker.delete(
+            request.name,
+            force=request.force,
+            dead_letters=request.dead_letters,
+            incarnation=request.incarnation,
+        )
+        return pb.DeleteSinkResponse()
+
+    async def PauseSink(self, request: pb.PauseSinkRequest, context: Any) -> pb.PauseSinkResponse:
+        self._broker.check_serving()
+        buffer = self._broker.sink(request.name, request.incarnation)
+        await buffer.stop(request.reason[:REASON_MAX] or "paused by request")
+        return pb.PauseSinkResponse()
+
+    async def ResumeSink(self, request: pb.ResumeSinkRequest, context: Any) -> pb.ResumeSinkResponse:
+        self._broker.check_serving()
+        await self._broker.sink(request.name, request.incarnation).resume()
+        return pb.ResumeSinkResponse()
+
+    async def PurgeSink(self, request: pb.PurgeSinkRequest, context: Any) -> pb.PurgeSinkResponse:
+        self._broker.check_serving()
+        buffer = self._broker.sink(request.name, request.incarnation)
+        partitions, until = asking.purge_request(buffer, request)
+        return asking.purge_response(await purge(buffer, self._broker.services, partitions, until))
+
+    async def ListGaps(self, request: pb.ListGapsRequest, context: Any) -> pb.ListGapsResponse:
+        buffer = self._broker.sink(request.sink)
+        response = await asking.gaps_response(buffer, request)
+        await buffer.confirmed()
+        return response
+
+    async def ExplainRecord(self, request: pb.ExplainRecordRequest, context: Any) -> pb.ExplainRecordResponse:
+        buffer = self._broker.sink(request.sink, request.incarnation)
+        subscription = buffer.subscription(request.subscription)
+        found = await explained(buffer, self._broker.services, subscription, request.partition, request.offset)
+        return asking.explain_response(request.partition, subscription.name, found)
+
+    async def GetSinkStats(self, request: pb.GetSinkStatsRequest, context: Any) -> pb.GetSinkStatsResponse:
+        return pb.GetSinkStatsResponse(stats=await self._stats(request.name))
+
+    async def WatchSinkStats(
+        self, request: pb.WatchSinkStatsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchSinkStatsResponse]:
+        low, default, high = INTERVAL_US
+        interval = duration_us(request.interval) if request.HasField("interval") else default
+        if not low <= interval <= high:
+            raise InvalidInterval(f"interval must be 100 ms to 1 h, not {interval} us", field="interval")
+        incarnation = self._broker.sink(request.name).record.incarnation
+        self._broker.enter_stream()
+        try:
+            while True:
+                stats = await self._stats(request.name)
+                if stats.incarnation != incarnation:
+                    raise SinkNotFound(request.name)
+                yield pb.WatchSinkStatsResponse(stats=stats)
+                try:
+                    async with asyncio.timeout(interval / 1_000_000):
+                        await self._broker.ended()
+                except TimeoutError:
+                    continue
+                self._broker.check_serving()
+        finally:
+            self._broker.leave_stream()
+
+    async def _stats(self, name: str) -> pb.SinkStats:
+        buffer = self._broker.sink(name)
+        state, at_us = await sink_state(buffer), self._broker.clock.wall_us()
+        await buffer.confirmed()
+        return await convert.stats(buffer, state, at_us)

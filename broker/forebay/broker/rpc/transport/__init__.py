@@ -1,0 +1,1 @@
+"""Calls and connections of the gRPC server, whatever their service."""

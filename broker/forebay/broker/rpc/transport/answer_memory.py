@@ -1,0 +1,48 @@
+"""Memory of a single answer: counted from the first page read for it until its peer has taken it.
+
+A unary call is over for its handler when the answer is given to gRPC; the bytes stay until flow control takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from forebay.broker.rpc.transport import peers
+from forebay.broker.runtime.resources.connections import Address
+from forebay.broker.runtime.resources.stream_memory import COPIES, Share, StreamMemory
+
+HangUp = Callable[[Address], None]
+"""Closes a connection whose peer takes nothing."""
+
+
+class AnswerMemory:
+    """Memory of the answers of a broker's unary calls."""
+
+    def __init__(self, memory: StreamMemory, hang_up: HangUp = lambda address: None) -> None:
+        self._memory = memory
+        self._hang_up = hang_up
+
+    def of(self, context: Any, wake: Callable[[], None] = lambda: None) -> Share:
+        """Return the memory of one call; given back when its peer has taken the answer, or is gone.
+
+        A peer that takes nothing while others wait for memory loses its connection: nothing else frees the answer.
+        """
+        address = peers.address(context.peer())
+
+        def shed() -> None:
+            if address is not None:
+                self._hang_up(address)
+
+        share = self._memory.share(wake, shed)
+        context.add_done_callback(lambda _: share.close())
+        return share
+
+
+def becomes(share: Share, size: int) -> None:
+    """What was read for an answer has become an answer of so many bytes, as a message and on its way out."""
+    more = size * COPIES - share.held
+    if more > 0:
+        share.take(more)
+    else:
+        share.release(-more)

@@ -1,0 +1,196 @@
+"""Reads requests within their bounds, and turns refusals into statuses, so that no servicer has a `try`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from forebay.broker.core.errors import BrokerError
+from forebay.broker.rpc.pages.frames import serialized
+from forebay.broker.rpc.requests.reading import Read, reader_of
+from forebay.broker.rpc.status import code_of, status_of
+from forebay.broker.rpc.transport import peers
+from forebay.broker.runtime.resources.connections import Connections
+
+_log: Final = logging.getLogger(__name__)
+
+Handler = Callable[[Any, Any], Any]
+OURS: Final = "/forebay."
+KINDS: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+LARGE_BYTES: Final = 64 << 10
+"""Larger requests of unary calls are read in a thread, so that the loop goes on with what is smaller."""
+ABORT_S: Final = 3.0
+"""Time that a peer has to take the status of its call: what waits before the status has to be taken first."""
+LARGE_AT_ONCE: Final = 2
+"""Large requests that are read at the same time; others wait, and are bytes until then."""
+
+
+class StatusInterceptor(grpc.aio.ServerInterceptor):
+    """Reads requests within their bounds, and ends a call that raised a ``BrokerError`` with its status and details.
+
+    Meanwhile the call's connection is in use.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._wrapped: dict[str, tuple[Any, Any]] = {}
+        """By method: the handler as it was found, and wrapped. Both are the same for each call."""
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Wrap a handler: all requests are bounded, and the answers of our own services may be bytes."""
+        handler: Any = await continuation(handler_call_details)
+        if handler is None:
+            return handler
+        method = handler_call_details.method
+        found, wrapped = self._wrapped.get(method, (None, None))
+        if found is not handler:
+            wrapped = self._wrap(method, handler)
+            self._wrapped[method] = handler, wrapped
+        return wrapped
+
+    def _wrap(self, method: str, handler: Any) -> Any:
+        read: Read = reader_of(method, handler.request_deserializer)
+        write = serialized if method.startswith(OURS) else handler.response_serializer
+        for kind in KINDS:
+            behaviour = getattr(handler, kind)
+            if behaviour is not None and kind.startswith("unary"):
+                reading = self._reading(behaviour, read)
+                reading = _with_headers(reading) if kind.endswith("stream") else reading
+                return _handler(kind)(self._counted(method, self._refusing(reading)), None, write)
+            if behaviour is not None:
+                return _handler(kind)(self._counted(method, self._refusing(_with_headers(behaviour))), read, write)
+        return handler
+
+    def _counted(self, method: str, behaviour: Handler) -> Handler:
+        """Return a behaviour that keeps the connection in use; a call of health or reflection does not."""
+        if not method.startswith(OURS):
+            return behaviour
+
+        async def call(request: Any, context: Any) -> Any:
+            address = peers.address(context.peer())
+            work = behaviour(request, context)
+            del request  # bytes that nobody needs once they are read, 32 MiB perhaps
+            if address is None:
+                return await work
+            self._connections.enter(address)
+            try:
+                return await work
+            finally:
+                self._connections.leave(address)
+
+        return call
+
+    def _reading(self, behaviour: Handler, read: Read) -> Handler:
+        """Return a behaviour that takes a request in bytes, so that what is wrong with them can be answered."""
+
+        async def call(message: bytes, context: Any) -> Any:
+            if len(message) <= LARGE_BYTES:
+                request = read(message)
+            else:
+                async with self._large:
+                    request = await asyncio.to_thread(read, message)
+            work = behaviour(request, context)
+            del message, request
+            return await _results(work, context)
+
+        return call
+
+    def _refusing(self, behaviour: Handler) -> Handler:
+        """Return a behaviour whose refusals are statuses."""
+
+        async def call(request: Any, context: Any) -> Any:
+            work = behaviour(request, context)
+            del request
+            try:
+                return await _results(work, context)
+            except BrokerError as error:
+                await self._abort(context, error)
+            except grpc.aio.InternalError as error:
+                raise _gone(error) from error
+
+        return call
+
+    async def _abort(self, context: Any, error: BrokerError) -> None:
+        """End a call with its status; a peer that takes not even that loses its connection, which frees its memory."""
+        ending = asyncio.timeout(ABORT_S)
+        try:
+            async with ending:
+                await abort(context, error)
+        except TimeoutError:
+            if not ending.expired():
+                raise
+            address = peers.address(context.peer())
+            if address is not None:
+                self._connections.close(address)
+            raise asyncio.CancelledError from None
+
+
+def _with_headers(behaviour: Handler) -> Handler:
+    """Return the behaviour of a stream that sends its headers first, whatever becomes of the call meanwhile.
+
+    gRPC sends them with the first message otherwise. A call that is cancelled during that write cannot be ended with a
+    status any more, since the library would send them a second time: its peer would wait for ever.
+    """
+
+    async def call(request: Any, context: Any) -> Any:
+        sending = asyncio.ensure_future(context.send_initial_metadata(()))
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            done, _ = await asyncio.wait([sending], timeout=ABORT_S)
+            await asyncio.gather(*done, return_exceptions=True)  # the peer may be gone
+            raise
+        work = behaviour(request, context)
+        del request
+        return await _results(work, context)
+
+    return call
+
+
+def _handler(kind: str) -> Callable[..., Any]:
+    make: Callable[..., Any] = getattr(grpc, f"{kind}_rpc_method_handler")
+    return make
+
+
+async def _results(work: Any, context: Any) -> Any:
+    """Return what a call answers; where it answers step by step, each is written."""
+    if not isinstance(work, AsyncIterator):
+        return await work
+    async for step in work:
+        await context.write(step)
+    return None
+
+
+def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
+    """What a failed write or status is: whoever called is gone, and its cancellation is still on its way."""
+    _log.info("a call ended while it was written to cause=%s", error)
+    return asyncio.CancelledError()
+
+
+async def abort(context: Any, error: BrokerError) -> None:
+    """End a call with the status of a refusal. Never returns."""
+    details = ("grpc-status-details-bin", status_of(error).SerializeToString())
+    try:
+        await context.abort(code_of(error), str(error), (details,))
+    except grpc.aio.InternalError as failure:
+        raise _gone(failure) from failure
+    except grpc.aio.AbortError as ended:
+        asyncio.get_running_loop().call_soon(_release, ended)
+        raise
+
+
+def _release(ended: BaseException | None) -> None:
+    """Let go of the frames that an error passed on its way up.
+
+    The library keeps the error that ended a call, and the error refers to the call: what the frames hold, a request of
+    many megabytes too, would stay until a collection of garbage finds the cycle.
+    """
+    while ended is not None:
+        ended.__traceback__ = None
+        ended = ended.__context__

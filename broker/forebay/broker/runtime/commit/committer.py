@@ -1,0 +1,355 @@
+"""Group commit: the single place where batches pass on their way to the store.
+
+Everything that waits when the commit thread is free becomes one batch, and one sync serves everyone who waited.
+Nothing is confirmed before that sync has returned. When a write fails the committer is fenced: all that waits and
+all that comes later gets ``StoreFenced``, and nothing is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from forebay.broker.core.errors import DiskFull, ReadFailed, StoreFenced, TooManyWaiting
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
+from forebay.broker.runtime.clock import Clock
+from forebay.broker.runtime.commit.durable import Durable
+from forebay.broker.runtime.commit.group import BULK_BYTES, Append, Group, Queue, cut
+from forebay.broker.runtime.commit.pulse import Pulse
+from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.read.tail import Tail
+
+_T = TypeVar("_T")
+_log: Final = logging.getLogger(__name__)
+GROW_BYTES: Final = 16 << 20
+"""Under load a group waits until this much has come ..."""
+GROW_S: Final = 0.015
+"""... but not longer than this."""
+GATHER_S: Final = 0.004
+"""Writes without pages, acks above all, are committed no more often than this: a stream of them shares its syncs."""
+UNSYNCED_S: Final = 0.1
+"""What was written without a sync, because nobody waits for one, has it after this long at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What one commit did, for telemetry."""
+
+    seconds: float
+    pages: int
+    size: int
+    writes: int
+
+
+class Committer:
+    """Owns the commit thread. All methods are called on the loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        tail: Tail,
+        *,
+        start_count: int,
+        waiting_bytes_max: int,
+        disk_reserve_bytes: int,
+        on_fenced: Callable[[StoreFenced], None],
+        on_synced: Callable[[Synced], None] = lambda _: None,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._tail = tail
+        self._number = start_count << NUMBER_BITS
+        self._waiting_bytes_max = waiting_bytes_max
+        self._disk_reserve_bytes = disk_reserve_bytes
+        self._free_bytes = 0
+        self._room_unknown = False
+        self.look_at_disk()
+        self._committed_at = clock.monotonic()
+        self._on_fenced = on_fenced
+        self._on_synced = on_synced
+        self._lineups: dict[int, Queue] = {}
+        """Those where something waits, by identity."""
+        self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
+        self._pages: list[PageWrite] = []
+        """Pages that are written with ``_writes``."""
+        self._sync_wanted = False
+        """One of ``_writes`` is to be durable when it is confirmed."""
+        self._unsynced: dict[int, PartitionLog] = {}
+        """Partitions, by identity, with confirmed pages that no sync has covered."""
+        self._sync_due = 0.0
+        self._work = asyncio.Event()
+        self._appended = asyncio.Event()
+        """Set when a page comes."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-commit")
+        self._task: asyncio.Task[None] | None = None
+        self._under_way: tuple[Group, list[tuple[Sequence[Write], asyncio.Future[None]]]] = (Group([], [], [], 0), [])
+        self.waiting_bytes = 0
+        """Bytes of bodies that wait for their sync."""
+        self.committed = Pulse()
+        """Fires after every batch, and when the store is fenced."""
+        self.groups = 0
+        """Batches committed."""
+        self.fenced: StoreFenced | None = None
+
+    def start(self) -> None:
+        """Begin to commit."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="forebay-committer")
+        self._task.add_done_callback(self._stopped)
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        """A mistake of ours ended the loop: whoever waits must not wait for ever."""
+        if not task.cancelled() and (error := task.exception()) is not None and self.fenced is None:
+            _log.critical("committer ended", exc_info=error)
+            self._fence(StoreFenced(f"the committer ended: {error}"), *self._under_way)
+
+    async def close(self) -> None:
+        """Commit what waits, then end the thread."""
+        await self.drained()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._unsynced and self.fenced is None:
+            await self._commit(Group([], [], [], 0), [], [], sync=True)
+        self._thread.shutdown()
+
+    async def drained(self) -> None:
+        """Return when nothing waits (or the store is fenced)."""
+        await self._idle.wait()
+
+    # -- what comes in
+
+    def admit(self, size: int) -> None:
+        """Raise unless there is room for ``size`` more bytes."""
+        if self.fenced is not None:
+            raise self.fenced
+        if self.waiting_bytes and self.waiting_bytes + size > self._waiting_bytes_max:
+            raise TooManyWaiting(self.waiting_bytes, self._waiting_bytes_max)
+        if self._free_bytes - self.waiting_bytes - size < self._disk_reserve_bytes:
+            raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
+
+    @property
+    def free_bytes(self) -> int:
+        """Room on the device, as it was when the device last said so."""
+        return self._free_bytes
+
+    def look_at_disk(self) -> None:
+        """See how much room the device has left: after every batch, and once a second.
+
+        Where it does not say, what it said last holds.
+        """
+        try:
+            self._free_bytes = self._journal.free_bytes()
+        except ReadFailed as failure:
+            if not self._room_unknown:
+                _log.error("free space is not known bytes_before=%d cause=%s", self._free_bytes, failure)
+            self._room_unknown = True
+        else:
+            self._room_unknown = False
+
+    def append(self, lineup: Queue, append: Append) -> None:
+        """Queue a page; ``append.done`` is set when it is durable."""
+        if self.fenced is not None:
+            append.done.set_exception(self.fenced)
+            return
+        self._lineups[id(lineup)] = lineup
+        lineup.waiting.append(append)
+        size = len(append.page.body)
+        lineup.size += size
+        self.waiting_bytes += size
+        self._appended.set()
+        self._wake()
+
+    def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = (), *, sync: bool = True) -> Durable:
+        """Queue writes, and pages that they name, for the next batch; the future is done when they are durable.
+
+        The pages have their numbers already, so they cannot be bulk: the numbers of a file rise. Without ``sync`` the
+        future is done when they are written: they are durable with any later batch that is.
+        """
+        done = Durable()
+        if self.fenced is not None:
+            done.set_exception(self.fenced)
+            done.exception()
+            return done
+        self._writes.append((writes, done))
+        self._pages += pages
+        self._sync_wanted |= sync
+        self._wake()
+        return done
+
+    async def call(self, function: Callable[[], _T]) -> _T:
+        """Run something in the commit thread, between two batches."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+    def _wake(self) -> None:
+        self._idle.clear()
+        self._work.set()
+
+    # -- the loop
+
+    async def _run(self) -> None:
+        last_size = 0
+        while True:
+            await self._wait_for_work()
+            if last_size >= BULK_BYTES:
+                await self._grow()
+            await self._gather()
+            group = cut(list(self._lineups.values()), self.next_number)
+            controls, self._writes = self._writes, []
+            pages, self._pages = self._pages, []
+            sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
+            served = {id(share.lineup) for share in group.shares}
+            waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
+            self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # those left out go first
+            if not self._lineups:
+                self._work.clear()
+            last_size = group.size
+            self._under_way = (group, controls)
+            await self._commit(group, controls, pages, sync=sync)
+            if not self._work.is_set():
+                self._idle.set()
+            if self.fenced is not None:
+                return
+
+    async def _wait_for_work(self) -> None:
+        """Return when something waits, or a sync is due."""
+        try:
+            async with asyncio.timeout(UNSYNCED_S if self._unsynced else None):
+                await self._work.wait()
+        except TimeoutError:
+            return
+
+    async def _grow(self) -> None:
+        """Let a group grow while the load is high; a lone small publish never waits."""
+        until = self._clock.monotonic() + GROW_S
+        while GROW_BYTES > self.waiting_bytes > 0 and self._clock.monotonic() < until:
+            before = self.waiting_bytes
+            await asyncio.sleep(GROW_S / 5)
+            if self.waiting_bytes == before:
+                return
+
+    async def _gather(self) -> None:
+        """Let writes without pages gather, when some were committed just now; a page that comes ends it."""
+        left = self._committed_at + GATHER_S - self._clock.monotonic()
+        if left <= 0 or self.waiting_bytes or not self._sync_wanted:
+            return
+        self._appended.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._appended.wait()
+
+    async def _commit(
+        self,
+        group: Group,
+        controls: list[tuple[Sequence[Write], asyncio.Future[None]]],
+        pages: list[PageWrite],
+        *,
+        sync: bool,
+    ) -> None:
+        batches = [batch for batch, _ in controls]
+        began = self._clock.monotonic()
+        sync = sync or group.fsync or (bool(self._unsynced) and began >= self._sync_due)
+        try:
+            commit = partial(_written, self._journal, [*pages, *group.pages], batches, group.writes, sync=sync)
+            written = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
+        except StoreFenced as failure:
+            self._fence(failure, group, controls)
+            return
+        self.groups += 1
+        self._committed_at = self._clock.monotonic()
+        self.look_at_disk()
+        self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, written))
+        for page in group.pages:
+            self._tail.put(page.entry.number, page.body)
+        logs: list[PartitionLog] = []
+        for share in group.shares:
+            self.waiting_bytes -= share.size
+            log = share.lineup.confirm(share)
+            if log is not None:
+                logs.append(log)
+            for append in share.appends:
+                if append.companion is not None:
+                    append.companion.committed()
+        self._note_synced(logs, began, sync=sync)
+        for _, done in controls:
+            if not done.done():
+                done.set_result(None)
+        for share in group.shares:
+            for append in share.appends:
+                if not append.done.done():
+                    append.done.set_result(None)
+            share.lineup.told(share)
+        self.committed.fire()
+
+    def _note_synced(self, logs: list[PartitionLog], began: float, *, sync: bool) -> None:
+        """A batch was written with these partitions in it: with a sync, it covers all that was written before too."""
+        if not self._unsynced:
+            self._sync_due = began + UNSYNCED_S
+        self._unsynced |= {id(log): log for log in logs}
+        if sync:
+            for log in self._unsynced.values():
+                log.synced = log.tail.next_offset
+            self._unsynced = {}
+
+    def _fence(
+        self, failure: StoreFenced, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]
+    ) -> None:
+        _log.critical("store was fenced cause=%s", failure)
+        self.fenced = failure
+        waiting = [append.done for share in group.shares for append in share.appends]
+        waiting += [append.done for lineup in self._lineups.values() for append in lineup.waiting]
+        waiting += [done for _, done in (*controls, *self._writes)]
+        self._lineups.clear()
+        self._writes.clear()
+        self._pages.clear()
+        for done in waiting:
+            if not done.done():
+                done.set_exception(failure)
+                done.exception()
+        self._work.clear()
+        self._idle.set()
+        self.committed.fire()
+        self._on_fenced(failure)
+
+    def next_number(self) -> int:
+        """A page number: given once."""
+        self._number += 1
+        return self._number
+
+
+def _written(
+    journal: Journal,
+    pages: Sequence[PageWrite],
+    batches: Sequence[Sequence[Write]],
+    last: Sequence[Write],
+    *,
+    sync: bool,
+) -> int:
+    """Commit, in the commit thread: a batch may hold a million writes. Returns how many they were."""
+    writes = [*_latest([write for batch in batches for write in batch]), *last]
+    journal.commit(pages, writes, sync=sync)
+    return len(writes)
+
+
+def _latest(writes: list[Write]) -> list[Write]:
+    """Leave out cursors that a later write of the same batch replaces."""
+    seen: set[tuple[int, str, int]] = set()
+    kept: list[Write] = []
+    for write in reversed(writes):
+        if isinstance(write, PutCursor):
+            key = (write.sink, write.subscription, write.partition)
+            if key in seen:
+                continue
+            seen.add(key)
+        kept.append(write)
+    kept.reverse()
+    return kept

@@ -1,0 +1,143 @@
+"""Giving disk space back: pages that nothing names any more are deleted, then their room is asked for.
+
+Bulk pages go all together, when ``BATCH_BYTES`` of them are due or nothing new became due for a while. Small ones go
+one partition at a time. The ledger forgets a range only when its room is back, so that a crash in between leaves no
+file that nobody would ever look at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.writes import WHOLE_SINK, Due, Reclaim, Reclaimed
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.resources.supervision import Kept, Supervisor
+
+_log: Final = logging.getLogger(__name__)
+BATCH_BYTES: Final = 64 << 20
+LOOSE_BYTES: Final = 4 << 20
+"""Small pages deleted before the store is asked for their room: less than this stays in its log and buffers anyway."""
+IDLE_S: Final = 1.0
+DELETES_MAX: Final = 4_096
+"""Runs of pages deleted in one batch."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Reclaimer:
+    """Owns the reclaim thread and the ledger of due pages whose batch has been synced."""
+
+    def __init__(self, journal: Journal, committer: Committer, due: Iterable[Due], supervisor: Supervisor) -> None:
+        self._journal = journal
+        self._committer = committer
+        self._supervisor = supervisor
+        self._bulk: list[Due] = []
+        self._small: dict[tuple[int, int], list[Due]] = {}
+        self._sizes: dict[bool, int] = {True: 0, False: 0}
+        self._loose_bytes = 0
+        """Small pages deleted since the last compaction of theirs."""
+        self._event = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-reclaim")
+        self._running: Kept | None = None
+        self.reclaimed_bytes = 0
+        """Bytes of bodies reclaimed by this process."""
+        self.add(due)
+
+    def start(self) -> None:
+        """Begin to reclaim."""
+        self._running = self._supervisor.keep("reclaimer", self._run)
+
+    async def close(self) -> None:
+        """Stop after the range that is under way; the ledger goes on at the next start."""
+        if self._running is not None:
+            await self._running.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    def add(self, due: Iterable[Due]) -> None:
+        """Take in ledger entries whose batch has been synced."""
+        for item in due:
+            runs = self._bulk if item.bulk else self._small.setdefault((item.sink, item.partition), [])
+            runs.append(item)
+            self._sizes[item.bulk] += item.size
+        self._event.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._event.clear()
+            if max(self._sizes.values()) < BATCH_BYTES:
+                try:
+                    async with asyncio.timeout(IDLE_S if self._bulk or self._small else None):
+                        await self._event.wait()
+                    continue
+                except TimeoutError:
+                    pass
+            await self._reclaim_all()
+
+    async def _reclaim_all(self) -> None:
+        """Reclaim what is due now; what a failure leaves stays due."""
+        bulk, self._bulk = self._bulk, []
+        small, self._small = self._small, {}
+        self._sizes = {True: 0, False: 0}
+        slices = [*_slices(bulk), *(slice_ for runs in small.values() for slice_ in _slices(runs))]
+        try:
+            while slices:
+                reclaim = self._reclaim_bulk if slices[0][0].bulk else self._reclaim_small
+                await reclaim(slices[0])
+                del slices[0]
+        finally:
+            for left in slices:
+                self.add(left)
+
+    async def _reclaim_bulk(self, dues: Sequence[Due]) -> None:
+        runs = [due for due in dues if due.partition != WHOLE_SINK]
+        for due in dues:
+            if due.partition == WHOLE_SINK:
+                runs += await self._call(self._journal.bulk_of_sink, due.sink)
+        if runs:
+            await self._committer.write([Reclaim(run) for run in runs])
+            if not await self._compacted(runs):
+                return
+        await self._committer.write([Reclaimed(due) for due in dues])
+        self._done(dues)
+
+    async def _reclaim_small(self, runs: Sequence[Due]) -> None:
+        deletes, ends = [Reclaim(run) for run in runs], [Reclaimed(run) for run in runs]
+        self._loose_bytes += sum(run.size for run in runs)
+        if self._loose_bytes >= LOOSE_BYTES:
+            self._loose_bytes = 0
+            await self._committer.write(deletes)
+            if not await self._compacted(runs):
+                return
+            await self._committer.write(ends)
+        else:
+            await self._committer.write([*deletes, *ends])
+        self._done(runs)
+
+    def _done(self, dues: Sequence[Due]) -> None:
+        size = sum(due.size for due in dues)
+        self.reclaimed_bytes += size
+        _log.debug("pages were reclaimed runs=%d bytes=%d", len(dues), size)
+
+    async def _compacted(self, runs: Sequence[Due]) -> bool:
+        """Ask for room; where that fails the others go on, and the ledger keeps these for the next start."""
+        try:
+            await self._call(self._journal.compact, runs)
+        except StoreFenced as failure:
+            place = (runs[0].sink, runs[0].partition, sum(run.size for run in runs))
+            _log.error("space of pages did not come back sink=%d partition=%d bytes=%d cause=%s", *place, failure)
+            return False
+        return True
+
+    async def _call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
+
+
+def _slices(dues: Sequence[Due]) -> list[Sequence[Due]]:
+    return [dues[at : at + DELETES_MAX] for at in range(0, len(dues), DELETES_MAX)]

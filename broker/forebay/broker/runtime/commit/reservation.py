@@ -1,0 +1,189 @@
+"""Offsets reserved before they are handed out, and the counts that tell afterwards how many of them were.
+
+A partition whose sink may forget what it has accepted never hands out an offset that is not reserved, durably. What
+memory accepts is counted besides, in a place that survives a kill of the process: see ``storage.accepted``. Used on
+the loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from forebay.broker.core.partition.reservation import BLOCK, Reserve
+from forebay.broker.core.settings import BufferMode
+from forebay.broker.core.writes import DropReserve, PutReserve, Write
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+
+class Accepted(Protocol):
+    """How far partitions have accepted what only memory holds: survives a kill, not a power loss."""
+
+    found: tuple[int, ...] | None
+    """What the last process left by slot, if it was killed."""
+
+    def begin(self) -> None:
+        """Start with no counts, now that what was found is stored."""
+
+    def has_room(self, slot: int) -> bool:
+        """Whether a slot can be used."""
+
+    def note(self, slot: int, count: int) -> None:
+        """Remember a count: before anybody hears of it."""
+
+    def close(self) -> None:
+        """The end, in order or not."""
+
+
+class AcceptedUnknown:
+    """No counts: after a crash a partition goes on at its reservation."""
+
+    found: tuple[int, ...] | None = None
+
+    def begin(self) -> None:
+        """Nothing to begin."""
+
+    def has_room(self, slot: int) -> bool:
+        return False
+
+    def note(self, slot: int, count: int) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+class Slots:
+    """Which places of the accepted counts are used, over all sinks."""
+
+    def __init__(self, accepted: Accepted, used: set[int]) -> None:
+        self.accepted = accepted
+        self._used = used
+        self._lowest = 0
+
+    def take(self) -> int | None:
+        """A free slot, or None when there is no room for one."""
+        while self._lowest in self._used:
+            self._lowest += 1
+        if not self.accepted.has_room(self._lowest):
+            return None
+        self._used.add(self._lowest)
+        self.accepted.note(self._lowest, 0)
+        return self._lowest
+
+    def give(self, slot: int) -> None:
+        """The slot's partition is gone."""
+        self._used.discard(slot)
+        self._lowest = min(self._lowest, slot)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extension:
+    """A reservation that is on its way to the disk."""
+
+    reserve: Reserve
+    counted: asyncio.Future[None]
+    """Done when it counts: no sooner, or who looks again would find neither the extension nor its result."""
+
+
+class Reserving:
+    """The reserved offsets of one sink."""
+
+    def __init__(self, buffer: Buffer, services: Services, reserves: Mapping[int, Reserve]) -> None:
+        self._buffer = buffer
+        self._services = services
+        self._reserves = dict(reserves)
+        self._under_way: dict[int, _Extension] = {}
+
+    async def reserve(self, partition: int, records: int) -> None:
+        """Return when so many offsets more may be handed out; raises ``StoreFenced``."""
+        needed = self._buffer.logs[partition].next_offset + records
+        while self._buffer.settings.forgets:
+            found = self._reserves.get(partition)
+            if found is None or found.end < needed:
+                await asyncio.shield(self._extend(partition, needed))
+                continue
+            if found.end - needed < BLOCK // 2:
+                self._extend(partition, needed)
+            return
+
+    def covers(self, partition: int, records: int) -> bool:
+        """Whether so many offsets more may be handed out without a wait."""
+        if not self._buffer.settings.forgets:
+            return True
+        found = self._reserves.get(partition)
+        return found is not None and found.end >= self._buffer.logs[partition].next_offset + records
+
+    def _extend(self, partition: int, needed: int) -> asyncio.Future[None]:
+        """Reserve more, once at a time."""
+        under_way = self._under_way.get(partition)
+        if under_way is not None:
+            return under_way.counted
+        found = self._reserves.get(partition)
+        slot = found.slot if found is not None else None
+        if slot is None and self._buffer.settings.buffer_mode != BufferMode.DISK:
+            slot = self._services.slots.take()
+            if slot is not None:
+                self._services.slots.accepted.note(slot, self._buffer.logs[partition].tail.next_offset)
+        counted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        extension = self._under_way[partition] = _Extension(Reserve(needed + BLOCK, slot), counted)
+        put = PutReserve(self._buffer.record.id, partition, extension.reserve)
+
+        def done(written: asyncio.Future[None]) -> None:
+            wanted = self._under_way.get(partition) is extension  # else the sink has changed its promise meanwhile
+            if wanted:
+                del self._under_way[partition]
+            failure = written.exception()
+            if failure is not None:
+                counted.set_exception(failure)
+                counted.exception()  # it was made ahead of need, perhaps: nobody has to ask
+                return
+            if wanted:
+                self._reserves[partition] = extension.reserve
+            counted.set_result(None)
+
+        self._services.committer.write([put]).add_done_callback(done)
+        return counted
+
+    def note(self, partition: int, end: int) -> None:
+        """Memory has accepted all below ``end``: called before anybody hears of it."""
+        slot = self._reserves[partition].slot
+        if slot is not None:
+            self._services.slots.accepted.note(slot, end)
+
+    def forget(self, beside: Sequence[Write]) -> asyncio.Future[None]:
+        """The sink promises the disk from now on: written with ``beside``, which says so."""
+        gone = self._take_all()
+        drops = [DropReserve(self._buffer.record.id, partition) for partition in gone]
+        written = self._services.committer.write([*beside, *drops])
+
+        def done(over: asyncio.Future[None]) -> None:
+            if over.exception() is None:  # until then a crash brings the reservations back, with their slots
+                self._give(gone)
+
+        written.add_done_callback(done)
+        return written
+
+    def ended(self) -> Iterator[tuple[int, Write]]:
+        """What to write, by partition, when nothing more is handed out in the life of this process."""
+        for partition, reserve in self._reserves.items():
+            end = self._buffer.logs[partition].tail.next_offset
+            yield partition, PutReserve(self._buffer.record.id, partition, Reserve(end, reserve.slot))
+
+    def give_slots(self) -> None:
+        """The sink is deleted, durably."""
+        self._give(self._take_all())
+
+    def _take_all(self) -> dict[int, Reserve]:
+        gone = {**self._reserves, **{number: under_way.reserve for number, under_way in self._under_way.items()}}
+        self._reserves, self._under_way = {}, {}
+        return gone
+
+    def _give(self, reserves: Mapping[int, Reserve]) -> None:
+        for reserve in reserves.values():
+            if reserve.slot is not None:
+                self._services.slots.give(reserve.slot)

@@ -1,0 +1,83 @@
+"""What the runtime needs of a store. Calls block: each says which thread makes it.
+
+Those that read the index raise ``IndexDamaged`` where a part of it cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from forebay.broker.core.epochs.values import EpochRecord
+from forebay.broker.core.partition.pages import Body, Entry, Gap
+from forebay.broker.core.partition.repair import Survey
+from forebay.broker.core.publish.writer import Slot
+from forebay.broker.core.writes import Due, PageWrite, Write
+
+
+class Journal(Protocol):
+    """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``.
+
+    All that read may raise ``ReadFailed``: nothing is known of the bytes then, and nothing is dropped for it.
+    """
+
+    def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
+        """Store pages and apply writes: all or nothing, durable on return. The commit thread.
+
+        Without ``sync`` a power loss may take them back, until a later one with it has returned.
+        """
+        ...
+
+    def compact(self, dues: Sequence[Due]) -> None:
+        """Give the space of reclaimed ranges back: all bulk, or all small. The reclaim thread."""
+        ...
+
+    def bulk_of_sink(self, sink: int) -> list[Due]:
+        """All bulk pages of a sink, named or not, as runs of their numbers. The reclaim thread."""
+        ...
+
+    def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
+        """Bodies in order; None where one is missing or damaged. A read thread."""
+        ...
+
+    def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
+        """Let the system begin to read pages of bulk that will be asked for soon, and wait for none. A read thread."""
+        ...
+
+    def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
+        """Up to ``limit`` entries with bases in ``[first, end)``, by offset. A read thread."""
+        ...
+
+    def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
+        """The entry with the highest base in ``[first, end)``. A read thread."""
+        ...
+
+    def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
+        """The window of a writer's epoch, per partition. A read thread."""
+        ...
+
+    def epochs(self, sink: int, producer: str, first: int, limit: int) -> list[EpochRecord]:
+        """Up to ``limit`` epochs of a producer from number ``first`` on. A read thread."""
+        ...
+
+    def survey(
+        self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
+    ) -> Survey:
+        """Read all of a partition's index, and find the pages that it lacks. A read thread; takes long."""
+        ...
+
+    def rewrite_index(self) -> list[tuple[bytes, bytes]]:
+        """Leave behind what cannot be read of the index; returns the ranges of keys that went. The commit thread."""
+        ...
+
+    def live_bytes(self) -> int:
+        """Bytes on the device. A read thread."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Bytes that the device has left. Any thread; cheap."""
+        ...
+
+    def close(self) -> None:
+        """Give the store up, when all threads are done."""
+        ...

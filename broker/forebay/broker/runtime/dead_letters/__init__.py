@@ -1,0 +1,1 @@
+"""Running dead-letter sinks: moving, listing, redrive."""

@@ -1,0 +1,200 @@
+"""Pages of dead letters, and what becomes durable with them: the cursor of where they come from."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from forebay.broker.core.dead_letters.letters import (
+    Cut,
+    Origin,
+    PlainRecord,
+    Reason,
+    RecordCodec,
+    buried,
+    chunks,
+    ranges_of,
+    whole_page,
+)
+from forebay.broker.core.errors import InvalidPage, SchemaNotFound, TooManyWaiting
+from forebay.broker.core.partition.cursor import Settlement
+from forebay.broker.core.partition.pages import Body, Entry, Incoming
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.writes import SchemaRecord, Write
+from forebay.broker.runtime.commit.group import Append, Companion
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.delivery.subscription import Subscription
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of dead letters."""
+
+    incoming: Incoming
+    ranges: list[Range]
+    """Which records of the origin are in it."""
+
+    bodies: Mapping[int, int]
+    """First offset of each uncut page whose body it holds, and which of its records does."""
+
+    relies_on: frozenset[int]
+    """First offsets of the uncut pages whose body an earlier dead letter holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The dead letter that holds the body of an uncut page."""
+
+    sink: Buffer
+    partition: int
+    offset: int
+
+    @property
+    def is_there(self) -> bool:
+        """It has neither been purged nor dealt with, and others of the page may rely on it."""
+        return not self.sink.deleted and not self.sink.subscription("").lanes[self.partition].view.is_settled(
+            self.offset
+        )
+
+
+class Withdrawn(Exception):
+    """Not all of these records are still to be moved: look again."""
+
+
+@dataclass(slots=True)
+class Request:
+    """Records that were rejected together."""
+
+    parts: Sequence[Range]
+    reason: Reason
+    error: str
+    attempts: dict[int, int]
+    """Tries that failed, of those records that had failed before."""
+
+    tried: int
+    """What this rejection adds to them."""
+
+    at_us: int
+    done: asyncio.Future[None]
+    """Done when all are moved durably, or given back."""
+
+    moved: list[Range] = field(default_factory=list)
+    """What was moved, of it and of those that were looked at together with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageMaker:
+    """Makes pages of dead letters; used in a read thread."""
+
+    codec: RecordCodec
+    schema_of: Callable[[int], SchemaRecord]
+    """A version of the schema of the sink that the records are in."""
+    subscription: str
+    sink: str
+    incarnation: str
+    partition: int
+    requests: Sequence[Request]
+    kept: Collection[int] = ()
+    """First offsets of the pages that could not be cut, and of which a dead letter holds the body already."""
+
+    def pages(self, found: Sequence[tuple[Entry, Body, list[Range]]]) -> list[Page]:
+        """Pages of the records that are wanted of each stored page."""
+        spans = sorted(
+            ((part, request) for request in self.requests for part in request.parts), key=lambda span: span[0]
+        )
+        firsts = [part.first for part, _ in spans]
+        letters: list[tuple[int, PlainRecord, str]] = []
+        bodies: dict[int, int] = {}
+        """First offset of an uncut page, by the offset of the record that carries its body."""
+        without: dict[int, int] = {}
+        """The same, by the offset of each record whose page has its body in an earlier dead letter."""
+        for entry, body, wanted in found:
+            cuts, uncut = self._cuts(entry, body, wanted)
+            if uncut and entry.base not in self.kept:
+                bodies[cuts[0].offset] = entry.base
+            elif uncut:
+                without |= {cut.offset: entry.base for cut in cuts}
+            for cut in cuts:
+                request = spans[bisect_right(firsts, cut.offset) - 1][1]
+                origin = Origin(
+                    reason=request.reason,
+                    error=request.error,
+                    attempts=request.attempts.get(cut.offset, 0) + request.tried,
+                    subscription=self.subscription,
+                    sink=self.sink,
+                    incarnation=self.incarnation,
+                    partition=self.partition,
+                    offset=cut.offset,
+                    at_us=request.at_us,
+                    traceparent=cut.traceparent,
+                )
+                letters.append((cut.offset, buried(cut.record, origin, uncut or cut.uncut), cut.traceparent))
+        return [
+            Page(
+                page_of(self.codec, chunk, self.partition),
+                ranges_of(offset for offset, _, _ in chunk),
+                {bodies[offset]: index for index, (offset, _, _) in enumerate(chunk) if offset in bodies},
+                frozenset(without[offset] for offset, _, _ in chunk if offset in without),
+            )
+            for chunk in chunks(letters)
+        ]
+
+    def _cuts(self, entry: Entry, body: Body, wanted: Sequence[Range]) -> tuple[list[Cut], str]:
+        """The wanted records of a page, and why they could not be cut out of it, if so."""
+        try:
+            return self.codec.cut(entry, body, wanted, self.schema_of), ""
+        except (InvalidPage, SchemaNotFound) as cause:
+            return whole_page(entry, body, wanted, with_body=entry.base not in self.kept), str(cause)
+
+
+class Burial:
+    """What belongs to a page of dead letters: the cursor of where they come from."""
+
+    def __init__(self, subscription: Subscription, buffer: Buffer, partition: int, ranges: Sequence[Range]) -> None:
+        self._subscription = subscription
+        self._buffer = buffer
+        self._partition = partition
+        self._ranges = ranges
+
+    def cut(self, first: int) -> Sequence[Write]:
+        if self._buffer.deleted or self._subscription.deleted:
+            return ()
+        self._subscription.lanes[self._partition].moving.seal(self._ranges, Settlement.DEAD_LETTERED)
+        return [self._subscription.cursor_write(self._partition)]
+
+    def committed(self) -> None:
+        lane = self._subscription.lanes[self._partition]
+        records = lane.moved(self._ranges, Settlement.DEAD_LETTERED)
+        self._subscription.count_settled(self._partition, "dead_lettered", records)
+        self._buffer.trim_soon(self._partition)
+        self._subscription.wake(self._partition)
+
+
+async def append_when_room(
+    buffer: Buffer, services: Services, page: Incoming, companion: Companion, check: Callable[[], None]
+) -> Append:
+    """Queue a page of ours; while too much waits for its sync, so does this. Raises the refusals of an append.
+
+    ``check`` is called last, when nothing can refuse the page any more.
+    """
+    while True:
+        moment = services.committer.committed.next()
+        try:
+            return await buffer.append_with(page, companion, check)
+        except TooManyWaiting:
+            await moment.wait()
+
+
+def page_of(codec: RecordCodec, chunk: Sequence[tuple[int, PlainRecord, str]], partition: int) -> Incoming:
+    """A page of records; it keeps their publisher's context where all have the same."""
+    traces = {trace for _, _, trace in chunk}
+    return codec.page([record for _, record, _ in chunk], partition, traces.pop() if len(traces) == 1 else "")
+
+
+def at_partition(page: Incoming, partition: int) -> Incoming:
+    return Incoming(partition, page.encoding, page.record_count, page.crc32, page.body, page.traceparent)

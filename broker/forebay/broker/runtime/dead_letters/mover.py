@@ -1,0 +1,418 @@
+"""Moves records of one subscription to the sink's dead-letter sink: in the batch that settles them, or not at all.
+
+Records are held back from the moment that they are rejected; a worker per partition reads their pages, cuts them out
+and appends them. The cursor moves when the group with their page is cut, so that no earlier write can carry it.
+What cannot be moved goes back to its place in the line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Awaitable, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.dead_letters.breaker import Breaker
+from forebay.broker.core.dead_letters.letters import Reason, is_dead_letter_sink
+from forebay.broker.core.delivery import answers as core
+from forebay.broker.core.delivery.answers import joined
+from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
+from forebay.broker.core.errors import (
+    BrokerError,
+    BrokerFull,
+    DiskFull,
+    Draining,
+    MemoryOverloaded,
+    ReadFailed,
+    RecordTooLarge,
+    SinkFull,
+    SinkNotFound,
+    StoreFenced,
+    SubscriptionNotFound,
+    TooManySinks,
+)
+from forebay.broker.core.partition.pages import Body, Entry
+from forebay.broker.core.partition.ranges import Range, are_apart, common, union
+from forebay.broker.runtime.commit.group import Append
+from forebay.broker.runtime.dead_letters.batch import (
+    Burial,
+    Holder,
+    Page,
+    PageMaker,
+    Request,
+    Withdrawn,
+    append_when_room,
+    at_partition,
+)
+from forebay.page.format import PAGE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.delivery.subscription import Subscription
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+_log: Final = logging.getLogger(__name__)
+ENTRIES_MAX: Final = 64
+"""Pages that are read at once."""
+KEPT_MAX: Final = 1_024
+"""Pages of a partition of which it is remembered that a dead letter holds their body; beyond it, they are forgotten."""
+Results = tuple[tuple[int, Range, Outcome], ...]
+Moved = tuple[Page, "Buffer", Append]
+"""A page of dead letters that was appended to a sink."""
+
+
+class DeadLetters:
+    """What one subscription rejects for good."""
+
+    def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
+        self.breaker = Breaker()
+        self._subscription = subscription
+        self._buffer = buffer
+        self._services = services
+        self._waiting: dict[int, list[Request]] = {}
+        self._workers: dict[int, asyncio.Task[None]] = {}
+        self._closing = False
+        self._kept: dict[int, dict[int, Holder]] = {}
+        """By partition and first offset, pages that could not be cut, and the dead letter that holds their body."""
+
+    def close(self) -> None:
+        """End the work; what is queued already goes on by itself."""
+        self._closing = True
+        for worker in self._workers.values():
+            worker.cancel()
+        for requests in self._waiting.values():  # a worker that had not begun yet will never see them
+            _end(requests, self._closed())
+        self._waiting.clear()
+
+    def _closed(self) -> BrokerError:
+        if self._services.committer.fenced is not None:
+            return self._services.committer.fenced
+        if self._buffer.deleted:
+            return SinkNotFound(self._buffer.name)
+        subscription = self._subscription
+        return SubscriptionNotFound(self._buffer.name, subscription.name) if subscription.deleted else Draining()
+
+    # -- what is rejected
+
+    @property
+    def enabled(self) -> bool:
+        """Whether rejected records have a place to go to."""
+        return self._buffer.settings.dlq
+
+    @property
+    def at_the_end(self) -> bool:
+        """These are dead letters already: there is nowhere further, they are tried again."""
+        return is_dead_letter_sink(self._buffer.name)
+
+    def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], reason: str) -> Awaitable[Results]:
+        """Move records that a consumer has in flight; the result is there when the batch is durable."""
+        lane = self._subscription.lane(partition)
+        results: list[tuple[int, Range, Outcome]] = []
+        taken: list[Range] = []
+        for some in [ranges] if are_apart(ranges) else [[asked] for asked in ranges]:
+            found = self._rejected([each for asked in some for each in joined(lane.judged(answer, asked))])
+            held = [part for part, outcome in found if outcome is Outcome.OK]
+            self._set_out(partition, held, answered=True)
+            taken += held
+            results += [(partition, part, outcome) for part, outcome in found]
+        self._open_breaker()
+        requests = [self._hold(partition, taken, Reason.REJECTED, reason)] if taken else []
+        if requests:
+            self._subscription.touched(partition)
+        answering = asyncio.ensure_future(self._answer(partition, tuple(results), requests))
+        answering.add_done_callback(_noticed)
+        return answering
+
+    def _rejected(self, judged: core.Results) -> core.Results:
+        """Outcomes of rejections: OK as far as the breaker lets records go."""
+        found: core.Results = []
+        for part, outcome in judged:
+            if outcome is not Outcome.OK:
+                found.append((part, outcome))
+                continue
+            held = Range(part.first, part.first + self._judge(part.size))
+            if held.size:
+                found.append((held, Outcome.OK))
+            if held.end < part.end:
+                found.append((Range(held.end, part.end), Outcome.STALE))
+        return found
+
+    def look_for_exhausted(self, partition: int, error: str) -> None:
+        """A record has failed: it may have been its last try."""
+        lane = self._subscription.lanes[partition]
+        if self.at_the_end or self._subscription.deleted:
+            return
+        taken: list[Range] = []
+        for offset in lane.exhausted():
+            if not self.enabled:
+                tries = lane.cursor.attempts_of(offset)
+                place = f"partition {partition}, offset {offset}"
+                self._buffer.stop(f"REJECTED_BY_TARGET: {place}: it has failed {tries} times: {error}")
+                return
+            if self._judge(1):
+                taken.append(Range(offset, offset + 1))
+        if taken:
+            self._set_out(partition, taken, answered=False)
+            self._hold(partition, taken, Reason.MAX_ATTEMPTS, error)
+            self._subscription.wake(partition)
+        self._open_breaker()
+
+    def _judge(self, records: int) -> int:
+        settings = self._buffer.settings
+        return self.breaker.rejected(
+            records, ratio_max=settings.dlq_ratio_max, consecutive_max=settings.dlq_consecutive_max
+        )
+
+    def _open_breaker(self) -> None:
+        if self.breaker.opened and self._buffer.record.paused is None:
+            self._buffer.stop(f"DLQ_BREAKER: {self.breaker.opened}")
+
+    def _set_out(self, partition: int, parts: Sequence[Range], *, answered: bool) -> None:
+        subscription = self._subscription
+        end = subscription.log(partition).tail.next_offset
+        subscription.lanes[partition].set_out(parts, subscription.now(), end, answered=answered)
+
+    def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
+        """Have records moved that have set out."""
+        lane = self._subscription.lanes[partition]
+        request = Request(
+            parts=parts,
+            reason=reason,
+            error=error,
+            attempts=dict(lane.cursor.attempts_within(parts)),
+            tried=int(reason is Reason.REJECTED),
+            at_us=self._services.clock.wall_us(),
+            done=asyncio.get_running_loop().create_future(),
+        )
+        self._waiting.setdefault(partition, []).append(request)
+        if partition not in self._workers:
+            name = f"forebay-dead-letters-{self._buffer.name}-{partition}"
+            worker = asyncio.get_running_loop().create_task(self._work(partition), name=name)
+            worker.add_done_callback(self._worker_ended)
+            self._workers[partition] = worker
+        return request
+
+    def _worker_ended(self, worker: asyncio.Task[None]) -> None:
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            _log.error("dead-letter worker failed sink=%s", self._buffer.name, exc_info=error)
+            self._services.supervisor.note(f"dead letters of {self._buffer.name}", error)
+
+    async def _answer(self, partition: int, results: Results, requests: Sequence[Request]) -> Results:
+        for request in requests:
+            await asyncio.wait([request.done])
+            request.done.result()
+        moved = union(*(request.moved for request in requests))
+        told: list[tuple[int, Range, Outcome]] = []
+        for _, part, outcome in results:
+            if outcome is Outcome.OK:
+                told += [(partition, *each) for each in self._became(partition, part, moved)]
+            else:
+                told.append((partition, part, outcome))
+        return await self.join(partition, tuple(told))
+
+    def _became(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
+        """What became of held records."""
+        cursor = self._subscription.lanes[partition].cursor
+        found: list[tuple[Range, Outcome]] = []
+        at = part.first
+        for here in [*common(moved, part), Range(part.end, part.end)]:
+            for left in cursor.unsettled(Range(at, here.first)):
+                if left.first > at:
+                    found.append((Range(at, left.first), Outcome.ALREADY_SETTLED))
+                found.append((left, Outcome.STALE))
+                at = left.end
+            if at < here.first:
+                found.append((Range(at, here.first), Outcome.ALREADY_SETTLED))
+            if here.size:
+                found.append((here, Outcome.OK))
+            at = here.end
+        return joined(found)
+
+    async def join(self, partition: int, results: Results) -> Results:
+        """An answer that speaks of records on their way is given when it is known where they are."""
+        lane, committer = self._subscription.lanes[partition], self._services.committer
+        spoken_of = {
+            part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
+        }
+        if not spoken_of:
+            return results
+        moment = committer.committed.next()
+        while any(lane.moving.within(part) for part in spoken_of) and not self._buffer.deleted:
+            if committer.fenced is not None:
+                raise committer.fenced
+            await moment.wait()
+            moment = committer.committed.next()
+        return tuple(
+            (p, part, _settled_or_stale(lane.cursor.is_settled(part.first)) if part in spoken_of else outcome)
+            for p, part, outcome in results
+        )
+
+    # -- the work
+
+    async def _work(self, partition: int) -> None:
+        """Move what waits, until nothing does."""
+        requests: list[Request] = []
+        try:
+            while requests := self._waiting.pop(partition, []):
+                await self._move_all(partition, requests)
+                for request in requests:
+                    request.done.set_result(None)
+        except StoreFenced:
+            _log.error("dead letters were not moved sink=%s partition=%d", self._buffer.name, partition)
+        finally:
+            del self._workers[partition]
+            unfinished = [*requests, *self._waiting.pop(partition, [])]
+            if self._closing or self._buffer.deleted or self._services.committer.fenced is not None:
+                _end(unfinished, self._closed())
+            else:  # a mistake of ours: nothing may stay held back for it
+                self._give_back(partition, unfinished, None, "the dead-letter worker failed")
+                for request in unfinished:
+                    request.done.set_result(None)
+
+    async def _move_all(self, partition: int, requests: list[Request]) -> None:
+        appends: list[Moved] = []
+        try:
+            while await self._move(partition, requests, appends) and not self._buffer.deleted:
+                pass  # some were withdrawn, and the others of their page have to be looked at again
+        except (SinkFull, RecordTooLarge, TooManySinks) as full:
+            self._give_back(partition, requests, 0.0, str(full))
+            self._buffer.stop(f"DLQ_FULL: {full}")
+        except (DiskFull, BrokerFull, MemoryOverloaded) as full:
+            self._give_back(partition, requests, None, str(full))
+        except (ReadFailed, StoreFenced) as damage:
+            if self._services.committer.fenced is not None:
+                raise
+            _log.error("page of a dead letter was not read sink=%s cause=%s", self._buffer.name, damage)
+            self._give_back(partition, requests, None, f"its page could not be read: {damage}")
+        for page, target, append in appends:
+            await append.done
+            held = append.page.partition
+            self._keep(
+                partition, {base: Holder(target, held, append.first + index) for base, index in page.bodies.items()}
+            )
+            for request in requests:
+                request.moved += page.ranges
+        self._give_back(partition, requests, None, "its page is gone")
+
+    def _keep(self, partition: int, bodies: Mapping[int, Holder]) -> None:
+        """Dead letters that hold the bodies of these pages are durable: no other one of the pages has to."""
+        kept = self._kept.setdefault(partition, {})
+        if len(kept) + len(bodies) > KEPT_MAX:
+            kept.clear()
+        kept.update(bodies)
+
+    def _held(self, partition: int) -> frozenset[int]:
+        """First offsets of the pages whose body a dead letter holds that has not been purged or dealt with since."""
+        kept = {base: holder for base, holder in self._kept.get(partition, {}).items() if holder.is_there}
+        self._kept[partition] = kept
+        return frozenset(kept)
+
+    def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
+        subscription = self._subscription
+        lane = subscription.lanes[partition]
+        parts = [part for request in requests for part in request.parts]
+        random = self._services.clock.random()
+        revocation = lane.give_back(parts, subscription.now(), delay_s=delay_s, random=random, reason=reason)
+        if revocation is not None:
+            subscription.revoke(partition, revocation)
+
+    async def _move(self, partition: int, requests: Sequence[Request], appends: list[Moved]) -> bool:
+        """Append all that is still waiting; whether something was withdrawn meanwhile."""
+        lane = self._subscription.lanes[partition]
+        parts = sorted(w for request in requests for part in request.parts for w in lane.moving.waiting_in(part))
+        withdrawn = False
+        while parts:
+            places, parts = await self._places(partition, parts)
+            if not places:
+                continue
+            lane.moving.bases |= {entry.base for entry, _ in places}
+            for page in await self._pages(partition, places, requests):
+                try:
+                    appends.append((page, *await self._append(partition, page, lane)))
+                except Withdrawn:
+                    withdrawn = True
+        return withdrawn
+
+    async def _places(self, partition: int, parts: list[Range]) -> tuple[list[tuple[Entry, list[Range]]], list[Range]]:
+        """The next pages with wanted records, each with what of it is wanted; and what is wanted behind them."""
+        entries = await self._subscription.entry_reader(partition).upcoming(parts[0].first)
+        if not entries:
+            return [], []
+        places: list[tuple[Entry, list[Range]]] = []
+        size, left = 0, list(parts)
+        for entry in entries:
+            if not left or len(places) >= ENTRIES_MAX or (places and size + entry.size > PAGE_BYTES_MAX):
+                break
+            here = list(common(left, Range(entry.base, entry.end)))
+            begun = bisect_right(left, entry.end, key=attrgetter("end"))
+            left = left[begun:]
+            if left and left[0].first < entry.end:
+                left[0] = Range(entry.end, left[0].end)
+            if here:
+                places.append((entry, here))
+                size += entry.size
+        return places, left
+
+    async def _pages(
+        self, partition: int, places: Sequence[tuple[Entry, list[Range]]], requests: Sequence[Request]
+    ) -> list[Page]:
+        subscription, services = self._subscription, self._services
+        entries = [entry for entry, _ in places]
+        bodies = await subscription.all_bodies(partition, entries, realtime=self._buffer.settings.realtime)
+        found: list[tuple[Entry, Body, list[Range]]] = []
+        for (entry, wanted), body in zip(places, bodies, strict=True):
+            if body is None:
+                subscription.damaged(partition, entry)
+            else:
+                found.append((entry, body, wanted))
+        record = self._buffer.record
+        schema_of = self._buffer.schemas.stored
+        make = PageMaker(
+            services.records,
+            schema_of,
+            subscription.name,
+            record.name,
+            record.incarnation,
+            partition,
+            requests,
+            kept=self._held(partition),
+        )
+        return await services.pages.decode(make.pages, found)
+
+    async def _append(self, partition: int, page: Page, lane: Lane) -> tuple[Buffer, Append]:
+        def check() -> None:
+            if any(lane.moving.waiting_in(part) != [part] for part in page.ranges):
+                raise Withdrawn
+            if not page.relies_on <= self._held(partition):
+                raise Withdrawn  # who held the body was purged just now: one of these has to
+            lane.moving.queue(page.ranges)
+
+        burial = Burial(self._subscription, self._buffer, partition, page.ranges)
+        while True:
+            if self._buffer.deleted:
+                raise Withdrawn
+            target, incoming = self._services.dead_letter_sink(self._buffer), page.incoming
+            if incoming.partition >= len(target.logs):
+                incoming = at_partition(incoming, incoming.partition % len(target.logs))
+            try:
+                return target, await append_when_room(target, self._services, incoming, burial, check)
+            except SinkNotFound:
+                continue  # the dead-letter sink was deleted just now: there will be another one
+
+
+def _noticed(answer: asyncio.Future[Results]) -> None:
+    """Whoever asked may be gone by the time that there is an answer, and then nobody looks at it."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _end(requests: Sequence[Request], why: BrokerError) -> None:
+    for request in requests:
+        if not request.done.done():
+            request.done.set_exception(why)
+            request.done.exception()  # whoever asked may be gone
+
+
+def _settled_or_stale(settled: bool) -> Outcome:
+    return Outcome.ALREADY_SETTLED if settled else Outcome.STALE

@@ -1,0 +1,73 @@
+"""What becomes durable with records that are redriven: who has dealt with them, and who has nothing to do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from forebay.broker.core.partition.cursor import Settlement
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.writes import Write
+from forebay.broker.runtime.dead_letters.batch import Withdrawn
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.delivery.subscription import Subscription
+    from forebay.broker.runtime.sink.buffer import Buffer
+
+
+class Redriven:
+    """What belongs to a page that goes back: the account of the dead letters, and those that it is not meant for."""
+
+    def __init__(
+        self,
+        dead: Buffer,
+        origin: Buffer,
+        subscription: str,
+        partition: int,
+        target: int,
+        ranges: Sequence[Range],
+        records: int,
+    ) -> None:
+        self._dead = dead
+        self._origin = origin
+        self._subscription = subscription
+        self._partition = partition
+        self._target = target
+        self._ranges = ranges
+        self._records = records
+        self._ahead: list[tuple[Subscription, Range]] = []
+
+    def begin(self) -> None:
+        """Take the dead letters; raises ``Withdrawn`` when somebody else has them."""
+        keeper = self._dead.subscription("")
+        lane, now = keeper.lanes[self._partition], keeper.now()
+        if self._dead.deleted or any(lane.idle_in(part) != [part] for part in self._ranges):
+            raise Withdrawn
+        for part in self._ranges:
+            lane.set_out([part], now, keeper.log(self._partition).tail.next_offset, answered=False)
+        lane.moving.queue(self._ranges)
+
+    def cut(self, first: int) -> Sequence[Write]:
+        writes: list[Write] = []
+        if not self._dead.deleted:
+            keeper = self._dead.subscription("")
+            keeper.lanes[self._partition].moving.seal(self._ranges, Settlement.ACKED)
+            writes.append(keeper.cursor_write(self._partition))
+        brought = Range(first, first + self._records)
+        for name, subscription in self._origin.subscriptions.items():
+            if name != self._subscription:
+                subscription.lanes[self._target].moving.seal_ahead(brought)
+                writes.append(subscription.cursor_write(self._target))
+                self._ahead.append((subscription, brought))
+        return writes
+
+    def committed(self) -> None:
+        keeper = self._dead.subscription("")
+        lane = keeper.lanes[self._partition]
+        keeper.count_settled(self._partition, "acked", lane.moved(self._ranges, Settlement.ACKED))
+        self._dead.trim_soon(self._partition)
+        keeper.wake(self._partition)
+        for subscription, brought in self._ahead:
+            skipped = subscription.lanes[self._target].arrived_settled(brought)
+            subscription.count_settled(self._target, "skipped", skipped)
+        self._origin.trim_soon(self._target)

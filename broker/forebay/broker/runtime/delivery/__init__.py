@@ -1,0 +1,1 @@
+"""Running subscriptions: consumers, ownership, leases and pulls."""

@@ -1,0 +1,397 @@
+"""A consumer of one subscription: its credit, the partitions it owns, and what it is sent next.
+
+The pump looks at each of its lanes in turn and sends what may be sent; when there is nothing, it sleeps until it is
+woken by a new page, an answer, credit, or the next timer of its lanes. In RELAXED order a lane has two sources, the
+log and what has stepped aside; the lane says which is asked first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.delivery.filling import Filling
+from forebay.broker.core.delivery.in_flight import InFlight
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.delivery.retry_lane import Kind
+from forebay.broker.core.errors import ReadFailed
+from forebay.broker.core.partition.pages import Body, Entry
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet, Pinged
+from forebay.broker.runtime.delivery.session import PINGS_PER_TIMEOUT, Session
+from forebay.broker.runtime.read.pages import EntryReader
+from forebay.broker.runtime.resources.stream_memory import Share
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.delivery.subscription import Subscription
+
+READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
+"""How long a partition waits after each failed read in a row; the last one holds from then on."""
+TIMERS_S: Final = 0.1
+"""How often the timers of a busy consumer are looked at."""
+UNSENT_BYTES: Final = 4 << 20
+"""Bytes that wait for the peer before the next delivery is made: one delivery on its way, and one ready."""
+
+
+@dataclass(slots=True)
+class Credit:
+    """How much a consumer is ready to have in flight."""
+
+    records: int
+    size: int
+
+
+@dataclass(slots=True)
+class Unsent:
+    """Deliveries that wait until the consumer reads, those that were revoked meanwhile too."""
+
+    records: int = 0
+    size: int = 0
+
+
+class _Room:
+    """Memory for the pages of one delivery: given back, but for what is kept."""
+
+    def __init__(self, memory: Share, entries: Sequence[Entry]) -> None:
+        self._memory = memory
+        size = sum(entry.size for entry in entries)
+        self._taken = memory.reserve(size)
+        self._size = size if self._taken else 0
+
+    def __bool__(self) -> bool:
+        return self._taken
+
+    def kept(self, event: Event | None) -> Event | None:
+        """Keep what the pages of a delivery take: whoever sends it gives it back."""
+        if isinstance(event, Delivered):
+            self._size -= event.size
+        return event
+
+    def __enter__(self) -> _Room:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._size:
+            self._memory.give(self._size)
+
+
+class Consumer:
+    """One connected consumer. Used on the loop only."""
+
+    def __init__(
+        self, consumer_id: str, subscription: Subscription, credit: Credit, emit: Callable[[Event], None]
+    ) -> None:
+        self.id = consumer_id
+        self.credit = credit
+        self.emit = emit
+        self.usage = InFlight()
+        self.unsent = Unsent()
+        """Kept by whoever sends what is emitted, where that may have to wait."""
+        self.memory = Share()
+        """Memory of the stream; whoever sends what is emitted gives it back."""
+        self.wakeup = asyncio.Event()
+        self.session: Session | None = None
+        """Of a consumer that answers pings."""
+        self.closed: Exception | None = None
+        """Why it was ended by the broker, if it was."""
+        self._subscription = subscription
+        self._readers: dict[tuple[int, Kind], EntryReader] = {}
+        self._failed_reads: dict[int, tuple[int, float]] = {}
+        """By partition: failed reads in a row, and when it is read again."""
+
+    def reader(self, partition: int, kind: Kind = Kind.LIVE) -> EntryReader:
+        """The reader of a partition, made when it is first needed; what has stepped aside is read by its own."""
+        found = self._readers.get((partition, kind))
+        if found is None:
+            found = self._readers[partition, kind] = self._subscription.entry_reader(partition)
+        return found
+
+    def has_credit(self, size_max: int) -> bool:
+        """Whether another page may be sent: credit is a level, passed by at most one page.
+
+        What is revoked is not in flight any more, but as long as it is not sent it takes memory: a consumer that
+        reads nothing would be sent the same again at every deadline. And what is in flight can be read again, so
+        that of all the credit only ``UNSENT_BYTES`` wait in memory.
+        """
+        size_max = min(self.credit.size, size_max)
+        return all(
+            taken.records < self.credit.records and (taken.size < bound or taken.records == 0)
+            for taken, bound in ((self.usage, size_max), (self.unsent, min(size_max, UNSENT_BYTES)))
+        )
+
+    # -- the session
+
+    def heard(self) -> None:
+        """The consumer has sent something: deadlines that waited for a sign of life pass now."""
+        if self.session is not None:
+            self.session.heard(self._subscription.now())
+            for lane in self._subscription.owners.lanes_of(self.id):
+                lane.deadline_not_before = 0.0
+
+    def is_hung(self, now: float) -> bool:
+        """Whether a ping was left without an answer; sends one where that is due."""
+        if self.session is None or not self._busy:
+            return False
+        if self.session.ask(now):
+            self.emit(Pinged())
+        ends_at = self.session.ends_at
+        return ends_at is not None and now >= ends_at
+
+    def spare(self, lane: Lane, now: float) -> None:
+        """Let no deadline of a lane pass while it is not known whether the consumer was alive at it."""
+        deadline = lane.deadline()
+        if self.session is None or deadline is None or now < deadline or self.session.heard_at >= deadline:
+            return
+        if self.session.ask(now, since=deadline):
+            self.emit(Pinged())
+        lane.deadline_not_before = max(now + self.session.timeout_s / PINGS_PER_TIMEOUT, self.session.ends_at or 0.0)
+
+    @property
+    def _busy(self) -> bool:
+        return self.usage.records > 0 or self.unsent.records > 0
+
+    async def pump(self) -> None:
+        """Send until the consumer is gone."""
+        looked_at = self._subscription.now()
+        while self.closed is None:
+            self.wakeup.clear()
+            began = self._subscription.now()
+            if self._subscription.now() - looked_at > TIMERS_S:
+                self._subscription.let_time_pass()
+                looked_at = self._subscription.now()
+            sent = False
+            for lane in self._subscription.owners.lanes_of(self.id):
+                sent = await self._step(lane) or sent
+            if sent:
+                await asyncio.sleep(0)  # everything may have come from memory: let others run
+            else:
+                await self._sleep(began)
+        raise self.closed
+
+    def next_timer(self, looked_at: float) -> float | None:
+        """When the next timer of its lanes, or of a handover, runs out that had not at ``looked_at``."""
+        owners = self._subscription.owners
+        timers = [at for lane in owners.lanes_of(self.id) if (at := lane.next_timer(looked_at)) is not None]
+        reads = [at for _, at in self._failed_reads.values() if at > looked_at]
+        session = [self.session.next_timer()] if self.session is not None and self._busy else []
+        return min([*timers, *reads, *session, *owners.timers()], default=None)
+
+    async def _sleep(self, looked_at: float) -> None:
+        """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
+        timer = self.next_timer(looked_at)
+        try:
+            async with asyncio.timeout(max(0.0, timer - self._subscription.now()) if timer is not None else None):
+                await self.wakeup.wait()
+        except TimeoutError:
+            self._subscription.let_time_pass()
+
+    async def _step(self, lane: Lane) -> bool:
+        partition = self._subscription.partition_of(lane)
+        if self._subscription.owners.moving(partition):
+            return False
+        taken = await self.take(partition, lane, records_max=None)
+        return taken is not None
+
+    async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
+        """The next thing of a lane, put in flight and emitted; None when nothing may be sent now.
+
+        Where a read fails nothing is dropped: the lane waits, and the read is tried again by a timer.
+        """
+        tries, again_at = self._failed_reads.get(partition, (0, 0.0))
+        if tries and self._subscription.now() < again_at and self._subscription.reads_fail(partition):
+            return None
+        try:
+            event = await self._take(partition, lane, records_max)
+        except ReadFailed:
+            delay_s = READ_AGAIN_S[min(tries, len(READ_AGAIN_S) - 1)]
+            self._failed_reads[partition] = (tries + 1, self._subscription.now() + delay_s)
+            return None
+        self._failed_reads.pop(partition, None)
+        return event
+
+    async def _take(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+        for kind in lane.order(self._subscription.now()):
+            if kind is Kind.LIVE:
+                event = await self._take_live(partition, lane, records_max)
+            else:
+                event = await self._take_parked(partition, lane, records_max)
+            if event is not None:
+                return event
+        return None
+
+    async def _take_parked(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+        """What has stepped aside and is due, of as many pages as one delivery holds."""
+        subscription = self._subscription
+        first = lane.side.next_due(subscription.now())
+        if first is None or not self._may_resend(lane):
+            return None
+        entries = await self.reader(partition, Kind.PARKED).upcoming(first)
+        now = subscription.now()
+        allowed = lane.side.resends_allowed(now)
+        filling = self._filling(allowed)
+        for entry in entries:
+            due = lane.side.parked.due_within(Range(entry.base, entry.end), now)
+            if not due:
+                continue
+            if not filling.takes(entry):
+                break
+            filling.add(entry, sum(part.size for part in due))
+        chosen = filling.entries
+        if not chosen:
+            return None
+        if subscription.expire(partition, chosen):
+            self.wakeup.set()  # the live lane tells the gap
+            return None
+        realtime = subscription.settings.realtime
+        with _Room(self.memory, chosen) as room:
+            if not room:
+                return None
+            bodies, _ = await subscription.bodies(partition, chosen, realtime=realtime)
+            if not self._may_resend(lane):
+                self.wakeup.set()
+                return None
+            return room.kept(self._send(partition, lane, Kind.PARKED, chosen, bodies, records_max))
+
+    def _may_resend(self, lane: Lane) -> bool:
+        """As ``_may_send``, for what has stepped aside."""
+        now = self._subscription.now()
+        if self.closed is not None or lane.owner != self.id or lane.held or lane.side.resends_allowed(now) == 0:
+            return False
+        return self.has_credit(self._subscription.settings.in_flight_bytes_max)
+
+    async def _take_live(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+        subscription = self._subscription
+        chosen: list[Entry] = []
+        while not chosen:
+            if not self._may_send(lane):
+                return None
+            allowed = lane.pages_allowed(subscription.now())
+            place = lane.place
+            entries = await self.reader(partition).upcoming(lane.position)
+            if place != lane.place:
+                self.wakeup.set()
+                return None
+            if subscription.log(partition).hole_at(lane.position, entries):
+                await subscription.mend(partition)
+                self.wakeup.set()
+                return None
+            gap = subscription.log(partition).next_gap(lane.position)
+            if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
+                drop = subscription.unsynced_drop(partition)
+                if drop is None:
+                    return self._tell(partition, lane, gap.end)
+                if drop.done():
+                    return None  # it failed: the store is fenced
+                await asyncio.wait([drop])
+                continue
+            if subscription.expire(partition, entries):
+                continue
+            chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
+            if not chosen and place == lane.place:
+                return None
+        place = lane.place
+        realtime = subscription.settings.realtime
+        with _Room(self.memory, chosen) as room:
+            if not room:
+                return None
+            bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
+            log = subscription.log(partition)
+            dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap has to be told first
+            if dropped or place != lane.place or not self._may_send(lane):
+                self.wakeup.set()
+                return None
+            subscription.mode(partition, realtime=from_memory)
+            return room.kept(self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max))
+
+    def _may_send(self, lane: Lane) -> bool:
+        """The lane is this consumer's, is not held back, and there is credit: true only until the next await."""
+        if self.closed is not None or lane.owner != self.id or lane.pages_allowed(self._subscription.now()) == 0:
+            return False
+        return self.has_credit(self._subscription.settings.in_flight_bytes_max)
+
+    def _tell(self, partition: int, lane: Lane, end: int) -> Event | None:
+        gap = self._subscription.log(partition).next_gap(lane.position)
+        if gap is None:
+            return None
+        event = GapMet(partition, gap.cut(lane.position))
+        lane.tell(end)
+        self.emit(event)
+        return event
+
+    def _choose(self, lane: Lane, entries: list[Entry], allowed: int | None, stop: int | None) -> list[Entry]:
+        """Pages for one delivery, up to the next gap. Settled ones are passed over."""
+        filling = self._filling(allowed)
+        at = max(lane.position, *(entry.base for entry in entries[:1]), 0)
+        for entry in entries:
+            if entry.base > at or (stop is not None and entry.base >= stop):
+                break  # what is missing is looked for when its turn comes
+            at = max(at, entry.end)
+            first = max(entry.base, lane.position)
+            if next(lane.wanted(Range(first, entry.end)), None) is None:
+                if not filling.entries:
+                    lane.tell(entry.end)
+                continue
+            if filling.entries and entry.base >= lane.cursor.sent > filling.entries[0].base:
+                break  # what was sent before and what was not go out apart
+            if not filling.takes(entry):
+                break
+            filling.add(entry, entry.count)
+        return filling.entries
+
+    def _filling(self, pages_max: int | None) -> Filling:
+        """A delivery to be filled, with the credit that is left."""
+        size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
+        records_left, bytes_left = self.credit.records - self.usage.records, size_max - self.usage.size
+        if (step := self.memory.step_bytes) is not None:
+            bytes_left = min(bytes_left, step)
+        return Filling(records_left=records_left, bytes_left=bytes_left, pages_max=pages_max)
+
+    def _send(
+        self,
+        partition: int,
+        lane: Lane,
+        kind: Kind,
+        entries: list[Entry],
+        bodies: list[Body | None],
+        records_max: int | None,
+    ) -> Event | None:
+        now = self._subscription.now()
+        pages: list[tuple[Entry, Body]] = []
+        ranges: list[Range] = []
+        sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
+        send = lane.send if kind is Kind.LIVE else lane.send_parked
+        for entry, body in zip(entries, bodies, strict=False):  # bodies end where a read failed
+            if body is None:
+                if not pages:
+                    self._subscription.damaged(partition, entry)
+                break
+            left = None if records_max is None else records_max - sum(r.size for r in ranges)
+            if left is not None and left <= 0:
+                break
+            found = send(
+                *(entry.base, entry.end, entry.size, now), records_max=left, age_us=entry.age_us, more=bool(ranges)
+            )
+            if found:
+                ranges += found
+                pages.append((entry, body))
+        if not ranges:
+            self.wakeup.set()
+            return None
+        if lane.cursor.sent > sent_before:
+            self._subscription.mark_delivered(partition)
+        event = Delivered(
+            partition=partition,
+            owner_epoch=lane.owner_epoch,
+            revision=lane.revision,
+            pages=tuple(pages),
+            ranges=tuple(ranges),
+            attempts=lane.cursor.attempts_within(ranges),
+            resend=kind is Kind.PARKED or ranges[0].first < sent_before,
+            relaxed=lane.relaxed,
+            durability=min(self._subscription.log(partition).level(entry.base, entry.end) for entry, _ in pages),
+        )
+        self._subscription.delivered(event, lane.redelivered - redelivered_before)
+        self.emit(event)
+        return event

@@ -1,0 +1,236 @@
+"""Gives out what one subscription has set aside: sets that a holder keeps by name.
+
+Where the pages of a set stand is looked up first, one slice after the other; what is taken of each slice is decided on
+the loop, as the lane stands then. One call at a time takes, so that a call that is repeated meets the set of the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.leased_sets import HOLDERS_MAX, Part, Room, Wanted
+from forebay.broker.core.errors import OrderingStrict, SinkNotFound, SubscriptionNotFound, TooManyStreams
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.settings import Ordering
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.delivery.subscription import Subscription
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+_log: Final = logging.getLogger(__name__)
+Results = tuple[tuple[int, Range, Outcome], ...]
+
+
+class LeasedSets:
+    """The sets of one subscription, in all its partitions. Used on the loop."""
+
+    def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
+        self._subscription = subscription
+        self._buffer = buffer
+        self._services = services
+        self._taking = asyncio.Lock()
+        """Held by the call that takes; another one waits behind it."""
+        self._turn = 0
+        """Which partition is asked first: another one for each set, so that none waits for ever."""
+        self._leased: set[int] = set()
+        """Partitions with a lease: a sweep looks at no others, of which there may be a thousand."""
+
+    async def lease(self, holder: str, wanted: Wanted, duration_s: float) -> list[Part]:
+        """Extend what a holder has, or else take a set for it; returns what it has then.
+
+        Raises ``OrderingStrict``, ``TooManyStreams``, ``SinkNotFound``, ``SubscriptionNotFound``, ``StoreFenced``.
+        """
+        async with self._taking:
+            until = self._begin(holder, duration_s)
+            if not self._held(holder):
+                await self._take(holder, until, wanted)
+            return await self._answer(holder)
+
+    async def lease_again(self, holder: str, named: Sequence[Part], duration_s: float) -> list[Part]:
+        """Extend what a holder has, and take for it what it names and nobody has; returns what it has then.
+
+        What was leased before a seek is not taken. Raises as ``lease``, and ``InvalidPartition``.
+        """
+        for part in named:
+            self._subscription.lane(part.partition)
+        async with self._taking:
+            until = self._begin(holder, duration_s)
+            for part in named:
+                for asked in part.ranges:
+                    await self._take_named(holder, until, part, asked)
+            return await self._answer(holder)
+
+    async def settle(self, holder: str, parts: Sequence[Part]) -> Results:
+        """Settle what a holder has processed, all in one batch; returns what became of each range when it is durable.
+
+        Raises ``InvalidPartition``, and then nothing was settled, and ``StoreFenced``.
+        """
+        subscription = self._subscription
+        lanes = [subscription.lane(part.partition) for part in parts]
+        self.sweep()
+        now = subscription.now()
+        found: list[Results] = []
+        touched: list[int] = []
+        for part, lane in zip(parts, lanes, strict=True):
+            if part.account != self._account(part.partition):
+                found.append(tuple((part.partition, asked, Outcome.STALE) for asked in part.ranges))
+                continue
+            end, before = subscription.log(part.partition).tail.next_offset, lane.cursor.acked
+            became = [one for asked in part.ranges for one in lane.settle_leased(holder, asked, now, end)]
+            found.append(tuple((part.partition, each, outcome) for each, outcome in became))
+            if lane.cursor.acked > before:
+                touched.append(part.partition)
+                subscription.count_acked(part.partition, lane.cursor.acked - before)
+        await self._write(touched)
+        told: list[tuple[int, Range, Outcome]] = []
+        for part, results in zip(parts, found, strict=True):
+            told += await subscription.dead_letters.join(part.partition, results)
+        return tuple(told)
+
+    def release(self, holder: str) -> int:
+        """Give back what a holder has, without a failed try; returns how many records."""
+        records = 0
+        for partition, lane in enumerate(self._subscription.lanes):
+            given = lane.give_back_lease(holder)
+            if given:
+                records += sum(part.size for part in given)
+                self._subscription.wake(partition)
+        return records
+
+    def sweep(self) -> None:
+        """End the leases whose time is over: their ranges have failed."""
+        subscription = self._subscription
+        now = subscription.now()
+        for partition in sorted(self._leased):
+            lane = subscription.lanes[partition]
+            failed = lane.expire_leases(now)
+            if not lane.leases.held:
+                self._leased.discard(partition)
+            if failed:
+                records = sum(part.size for part in failed)
+                _log.warning(
+                    "lease ran out sink=%s subscription=%s partition=%d records=%d",
+                    *(self._buffer.name, subscription.name, partition, records),
+                )
+                subscription.failed_in(partition, "the lease ran out without an answer")
+
+    # -- inside
+
+    def _begin(self, holder: str, duration_s: float) -> float:
+        """Check that a holder may have a set, and extend the one that it has; returns until when."""
+        self._check_alive()
+        if self._subscription.settings.ordering != Ordering.RELAXED:
+            raise OrderingStrict(self._buffer.name)
+        self.sweep()
+        holders = {name for lane in self._subscription.lanes for name in lane.leases.holders()}
+        if holder not in holders and len(holders) >= HOLDERS_MAX:
+            raise TooManyStreams(HOLDERS_MAX, "holders of sets of one subscription")
+        until = self._subscription.now() + duration_s
+        for lane in self._subscription.lanes:
+            lane.leases.extend(holder, until)
+        return until
+
+    def _check_alive(self) -> None:
+        if self._buffer.deleted:
+            raise SinkNotFound(self._buffer.name)
+        if self._subscription.deleted:
+            raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
+
+    def _account(self, partition: int) -> int:
+        return self._subscription.account(partition)
+
+    def _held(self, holder: str) -> list[Part]:
+        found: list[Part] = []
+        for partition, lane in enumerate(self._subscription.lanes):
+            ranges = lane.leased_to(holder)
+            if ranges:
+                attempts = lane.cursor.attempts_within(ranges)
+                found.append(Part(partition, self._account(partition), tuple(ranges), attempts))
+        return found
+
+    async def _answer(self, holder: str) -> list[Part]:
+        """What a holder has, told when the failures that it rests on are durable."""
+        await self._buffer.confirmed()
+        self._check_alive()
+        return self._held(holder)
+
+    async def _take(self, holder: str, until: float, wanted: Wanted) -> None:
+        self._turn += 1
+        room, partitions = Room(wanted), len(self._subscription.lanes)
+        for step in range(partitions):
+            if not room.full:
+                await self._take_from(holder, until, (step + self._turn) % partitions, room, wanted)
+
+    async def _take_from(self, holder: str, until: float, partition: int, room: Room, wanted: Wanted) -> None:
+        subscription = self._subscription
+        lane, reader, at = subscription.lanes[partition], subscription.entry_reader(partition), 0
+        while True:
+            now = subscription.now()
+            first = lane.side.parked.next_from(at, None if wanted.before_due else now)
+            if first is None:
+                return
+            entries = await reader.upcoming(first)
+            parked = [entry for entry in entries if lane.side.parked.within(_page(entry))]
+            if subscription.expire(partition, parked):
+                continue
+            for entry in parked:
+                if not lane.may_lease or not room.fits(entry):
+                    return
+                self._leased.add(partition)
+                taken = lane.lease_parked(
+                    *(holder, until, _page(entry), now),
+                    records_max=room.records,
+                    ranges_max=room.ranges,
+                    before_due=wanted.before_due,
+                    age_us=entry.age_us,
+                )
+                room.take(entry, taken)
+                self._count(partition, taken)
+            if not entries:
+                return
+            at = entries[-1].end
+
+    async def _take_named(self, holder: str, until: float, part: Part, asked: Range) -> None:
+        subscription, partition = self._subscription, part.partition
+        lane, reader, at = subscription.lanes[partition], subscription.entry_reader(partition), asked.first
+        while at < asked.end and lane.idle_in(Range(at, asked.end)):
+            entries = await reader.upcoming(at)
+            wanted = [entry for entry in entries if entry.base < asked.end and lane.idle_in(_page(entry))]
+            if subscription.expire(partition, wanted):
+                continue
+            for entry in wanted:
+                if lane.may_lease and part.account == self._account(partition):
+                    self._leased.add(partition)
+                    page, now = _page(entry), subscription.now()
+                    taken = lane.lease_again(holder, until, page, asked, now, age_us=entry.age_us)
+                    self._count(partition, taken)
+            if not entries:
+                return
+            at = entries[-1].end
+
+    def _count(self, partition: int, taken: Sequence[Range]) -> None:
+        if taken:
+            self._services.instruments.leased(
+                self._buffer.name, self._subscription.name, partition, sum(part.size for part in taken)
+            )
+
+    async def _write(self, touched: Sequence[int]) -> None:
+        """Write the cursors that moved, together, and return when they are durable."""
+        if not touched:
+            return
+        subscription = self._subscription
+        written = self._services.committer.write([subscription.cursor_write(partition) for partition in touched])
+        for partition in touched:
+            subscription.saving(partition, written)
+            self._buffer.trim_soon(partition)
+            subscription.wake(partition)
+        await asyncio.shield(written)
+
+
+def _page(entry: Entry) -> Range:
+    return Range(entry.base, entry.end)

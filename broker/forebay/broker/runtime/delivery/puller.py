@@ -1,0 +1,152 @@
+"""Taking records in single calls: a consumer without a stream, held by a lease.
+
+Every call of the same consumer id extends the lease; when it runs out, the partitions go to others and what was in
+flight comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.core.settings import SECOND_US
+from forebay.broker.runtime.delivery.consumer import Consumer, Credit
+from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet
+from forebay.broker.runtime.resources.stream_memory import Share
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.delivery.subscription import Subscription
+
+ANSWER_BYTES: Final = 8 << 20
+"""Bytes of pages after which a call takes no more: the last page may be as large again, and it must still be sent."""
+PULLERS_MAX: Final = 1_024
+"""Leases of one subscription: every id that pulls takes one until it has run out."""
+LOOK_S: Final = 1.0
+"""A call that waits looks again after this, woken or not."""
+ROOM_S: Final = 10.0
+"""A call that finds no memory for a record that is there waits so long for it: the slowest reader is ended before."""
+_NO_BOUND: Final = 1 << 62
+
+
+class Puller:
+    """The consumer behind the pulls of one id on one subscription."""
+
+    def __init__(self, subscription: Subscription, consumer_id: str) -> None:
+        self._subscription = subscription
+        self._events: list[Event] = []
+        self._lock = asyncio.Lock()
+        """Held by the pull that takes records: two calls of one id go one after the other."""
+        self.consumer: Consumer = subscription.join(consumer_id, Credit(_NO_BOUND, _NO_BOUND), self._events.append)
+        self.lease_until = 0.0
+        self.extend()
+
+    def extend(self) -> None:
+        """Begin the lease anew."""
+        deadline_s = self._subscription.settings.ack_deadline_us / SECOND_US
+        self.lease_until = self._subscription.now() + deadline_s
+
+    @property
+    def asks(self) -> bool:
+        """A call is under way."""
+        return self._lock.locked()
+
+    @property
+    def alive(self) -> bool:
+        """A call is under way or the lease holds, and nobody has taken the id over."""
+        held = self._lock.locked() or self._subscription.now() < self.lease_until
+        return self.consumer.closed is None and held
+
+    async def take(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
+        """Up to ``records_max`` records, and not many more bytes than one message holds well.
+
+        Waits up to ``wait_s`` seconds for the first, and at least ``ROOM_S`` where ``memory``, which wakes the
+        consumer, has no room for it. What was taken stays counted there.
+        """
+        async with self._lock:
+            memory = self.consumer.memory = memory or Share()
+            try:
+                return await self._take(records_max, wait_s, memory)
+            finally:
+                memory.stop_waiting()
+                self.consumer.memory = Share()
+
+    async def _take(self, records_max: int, wait_s: float, memory: Share) -> list[Delivered | GapMet]:
+        begun_at = self._subscription.now()
+        while self.consumer.closed is None:
+            self.extend()
+            self.consumer.wakeup.clear()
+            began = self._subscription.now()
+            self._subscription.let_time_pass()
+            taken = await self._take_now(records_max)
+            now = self._subscription.now()
+            until = begun_at + (max(wait_s, ROOM_S) if memory.is_short else wait_s)
+            if taken or now >= until:
+                return taken
+            timer = self.consumer.next_timer(began)
+            looked_at_next = min(until, now + LOOK_S, timer if timer is not None else until)
+            try:
+                async with asyncio.timeout(max(0.0, looked_at_next - now)):
+                    await self.consumer.wakeup.wait()
+            except TimeoutError:
+                continue
+        return []
+
+    async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
+        taken: list[Delivered | GapMet] = []
+        left, size = records_max, 0
+        for lane in self._subscription.owners.lanes_of(self.consumer.id):
+            partition = self._subscription.partition_of(lane)
+            while left > 0 and size < ANSWER_BYTES and not self._subscription.owners.moving(partition):
+                event = await self.consumer.take(partition, lane, records_max=left)
+                if event is None:
+                    break
+                if isinstance(event, Delivered):
+                    left -= sum(found.size for found in event.ranges)
+                    size += sum(len(body.data) for _, body in event.pages)
+                    taken.append(event)
+                elif isinstance(event, GapMet):
+                    taken.append(event)
+        self._events.clear()
+        return taken
+
+    def close(self) -> None:
+        """Give the partitions up."""
+        if self.consumer.closed is None:
+            self._subscription.leave(self.consumer)
+
+
+class Pullers:
+    """The pulling consumers of one subscription, by id."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._pullers: dict[str, Puller] = {}
+
+    def get(self, consumer_id: str) -> Puller:
+        """The puller of an id, made when it is new or its lease has run out; raises ``TooManyStreams``."""
+        self.sweep()
+        found = self._pullers.get(consumer_id)
+        if found is None:
+            if len(self._pullers) >= PULLERS_MAX:
+                raise TooManyStreams(PULLERS_MAX, "pulling consumers of one subscription")
+            found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
+        return found
+
+    def asks(self, consumer_id: str) -> bool:
+        """Whether a consumer takes what comes; one that pulls does so only during a call."""
+        found = self._pullers.get(consumer_id)
+        return found is None or found.asks or found.consumer.closed is not None
+
+    def heard_of(self, consumer_id: str) -> None:
+        """A consumer answered, or asked for more time: its lease begins anew."""
+        found = self._pullers.get(consumer_id)
+        if found is not None and found.alive:
+            found.extend()
+
+    def sweep(self) -> None:
+        """End those whose lease has run out."""
+        for consumer_id, puller in list(self._pullers.items()):
+            if not puller.alive:
+                puller.close()
+                del self._pullers[consumer_id]

@@ -1,0 +1,1 @@
+"""Running epochs: staging, commits, and the sweep of old ones."""

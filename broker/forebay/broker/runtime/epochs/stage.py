@@ -1,0 +1,245 @@
+"""One attempt's stage: what it has staged, the stream that brings it, and its way into a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from forebay.broker.core.epochs.values import StagedPage, StagedSummary, StageRecord, TokenPart
+from forebay.broker.core.errors import Draining, InvalidPartition, SequenceConflict, SequenceGap, WriterFenced
+from forebay.broker.core.partition.pages import Body, Entry, Incoming
+from forebay.broker.core.writes import PageWrite, PutStage, PutStaged
+from forebay.broker.runtime.commit.group import Append, Group, Share
+from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.epochs.staging import Staging
+
+
+@dataclass(slots=True, eq=False)
+class Stage:
+    """What one attempt has staged."""
+
+    record: StageRecord
+    active: float
+    """When it was last touched, by the broker's monotonic clock."""
+
+    admitted: dict[int, int] = field(default_factory=dict)
+    """Pages taken in, by partition: the sequence of the next one."""
+
+    pages: dict[int, list[StagedPage]] = field(default_factory=dict)
+    """Those that have a number, by partition and in order."""
+
+    durable: dict[int, int] = field(default_factory=dict)
+    """How many of them are."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    """Records, by partition."""
+
+    page_count: int = 0
+    """Pages, in all partitions."""
+
+    records: int = 0
+    size: int = 0
+    """Bytes of bodies."""
+
+    written: bool = False
+    """The store knows of it."""
+
+    gone: bool = False
+    """It was thrown away, or committed."""
+
+    session: StageSession | None = None
+    waiting: dict[tuple[int, int], StagedAppend] = field(default_factory=dict)
+    """Pages that wait for their batch, by partition and sequence."""
+
+    @staticmethod
+    def stored(record: StageRecord, pages: Mapping[tuple[int, int], StagedPage], now: float) -> Stage:
+        """As a start found it: of each partition as far as no page is missing."""
+        stage = Stage(record, now, written=True)
+        for (partition, sequence), page in sorted(pages.items()):
+            if sequence == stage.admitted.get(partition, 0):
+                stage.takes(partition, page.count, page.size)
+                stage.pages.setdefault(partition, []).append(page)
+                stage.durable[partition] = sequence + 1
+        return stage
+
+    def takes(self, partition: int, records: int, size: int) -> None:
+        """Count a page in."""
+        self.admitted[partition] = self.admitted.get(partition, 0) + 1
+        self.counts[partition] = self.counts.get(partition, 0) + records
+        self.page_count += 1
+        self.records += records
+        self.size += size
+
+    def lacks(self, parts: Sequence[TokenPart] | StagedSummary) -> str:
+        """What is missing of, or not the same as, what a commit says is staged; empty when it is just that."""
+        if isinstance(parts, StagedSummary):
+            return self._lacks_of(parts)
+        named = {part.partition: part for part in parts}
+        if len(named) != len(parts):
+            return "a partition is named twice"
+        for partition in sorted({*named, *self.admitted}):
+            part = named.get(partition, TokenPart(partition, 0, 0))
+            staged = self.durable.get(partition, 0)
+            if (part.pages, part.records) != (self.admitted.get(partition, 0), self.counts.get(partition, 0)):
+                found = f"{self.admitted.get(partition, 0)} pages with {self.counts.get(partition, 0)} records"
+                return f"partition {partition} has {found} staged, named are {part.pages} with {part.records}"
+            if staged != part.pages:
+                return f"{part.pages - staged} pages of partition {partition} are not durable yet"
+        return ""
+
+    def _lacks_of(self, wanted: StagedSummary) -> str:
+        counts = self.counts
+        staged = StagedSummary.counted([(p, pages, counts.get(p, 0)) for p, pages in self.admitted.items()])
+        if staged != wanted:
+            named = f"named are {wanted.pages} with {wanted.records}, digest {wanted.digest.hex()}"
+            return f"{staged.pages} pages with {staged.records} records are staged, {staged.digest.hex()}; {named}"
+        if self.durable != self.admitted:
+            return f"{wanted.pages - sum(self.durable.values())} pages are not durable yet"
+        return ""
+
+    def end(self) -> None:
+        """It is over: thrown away, or committed."""
+        self.gone = True
+        if self.session is not None:
+            self.session.fence()
+
+
+@dataclass(slots=True, kw_only=True)
+class StagedAppend(Append):
+    """A page that waits to be staged; ``first`` is its sequence."""
+
+    stage: Stage
+
+
+@dataclass(slots=True)
+class StageLineup:
+    """The pages of one partition that wait to be staged, of all its stages."""
+
+    sink: int
+    partition: int
+    waiting: deque[Append] = field(default_factory=deque)
+    size: int = 0
+
+    def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
+        """Each page as it came, with its name beside it; what was thrown away meanwhile is left out."""
+        for append in share.appends:
+            assert isinstance(append, StagedAppend)
+            stage, page = append.stage, append.page
+            if stage.gone:
+                append.done.set_exception(WriterFenced(stage.record.token, stage.record.number, None))
+                append.done.exception()
+                continue
+            number, size = next_number(), len(page.body)
+            staged = StagedPage(
+                number, share.bulk, page.encoding, page.record_count, size, page.crc32, page.traceparent
+            )
+            stage.pages.setdefault(self.partition, []).append(staged)
+            entry = Entry(0, page.record_count, number, share.bulk, size, page.encoding, 0, 0, 0, 0)
+            body = Body(page.crc32, page.body)
+            group.pages.append(PageWrite(self.sink, self.partition, entry, body, stage.record.number))
+            if not stage.written:
+                stage.written = True
+                group.writes.append(PutStage(self.sink, stage.record))
+            group.writes.append(PutStaged(self.sink, stage.record.number, self.partition, append.first, staged))
+
+    def confirm(self, share: Share) -> None:
+        """The pages are durable; no log has grown."""
+        for append in share.appends:
+            assert isinstance(append, StagedAppend)
+            if not append.done.done():
+                durable = append.stage.durable
+                durable[self.partition] = durable.get(self.partition, 0) + 1
+
+    def told(self, share: Share) -> None:
+        """Nobody reads what is staged."""
+
+
+class StageSession:
+    """One publish stream that stages. It has the methods of ``publishing.Session``."""
+
+    def __init__(self, staging: Staging, stage: Stage) -> None:
+        self._staging = staging
+        self.stage = stage
+        self.epoch = stage.record.number
+        """What the publisher resumes with."""
+        self.fenced: WriterFenced | None = None
+        self.on_fenced = asyncio.Event()
+        self._begun: set[int] = set()
+        """Partitions whose first page came in this stream."""
+
+    def next_sequences(self) -> dict[int, int]:
+        """The next sequence expected, per partition in which something is staged."""
+        return dict(self.stage.admitted)
+
+    def arrived(self, partition: int, sequence: int) -> None:
+        """Note the first page of a partition before it is looked at: it may be refused, and come again."""
+        if sequence == 0:
+            self._begun.add(partition)
+
+    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+        """Take a checked page in; the future is done when it is durable. Raises as ``publishing.Session.publish``."""
+        partitions = self._staging.partitions
+        if page.partition >= partitions:
+            raise InvalidPartition(page.partition, partitions)
+        self.check()
+        self.arrived(page.partition, sequence)
+        expected = self.stage.admitted.get(page.partition, 0)
+        if sequence < expected:
+            return self._joined(page, sequence)
+        if sequence > expected:
+            if not expected and page.partition not in self._begun:  # what was staged before is gone
+                raise WriterFenced(self.stage.record.token, self.epoch, None)
+            raise SequenceGap(page.partition, sequence, expected)
+        if self._staging.draining:
+            raise Draining
+        append = await self._staging.take(self, page, sequence)
+        key = (page.partition, sequence)
+        self.stage.waiting[key] = append
+        result: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+
+        def confirm(done: asyncio.Future[None]) -> None:
+            failure = done.exception()
+            if failure is None:  # else it stays, so that a duplicate fails as its original did
+                self.stage.waiting.pop(key, None)
+            pass_on(result, failure, Stored(None, page.record_count, duplicate=False, staged=True))
+
+        append.done.add_done_callback(confirm)
+        return result
+
+    def _joined(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+        """A duplicate: answered when its original is durable."""
+        loop = asyncio.get_running_loop()
+        stored = Stored(None, page.record_count, duplicate=True, staged=True)
+        original = self.stage.waiting.get((page.partition, sequence))
+        crc32 = original.page.crc32 if original is not None else self.stage.pages[page.partition][sequence].crc32
+        if crc32 != page.crc32:
+            raise SequenceConflict(page.partition, sequence)
+        if original is None:
+            return done_with(loop, stored)
+        result: asyncio.Future[Stored] = loop.create_future()
+        original.done.add_done_callback(lambda done: pass_on(result, done.exception(), stored))
+        return result
+
+    def check(self) -> None:
+        """Raise when the stage is gone, or another stream has it."""
+        if self.fenced is not None:
+            raise self.fenced
+
+    def fence(self) -> None:
+        """Another stream has the token now, or what it has staged is gone."""
+        self.fenced = WriterFenced(self.stage.record.token, self.epoch, None)
+        self.on_fenced.set()
+
+    def end(self) -> None:
+        """The stream is over; what it has staged waits for the commit."""
+        if self.stage.session is self:
+            self.stage.session = None
+            self._staging.touched(self.stage)
+
+    async def forget(self) -> None:
+        """The publisher has staged all it had."""

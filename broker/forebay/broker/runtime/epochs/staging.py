@@ -1,0 +1,398 @@
+"""What is staged in one sink: pages that are stored, and that nothing shows before their epoch is committed.
+
+A page is staged under the token of its attempt and is durable when it is answered. It takes its share of the sink's
+limits from then on. What will not be committed any more goes at once: the tokens of a run when a newer one begins, the
+others with the commit of their epoch, or when nobody has touched them for the sink's `staging_ttl`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
+from forebay.broker.core.epochs.producers import Producers
+from forebay.broker.core.epochs.values import Claim, ProducerRecord, StagedPage, StagedSummary, StageRecord, Wanted
+from forebay.broker.core.errors import (
+    Draining,
+    SinkFull,
+    SinkNotFound,
+    StagedIncomplete,
+    StagingUnsupported,
+    WriterFenced,
+)
+from forebay.broker.core.partition.pages import Incoming
+from forebay.broker.core.publish.limits import admit_staged
+from forebay.broker.core.settings import BufferMode
+from forebay.broker.core.writes import DropProducer, DropStages, Due, PutDue, Write
+from forebay.broker.runtime.commit.durable import Durable
+from forebay.broker.runtime.commit.runs import due_runs
+from forebay.broker.runtime.epochs.stage import Stage, StagedAppend, StageLineup, StageSession
+from forebay.broker.runtime.resources.slices import Slices
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+_log: Final = logging.getLogger(__name__)
+STAGES_MAX: Final = 100_000
+"""Tokens of a sink that may have pages staged; a commit names no more."""
+FEW_PAGES: Final = 4_000
+"""Pages of stages that are thrown away in one batch: others wait for it."""
+RUNS_FROM: Final = 16
+"""Stages that go together from which on it is looked for runs of them."""
+START_BITS: Final = 40
+"""A stage is numbered as pages are: above them stands the start that it was made in."""
+
+
+class Staging:
+    """The stages and producers of one sink. Used on the loop only."""
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        services: Services,
+        producers: Iterable[ProducerRecord] = (),
+        stages: Iterable[StageRecord] = (),
+        staged: Mapping[int, Mapping[tuple[int, int], StagedPage]] | None = None,
+    ) -> None:
+        self._buffer = buffer
+        self._services = services
+        self.draining = False
+        self.producers = Producers(buffer.name)
+        self.producers.recall(producers, services.age.now_us())
+        self._stages: dict[tuple[str, int, str], Stage] = {}
+        """By producer, epoch and token."""
+        self._lineups: dict[int, StageLineup] = {}
+        self.records = 0
+        """Records staged, those on their way to the store included."""
+        self.size = 0
+        """Bytes of their bodies."""
+        self.waiting = 0
+        """Pages that wait for their batch."""
+        self.committing = 0
+        """Commits that have taken their stages, and whose batch is not durable yet."""
+        self._recovered = True
+        """No sweep has looked at what a start has found."""
+        self._leaving: set[int] = set()
+        """Numbers of stages that were taken out, and whose names are not deleted yet."""
+        self._discards: set[asyncio.Task[None]] = set()
+        self.spent: set[str] = set()
+        """Producers of whose epochs no page is left, as the last sweep of ``runtime.epochs`` has seen it."""
+        for record in stages:
+            stage = Stage.stored(record, (staged or {}).get(record.number, {}), self._now())
+            self._stages[record.producer, record.epoch, record.token] = stage
+            self.producers.saw(record)
+            self._count(stage.records, stage.size)
+
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Records and bytes staged."""
+        return self.records, self.size
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All of them."""
+        return list(self._stages.values())
+
+    @property
+    def partitions(self) -> int:
+        """How many the sink has."""
+        return len(self._buffer.logs)
+
+    def touched(self, stage: Stage) -> None:
+        """Somebody was there just now."""
+        stage.active = self._now()
+
+    def _now(self) -> float:
+        return self._services.clock.monotonic()
+
+    def _count(self, records: int, size: int) -> None:
+        self.records += records
+        self.size += size
+        self._services.quota.take(size)
+
+    # -- staging
+
+    def open(self, claim: Claim, token: str, resumed: int | None) -> StageSession:
+        """Begin a stream that stages, or go on with what another one of the same token has staged.
+
+        ``resumed`` is the number of the stage that the publisher has seen. Raises ``StagingUnsupported``,
+        ``WriterFenced`` when what it has staged is gone, and what ``Producers.stage`` does.
+        """
+        if self.draining:
+            raise Draining
+        self._check_supported()
+        if self.producers.stage(claim):
+            self.discard(s for s in self.stages if s.record.producer == claim.producer and s.record.run != claim.run)
+        key = (claim.producer, claim.epoch, token)
+        stage = self._stages.get(key)
+        if stage is None:
+            if resumed is not None and resumed >> START_BITS == self._services.start_count:
+                raise WriterFenced(token, resumed, None)  # it was thrown away, or it never had a page: both end it
+            self._check_room_for_stage()
+            number = self._services.committer.next_number()
+            record = StageRecord(number, claim.producer, claim.write_name, claim.epoch, token, claim.run, claim.ticket)
+            stage = self._stages[key] = Stage(record, self._now())
+        if stage.session is not None:
+            stage.session.fence()
+        stage.active = self._now()
+        stage.session = StageSession(self, stage)
+        return stage.session
+
+    def check_writable(self) -> None:
+        """Raise ``StagingUnsupported`` where only the broker writes."""
+        if is_dead_letter_sink(self._buffer.name):
+            raise StagingUnsupported(self._buffer.name, "only the broker writes dead letters")
+
+    def _check_supported(self) -> None:
+        self.check_writable()
+        if self._buffer.settings.buffer_mode == BufferMode.MEMORY:
+            raise StagingUnsupported(self._buffer.name, "it is in MEMORY mode, which stores nothing")
+
+    def _check_room_for_stage(self) -> None:
+        if len(self._stages) >= STAGES_MAX:
+            raise SinkFull(self._buffer.name, "staged tokens", STAGES_MAX, len(self._stages))
+
+    async def take(self, session: StageSession, page: Incoming, sequence: int) -> StagedAppend:
+        """Admit a checked page, the next one of its stage and partition, and queue it."""
+        buffer, stage = self._buffer, session.stage
+        async with buffer.admission:
+            await self._make_room(page.record_count, len(page.body))
+            buffer.check_alive()
+            session.check()
+            return self._queue(stage, page, sequence)
+
+    async def _make_room(self, records: int, size: int) -> None:
+        buffer = self._buffer
+        if buffer.deleted:
+            raise SinkNotFound(buffer.name)
+        buffer.tier.admit(size)
+        try:
+            admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
+        except SinkFull:
+            await buffer.give_back_settled(records, size)
+            admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
+        self._services.quota.admit(size)
+
+    def _queue(self, stage: Stage, page: Incoming, sequence: int) -> StagedAppend:
+        partition, records, size = page.partition, page.record_count, len(page.body)
+        lineup = self._lineups.setdefault(partition, StageLineup(self._buffer.record.id, partition))
+        append = StagedAppend(
+            page=page,
+            first=sequence,
+            accepted_at_us=0,
+            age_us=0,
+            slot=None,
+            page_records=0,
+            done=Durable(),
+            stage=stage,
+        )
+        stage.takes(partition, records, size)
+        stage.active = self._now()
+        self._count(records, size)
+        self.waiting += 1
+        append.done.add_done_callback(self._settled)
+        self._services.committer.append(lineup, append)
+        return append
+
+    def _settled(self, _: asyncio.Future[None]) -> None:
+        self.waiting -= 1
+
+    # -- committing, see ``runtime.epochs``
+
+    async def complete(self, wanted: Wanted, slices: Slices) -> list[Stage]:
+        """The stages of a commit, in its order; raises ``StagedIncomplete`` unless all is there, and durable.
+
+        Called with the admission held, so that none of them grows meanwhile; see ``check_there``.
+        """
+        found: list[Stage] = []
+        claim = wanted.claim
+        for token, parts in wanted.tokens:
+            await slices.turn()
+            stage = self._stages.get((claim.producer, claim.epoch, token))
+            if stage is None and (parts.pages == 0 if isinstance(parts, StagedSummary) else not parts):
+                continue  # an attempt without a row
+            problem = "nothing of it is staged" if stage is None else stage.lacks(parts)
+            if problem or stage is None:
+                raise StagedIncomplete(self._buffer.name, token, problem)
+            found.append(stage)
+        named = sum(stage.records for stage in found)
+        if wanted.content is not None and wanted.content.records != named:
+            problem = f"the epoch is said to have {wanted.content.records} records, and its tokens have {named} staged"
+            raise StagedIncomplete(self._buffer.name, "*", problem)
+        return found
+
+    def check_there(self, stages: Iterable[Stage]) -> None:
+        """Raise ``StagedIncomplete`` for a stage that was thrown away since it was found complete."""
+        gone = next((stage for stage in stages if stage.gone), None)
+        if gone is not None:
+            raise StagedIncomplete(self._buffer.name, gone.record.token, "it was thrown away meanwhile")
+
+    def release(self, stages: Iterable[Stage]) -> list[Write]:
+        """These are being committed: their pages are records from now on. Returns what to write with that."""
+        gone: list[int] = []
+        for stage in stages:
+            record = stage.record
+            del self._stages[record.producer, record.epoch, record.token]
+            self.records -= stage.records
+            self.size -= stage.size
+            stage.end()
+            if stage.written:
+                gone.append(record.number)
+        sink = self._buffer.record.id
+        return [DropStages(sink, first, last) for first, last in self._runs(gone)]
+
+    def _runs(self, gone: list[int]) -> Iterator[tuple[int, int]]:
+        """Numbers of stages as runs between which no other stage stands.
+
+        The names of a run are deleted as one range: thousands of deleted ranges would hold the store up, also later.
+        """
+        if len(gone) < RUNS_FROM:
+            yield from ((number, number) for number in gone)
+            return
+        kept = sorted([*(stage.record.number for stage in self._stages.values()), *self._leaving])
+        for _, run in groupby(sorted(gone), key=lambda number: bisect_left(kept, number)):
+            numbers = list(run)
+            yield numbers[0], numbers[-1]
+
+    def leftover(self, claim: Claim) -> list[Stage]:
+        """What a producer has staged up to an epoch that is committed, and whatever older runs have staged."""
+        own = [stage for stage in self.stages if stage.record.producer == claim.producer]
+        return [stage for stage in own if stage.record.epoch <= claim.epoch or _is_older(stage.record, claim)]
+
+    # -- throwing away
+
+    def discard(self, stages: Iterable[Stage]) -> asyncio.Future[None] | None:
+        """Throw stages away; the future is done when that is durable, None when nothing of them was stored.
+
+        Nothing of them can be committed from now on. Where they are large their names are deleted in several batches;
+        what a crash leaves of them the first sweep after it throws away.
+        """
+        gone = list(stages)
+        if not are_few(gone):
+            return self._discard_many(gone)
+        writes, due = self.discarding(gone)
+        if not writes:
+            return None
+        written = self._services.committer.write(writes)
+        written.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
+        return written
+
+    def discarding(self, stages: Iterable[Stage]) -> tuple[list[Write], list[Due]]:
+        """Throw stages away: what to write about it, and what the reclaimer is to hear of when that is durable."""
+        gone = list(stages)
+        writes = self.release(gone)
+        due = [each for stage in gone for each in self._due(stage)]
+        return [*writes, *(PutDue(each) for each in due)], due
+
+    def _due(self, stage: Stage) -> Iterator[Due]:
+        """Let go of a stage that was taken out; yields its pages for the reclaimer."""
+        self._services.quota.give(stage.size)
+        for partition, pages in stage.pages.items():
+            yield from due_runs(self._buffer.record.id, partition, pages)
+            for page in pages:
+                self._services.pages.tail.drop(page.number)
+
+    def _discard_many(self, gone: list[Stage]) -> asyncio.Future[None]:
+        """Take stages out now, and delete their names in batches that others' are written between."""
+        stored = [stage for stage in gone if stage.written]
+        self.release(gone)
+        self._leaving |= {stage.record.number for stage in stored}
+        for stage in gone:
+            if not stage.written:
+                self._services.quota.give(stage.size)
+        task = asyncio.get_running_loop().create_task(self._delete_names(stored), name="forebay-discard")
+        self._discards.add(task)
+        task.add_done_callback(self._over)
+        return task
+
+    async def _delete_names(self, stages: list[Stage]) -> None:
+        slices = Slices()
+        while stages and not self._buffer.deleted:
+            batch = _first_few(stages)
+            writes: list[Write] = []
+            due: list[Due] = []
+            for stage in batch:
+                writes.append(DropStages(self._buffer.record.id, stage.record.number, stage.record.number))
+                due += self._due(stage)
+                await slices.turn()
+            written = self._services.committer.write([*writes, *(PutDue(each) for each in due)])
+            self._leaving -= {stage.record.number for stage in batch}
+            await written
+            self._services.reclaimer.add(due)
+        for stage in stages:  # the sink is deleted, and their bytes go with it
+            self._services.quota.give(stage.size)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._discards.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log.error("staged pages were not thrown away sink=%s cause=%s", self._buffer.name, failure)
+
+    async def close(self) -> None:
+        """Return when nothing is being thrown away any more."""
+        await asyncio.gather(*self._discards, return_exceptions=True)
+
+    async def abort(self, producer: str, epoch: int, tokens: Sequence[str]) -> int:
+        """Throw the named tokens away, as far as they are staged; returns how many."""
+        found = [self._stages.get((producer, epoch, token)) for token in dict.fromkeys(tokens)]
+        stages = [stage for stage in found if stage is not None]
+        written = self.discard(stages)
+        if written is not None:
+            await asyncio.shield(written)
+        return len(stages)
+
+    def sweep(self) -> None:
+        """Throw away what nobody has touched for `staging_ttl`, and forget producers of which nothing is left."""
+        ttl_s = self._buffer.settings.staging_ttl_us / 1_000_000
+        active: dict[tuple[str, int], float] = {}
+        for stage in self.stages:
+            key = (stage.record.producer, stage.record.epoch)
+            latest = self._now() if stage.session is not None else stage.active
+            active[key] = max(active.get(key, latest), latest)
+        late = {key for key, at in active.items() if at < self._now() - ttl_s}
+        self.discard(s for s in self.stages if (s.record.producer, s.record.epoch) in late)
+        if self._recovered:
+            self._recovered = False
+            self.discard(stage for stage in self.stages if self._is_spent(stage.record))
+        oldest_us = self._services.age.now_us() - self._buffer.settings.staging_ttl_us
+        for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
+            self.producers.forget(record.producer)
+            if record.epoch is not None:
+                self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
+
+    def _is_spent(self, stage: StageRecord) -> bool:
+        """It cannot be committed any more: a crash came before it was thrown away."""
+        known = self.producers.known.get(stage.producer)
+        if known is None:
+            return False
+        older = bool(known.run) and known.run != stage.run and stage.ticket < known.ticket
+        return older or (known.epoch is not None and stage.epoch <= known.epoch)
+
+    def clear(self) -> None:
+        """The sink is to be deleted: its pages go with it."""
+        stages = self.stages
+        self.release(stages)
+        self._services.quota.give(sum(stage.size for stage in stages))
+
+
+def _is_older(record: StageRecord, claim: Claim) -> bool:
+    return record.run != claim.run and record.ticket < claim.ticket
+
+
+def are_few(stages: Iterable[Stage]) -> bool:
+    """Return True when stages may be thrown away in one batch."""
+    return sum(stage.page_count for stage in stages) <= FEW_PAGES
+
+
+def _first_few(stages: list[Stage]) -> list[Stage]:
+    """Take the first stages for one batch, at least one."""
+    found = [stages.pop()]
+    pages = found[0].page_count
+    while stages and pages + stages[-1].page_count <= FEW_PAGES:
+        found.append(stages.pop())
+        pages += found[-1].page_count
+    return found

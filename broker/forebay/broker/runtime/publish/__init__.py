@@ -1,0 +1,1 @@
+"""Running writers of a sink."""

@@ -1,0 +1,231 @@
+"""Writers of one sink: who they are, their epochs, and the windows that make publishing idempotent.
+
+An epoch is issued durably before the writer hears of it. A page is judged, admitted and queued in one go per stream,
+so pages of a writer never overtake each other; a duplicate of a page that waits for its sync joins it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.broker.core.errors import Draining, InvalidPartition, WriterFenced
+from forebay.broker.core.partition.pages import Incoming
+from forebay.broker.core.publish.writer import Forgotten, Slot, WriterWindow
+from forebay.broker.core.writes import DropWriter, PutSlot, PutWriter
+from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+EPOCH_BITS: Final = 40
+"""The start count stands above them: an epoch is never issued twice, also when its writer was forgotten."""
+WRITERS_MAX: Final = 10_000
+"""Writers remembered per sink; beyond it the longest idle one is forgotten."""
+
+
+@dataclass(slots=True)
+class _Writer:
+    epoch: int
+    active: float
+    windows: dict[int, WriterWindow] | None = None
+    """None while no stream has needed them: they are read when one resumes."""
+    waiting: dict[tuple[int, int], asyncio.Future[None]] = field(default_factory=dict)
+    session: Session | None = None
+
+
+class Session:
+    """One publish stream."""
+
+    def __init__(self, writers: Writers, writer_id: str, writer: _Writer) -> None:
+        self._writers = writers
+        self._writer = writer
+        self.writer_id = writer_id
+        self.epoch = writer.epoch
+        self.fenced: WriterFenced | None = None
+        """Set when another stream took the writer over."""
+        self.on_fenced = asyncio.Event()
+
+    def next_sequences(self) -> dict[int, int]:
+        """The next sequence expected, per partition in which this epoch has written."""
+        windows = self._writer.windows or {}
+        return {p: w.highest + 1 for p, w in windows.items() if w.highest is not None}
+
+    def arrived(self, partition: int, sequence: int) -> None:
+        """Note a page before it is looked at: the first to arrive is the expected one, also when it is refused."""
+        windows = self._writer.windows
+        if self.fenced is None and windows is not None and partition < len(self._writers.buffer.logs):
+            windows.setdefault(partition, WriterWindow()).arrived(sequence)
+
+    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+        """Take a checked page in; the future is done when it is durable.
+
+        Raises a refusal (see ``core.errors``) when it is not taken in; ``WriterFenced`` ends the stream.
+        """
+        buffer = self._writers.buffer
+        if page.partition >= len(buffer.logs):
+            raise InvalidPartition(page.partition, len(buffer.logs))
+        self._check()
+        writer = self._writer
+        windows = writer.windows
+        assert windows is not None, "a session has its windows"
+        window = windows.setdefault(page.partition, WriterWindow())
+        verdict = window.judge(page.partition, sequence, page.crc32)
+        loop = asyncio.get_running_loop()
+        if isinstance(verdict, Forgotten):
+            return done_with(loop, Stored(None, page.record_count, duplicate=True))
+        if isinstance(verdict, Slot):
+            return self._joined(page.partition, verdict)
+        if self._writers.draining:
+            raise Draining
+
+        def slot_at(first: int) -> PutSlot:
+            slot = Slot(sequence, page.crc32, first, page.record_count)
+            window.accept(slot)
+            return PutSlot(buffer.record.id, self.writer_id, self.epoch, page.partition, slot)
+
+        append = await buffer.append(page, slot_at, check=self._check)
+        writer.waiting[page.partition, sequence] = append.done
+        writer.active = self._writers.now()
+        result: asyncio.Future[Stored] = loop.create_future()
+
+        def confirm(done: asyncio.Future[None]) -> None:
+            failure = done.exception()
+            if failure is None:  # else it stays, so that a duplicate fails as its original did
+                writer.waiting.pop((page.partition, sequence), None)
+                window.confirm(sequence)
+            level = buffer.tier.level(page.partition, append.first, append.first + page.record_count)
+            pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False, durability=level))
+
+        append.done.add_done_callback(confirm)
+        return result
+
+    def _joined(self, partition: int, slot: Slot) -> asyncio.Future[Stored]:
+        """A duplicate: answered when its original is durable."""
+        loop = asyncio.get_running_loop()
+        original = self._writer.waiting.get((partition, slot.sequence))
+
+        def stored() -> Stored:
+            level = self._writers.buffer.tier.level(partition, slot.first, slot.first + slot.count)
+            return Stored(slot.first, slot.count, duplicate=True, durability=level)
+
+        if original is None:
+            return done_with(loop, stored())
+        result: asyncio.Future[Stored] = loop.create_future()
+        original.add_done_callback(lambda done: pass_on(result, done.exception(), stored()))
+        return result
+
+    def _check(self) -> None:
+        if self.fenced is not None:
+            raise self.fenced
+
+    def fence(self, current: int | None) -> None:
+        """Another stream has the writer now."""
+        self.fenced = WriterFenced(self.writer_id, self.epoch, current)
+        self.on_fenced.set()
+
+    def end(self) -> None:
+        """The stream is over; the writer may come back."""
+        if self._writer.session is self:
+            self._writer.session = None
+
+    async def forget(self) -> None:
+        """The publisher said that it will not come back."""
+        await self._writers.forget(self.writer_id, self)
+
+
+class Writers:
+    """All writers of one sink."""
+
+    def __init__(self, buffer: Buffer, services: Services, epochs: dict[str, int]) -> None:
+        self.buffer = buffer
+        self.draining = False
+        buffer.tier.slot_is_current = self.remembers
+        self._services = services
+        self._next_epoch = max(services.start_count << EPOCH_BITS, *epochs.values(), 0)
+        self._writers = {name: _Writer(epoch, self.now()) for name, epoch in epochs.items()}
+
+    def now(self) -> float:
+        return self._services.clock.monotonic()
+
+    def remembers(self, put: PutSlot) -> bool:
+        """Whether a page is still known by its sequence: a later one has not taken its place."""
+        writer = self._writers.get(put.writer_id)
+        if writer is None or writer.epoch != put.epoch or writer.windows is None:
+            return False
+        window = writer.windows.get(put.partition)
+        return window is not None and window.knows(put.slot)
+
+    async def open(self, writer_id: str, epoch: int | None) -> Session:
+        """Begin a stream: with a new epoch, durably issued, or the one that is to be resumed.
+
+        Raises:
+            WriterFenced: the epoch is not the writer's current one, or the writer was forgotten.
+        """
+        if self.draining:
+            raise Draining
+        writer = self._writers.get(writer_id)
+        if epoch is not None:
+            if writer is None or writer.epoch != epoch:
+                raise WriterFenced(writer_id, epoch, writer.epoch if writer else None)
+            await self._load(writer_id, writer)
+        else:
+            writer = await self._issue(writer_id)
+        current = self._writers.get(writer_id)
+        if current is not writer:  # somebody took a newer epoch meanwhile, or it was forgotten
+            raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
+        if writer.session is not None:
+            writer.session.fence(writer.epoch)
+        session = Session(self, writer_id, writer)
+        writer.session = session
+        writer.active = self.now()
+        return session
+
+    async def _load(self, writer_id: str, writer: _Writer) -> None:
+        if writer.windows is not None:
+            return
+        pages = self._services.pages
+        slots = await pages.call(pages.journal.slots, self.buffer.record.id, writer_id, writer.epoch)
+        if writer.windows is None:
+            writer.windows = {partition: WriterWindow(tuple(found)) for partition, found in slots.items()}
+
+    async def _issue(self, writer_id: str) -> _Writer:
+        self._next_epoch += 1
+        epoch = self._next_epoch
+        old = self._writers.pop(writer_id, None)
+        if old is not None and old.session is not None:
+            old.session.fence(epoch)
+        self._forget_idlest(WRITERS_MAX - 1)
+        writer = self._writers[writer_id] = _Writer(epoch, self.now())
+        await self._services.committer.write([PutWriter(self.buffer.record.id, writer_id, epoch)])
+        writer.windows = {}
+        return writer
+
+    def _forget_idlest(self, left: int) -> None:
+        while len(self._writers) > left:
+            idle = [(writer.active, name) for name, writer in self._writers.items() if writer.session is None]
+            if not idle:
+                return
+            self._drop(min(idle)[1])
+
+    def sweep(self) -> None:
+        """Forget writers that were idle for longer than `writer_ttl`, and windows that nobody uses."""
+        oldest = self.now() - self.buffer.settings.writer_ttl_us / 1_000_000
+        for name, writer in list(self._writers.items()):
+            if writer.session is None and not writer.waiting:
+                if not self.buffer.tier.active:  # else it may know of pages that only memory holds
+                    writer.windows = None
+                if writer.active < oldest:
+                    self._drop(name)
+
+    def _drop(self, writer_id: str) -> asyncio.Future[None]:
+        del self._writers[writer_id]
+        return self._services.committer.write([DropWriter(self.buffer.record.id, writer_id)])
+
+    async def forget(self, writer_id: str, session: Session) -> None:
+        """Forget a writer whose stream is ``session``."""
+        writer = self._writers.get(writer_id)
+        if writer is not None and writer.session is session:
+            if writer.waiting:
+                await asyncio.wait(list(writer.waiting.values()))  # must not cancel them, whatever happens here
+            if self._writers.get(writer_id) is writer:
+                await self._drop(writer_id)

@@ -1,0 +1,1 @@
+"""Reads: entries and bodies of pages, replay, read-ahead, failing reads."""

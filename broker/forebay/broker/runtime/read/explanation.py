@@ -1,0 +1,79 @@
+"""Gathering what there is to say of a record: at most one look into the index, then everything as of one moment.
+
+Told when what it is based on is durable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forebay.broker.core.errors import ReadFailed
+from forebay.broker.core.partition.explanation import Explanation, Moment, Owner, explain
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation, and the wall clock of its moment."""
+
+    explanation: Explanation
+    now: float
+    """Monotonic seconds."""
+
+    now_us: int
+    """The same moment on the wall clock."""
+
+    def wall_us(self, at: float) -> int:
+        """A monotonic time on the wall clock."""
+        return self.now_us + round((at - self.now) * 1_000_000)
+
+
+async def explained(
+    buffer: Buffer, services: Services, subscription: Subscription, partition: int, offset: int
+) -> Explained:
+    """Say all that is known of a record; raises ``InvalidPartition`` and ``StoreFenced``."""
+    lane = subscription.lane(partition)
+    log = buffer.logs[partition]
+    entry = await _entry(subscription, log, offset)
+    moment = Moment(
+        now=subscription.now(),
+        owner=_owner(subscription, partition),
+        moving_until=subscription.owners.moving_until(partition),
+        entry=entry,
+        recent=entry is not None and buffer.settings.realtime and services.pages.tail.get(entry.number) is not None,
+        unreadable=hold.reason if (hold := buffer.read_hold(partition)) is not None else "",
+    )
+    explanation = explain(log, lane, subscription.name, offset, moment)
+    found = Explained(explanation, moment.now, services.clock.wall_us())
+    await buffer.confirmed()
+    return found
+
+
+async def _entry(subscription: Subscription, log: PartitionLog, offset: int) -> Entry | None:
+    """The page that an offset is stored in, if it still stands when it has been looked up."""
+    if offset >= log.tail.next_offset or log.gap_at(offset) is not None:
+        return None
+    try:
+        entries = await subscription.entry_reader(log.number).upcoming(offset)
+    except ReadFailed:
+        return None  # the partition is noted as one that cannot be read
+    found = next((entry for entry in entries if entry.base <= offset < entry.end), None)
+    lives = found is not None and found.base >= log.head.earliest and log.gap_at(found.base) is None
+    return found if lives else None
+
+
+def _owner(subscription: Subscription, partition: int) -> Owner | None:
+    consumer = subscription.owners.of(partition)
+    if consumer is None:
+        return None
+    return Owner(
+        id=consumer.id,
+        credit_records=consumer.credit.records,
+        credit_size=consumer.credit.size,
+        used_records=max(consumer.usage.records, consumer.unsent.records),
+        used_size=max(consumer.usage.size, consumer.unsent.size),
+        asks=subscription.pullers.asks(consumer.id),
+    )

@@ -1,0 +1,318 @@
+"""Finding pages: entries from memory or the index, bodies from the tail or the store.
+
+Reads run in four threads of their own; everything else happens on the loop. A reader looks at one position at a time
+and is told the next thing there: a page, a gap, or nothing yet.
+
+A read that fails is tried again after short pauses. If that does not help, ``ReadFailed`` goes to whoever asked, who
+asks again later, and the partition is noted in ``holds``. A read error is never taken for a missing or damaged page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
+
+from forebay.broker.core.errors import ReadFailed, StoreFenced, TooManyStreams
+from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, in_order
+from forebay.broker.core.partition.pages import Body, Entry, Gap
+from forebay.broker.core.partition.repair import IndexDamaged, Survey
+from forebay.broker.runtime.clock import Clock
+from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.read.read_holds import ReadHolds
+from forebay.broker.runtime.read.tail import Tail
+
+_log: Final = logging.getLogger(__name__)
+READ_THREADS: Final = 4
+RETRY_DELAYS_S: Final = (0.02, 0.1, 0.3)
+"""Pauses before a failed read is tried again, unless the partition is known to fail."""
+PROBED_MAX: Final = 16
+"""Pages of a partition that are read again at once, to see whether reads work."""
+_END: Final = (1 << 64) - 1
+DECODE_THREADS: Final = 2
+"""Pages that are taken apart at the same time: each may become 64 MiB of rows, and as much again of text."""
+LOOKS_MAX: Final = 64
+"""Looks of people that are under way or wait for one of as many threads of their own."""
+WINDOW: Final = 256
+"""Entries that a reader loads at once."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Pages:
+    """Reads of one store."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        tail: Tail,
+        in_commit_thread: Callable[[Callable[[], object]], Awaitable[object]],
+        clock: Clock,
+    ) -> None:
+        self.journal = journal
+        self.holds = ReadHolds()
+        self._clock = clock
+        self.tail = tail
+        self._in_commit_thread = in_commit_thread
+        self._rewriting = asyncio.Lock()
+        """Held while the index is written anew; who waits for it finds it done."""
+        self.rewritten = 0
+        """How often the index was written anew."""
+        self.held: dict[int, Body] = {}
+        """Bodies that only memory holds, by page number."""
+        self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="forebay-read")
+        self._decoders = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="forebay-decode")
+        self._shown = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="forebay-show")
+        self._looks = 0
+
+    async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a blocking read in a read thread; raises ``ReadFailed`` where it fails, also when tried again."""
+        return await self._patiently(RETRY_DELAYS_S, lambda: function(*args, **kwargs))
+
+    async def _patiently(self, delays_s: Sequence[float], read: Callable[[], _T]) -> _T:
+        loop = asyncio.get_running_loop()
+        for delay_s in delays_s:
+            try:
+                return await loop.run_in_executor(self._threads, read)
+            except ReadFailed:
+                self.holds.failures += 1
+            await asyncio.sleep(delay_s)
+        try:
+            return await loop.run_in_executor(self._threads, read)
+        except ReadFailed:
+            self.holds.failures += 1
+            raise
+
+    def _delays_s(self, sink: int, partition: int) -> Sequence[float]:
+        """Pauses between tries: none where reads are known to fail, for who asks comes again by itself."""
+        return RETRY_DELAYS_S if self.holds.at(sink, partition) is None else ()
+
+    async def decode(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Take a page apart in a thread of its own kind, so that no read waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._decoders, lambda: function(*args, **kwargs))
+
+    async def show(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """The same for a look of a person, which no record waits for. Raises ``TooManyStreams`` for too many."""
+        if self._looks >= LOOKS_MAX:
+            raise TooManyStreams(LOOKS_MAX, "looks at records at the same time")
+        self._looks += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._shown, lambda: function(*args, **kwargs))
+        finally:
+            self._looks -= 1
+
+    async def _index(self, sink: int, partition: int, read: Callable[[], _T]) -> _T:
+        try:
+            found = await self._patiently(self._delays_s(sink, partition), read)
+        except ReadFailed as failure:
+            self.holds.failed(sink, partition, None, failure, self._clock.wall_us())
+            raise
+        self.holds.index_worked(sink, partition)
+        return found
+
+    async def index(self, sink: int, partition: int, read: Callable[[], _T]) -> _T:
+        """Read a partition's index, which is written anew where a part of it is damaged. Raises ``ReadFailed``."""
+        seen = self.rewritten
+        try:
+            return await self._index(sink, partition, read)
+        except IndexDamaged as damage:
+            async with self._rewriting:
+                if seen == self.rewritten:
+                    _log.error("index cannot be read, it is written anew cause=%s", damage)
+                    await self._in_commit_thread(self.journal.rewrite_index)
+                    self.rewritten += 1
+        try:
+            return await self._index(sink, partition, read)
+        except IndexDamaged as damage:
+            raise StoreFenced(str(damage)) from damage
+
+    async def survey(
+        self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
+    ) -> Survey:
+        """See what stands in a partition."""
+        survey = self.journal.survey
+        return await self.index(sink, partition, lambda: survey(sink, partition, earliest, end, gaps, known))
+
+    async def load_oldest(self, sink: int, log: PartitionLog) -> None:
+        """Bring the first entries of a partition into memory, if they are needed."""
+        first = log.head.earliest
+        while log.needs_oldest:
+            held, end = _held(log, first, log.tail.next_offset)
+            found, end = await self._slice(sink, log, first, end)
+            log.offer_oldest(_with(held, found, first, end), end)
+            first = end
+
+    async def load_more(self, sink: int, log: PartitionLog) -> None:
+        """Bring further first entries into memory: those that are there are not enough."""
+        if log.needs_oldest:
+            await self.load_oldest(sink, log)
+        elif not log.complete:
+            first = log.loaded_to
+            held, end = _held(log, first, log.tail.next_offset)
+            found, end = await self._slice(sink, log, first, end)
+            log.offer_more(_with(held, found, first, end), first, end)
+
+    async def _slice(self, sink: int, log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
+        """Entries in ``[first, end)``, and the offset below which none was left out."""
+        entries = self.journal.entries
+        found = await self.index(sink, log.number, lambda: entries(sink, log.number, first, end, WINDOW))
+        return found, found[-1].end if found else end
+
+    async def bodies(
+        self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
+    ) -> tuple[list[Body | None], bool]:
+        """Bodies in order, None where a page is missing or damaged; and whether all came from memory.
+
+        Where a read fails they end before its page. Raises ``ReadFailed`` where that is the first one.
+        """
+        found: list[Body | None] = [
+            self.held.get(entry.number) or (self.tail.get(entry.number) if realtime else None) for entry in entries
+        ]
+        missing = [index for index, body in enumerate(found) if body is None]
+        if not missing:
+            return found, True
+        try:
+            bodies = await self._bodies(sink, partition, [entries[index] for index in missing])
+        except ReadFailed:
+            if len(entries) == 1:
+                raise
+            return await self._one_by_one(sink, partition, entries, found), False
+        for index, body in zip(missing, bodies, strict=True):
+            found[index] = body
+        return found, False
+
+    async def all_bodies(
+        self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
+    ) -> list[Body | None]:
+        """Bodies of all entries in order, None where a page is missing or damaged. Raises ``ReadFailed``."""
+        found: list[Body | None] = []
+        while len(found) < len(entries):  # where a read failed, it is the first of the rest, and raises
+            more, _ = await self.bodies(sink, partition, entries[len(found) :], realtime=realtime)
+            found += more
+        return found
+
+    async def _bodies(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
+        read_pages = self.journal.read_pages
+        delays_s = self._delays_s(sink, partition)
+        try:
+            found = await self._patiently(delays_s, lambda: read_pages(sink, partition, entries))
+        except ReadFailed as failure:
+            if len(entries) == 1:  # else it is not known yet which of them it was
+                self.holds.failed(sink, partition, entries[0], failure, self._clock.wall_us())
+            raise
+        self.holds.worked(sink, partition, [entry.number for entry in entries])
+        return found
+
+    async def _one_by_one(
+        self, sink: int, partition: int, entries: Sequence[Entry], known: Sequence[Body | None]
+    ) -> list[Body | None]:
+        """The bodies up to the first that cannot be read; a read of all together has failed."""
+        found: list[Body | None] = []
+        for entry, body in zip(entries, known, strict=True):
+            try:
+                found.append(body if body is not None else (await self._bodies(sink, partition, [entry]))[0])
+            except ReadFailed:
+                if not found:
+                    raise
+                break
+        return found
+
+    async def expect(self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool) -> None:
+        """Let the system begin to read the bulk among what will be asked for soon, where memory does not hold it."""
+        numbers = [entry.number for entry in entries if entry.bulk]
+        wanted = [number for number in numbers if number not in self.held and not (realtime and number in self.tail)]
+        if wanted:
+            await self.call(self.journal.expect, sink, partition, wanted)
+
+    async def probe(self) -> None:
+        """Read again what failed, once each, so that a partition that nobody reads is not shown as failing for ever."""
+        for sink, partition, hold in self.holds:
+            with suppress(ReadFailed, StoreFenced):
+                if hold.index:
+                    entries = self.journal.entries
+                    await self.index(sink, partition, partial(entries, sink, partition, 0, _END, 1))
+                for entry in list(hold.pages.values())[:PROBED_MAX]:
+                    await self._bodies(sink, partition, [entry])
+
+    def close(self) -> None:
+        """End the read threads."""
+        self._threads.shutdown()
+        self._decoders.shutdown()
+        self._shown.shutdown()
+
+
+class EntryReader:
+    """The entries of one partition from a position on, for one reader."""
+
+    def __init__(self, pages: Pages, sink: int, log: PartitionLog) -> None:
+        self._pages = pages
+        self._sink = sink
+        self._log = log
+        self._ahead: list[Entry] = []
+        self._mended = log.mended
+
+    async def upcoming(self, position: int) -> list[Entry]:
+        """Confirmed entries that end above ``position``, by offset; removed ones may be among them."""
+        recent = self._log.recent_from(position)
+        if recent is not None:
+            self._ahead = []
+            return recent
+        if self._mended != self._log.mended:
+            self._ahead, self._mended = [], self._log.mended
+        ahead = self._ahead[bisect_right(self._ahead, position, key=lambda entry: entry.end) :]
+        if not ahead or (ahead[0].base > position and not self._follows(position)):
+            ahead = await self._load(position)
+        self._ahead = ahead
+        return ahead
+
+    def _follows(self, position: int) -> bool:
+        """The loaded entries begin below ``position``, so nothing between was left out."""
+        return bool(self._ahead) and self._ahead[0].base <= position
+
+    async def _load(self, position: int) -> list[Entry]:
+        log = self._log
+        while True:
+            end = log.tail.next_offset
+            found = await self._read(position, log.head.earliest, end)
+            if found or end == log.tail.next_offset:  # else something came while it was read
+                return found
+
+    async def _read(self, position: int, earliest: int, end: int) -> list[Entry]:
+        log, journal = self._log, self._pages.journal
+        # As memory has them now: what is written while the index is read may be missed there.
+        held, end = _held(log, max(position, earliest), end)
+        found: list[Entry] = []
+        if position > earliest:
+            behind = min(position + 1, end)
+            before = await self._pages.index(
+                self._sink, log.number, lambda: journal.entry_before(self._sink, log.number, earliest, behind)
+            )
+            if before is not None and before.end > position:
+                found.append(before)
+        first = found[0].end if found else max(position, earliest)
+        if first < end:
+            upper = end
+            more = await self._pages.index(
+                self._sink, log.number, lambda: journal.entries(self._sink, log.number, first, upper, WINDOW)
+            )
+            if len(more) == WINDOW:
+                end = more[-1].end
+            found += more
+        return in_order(found, [entry for entry in held if entry.base < end])
+
+
+def _held(log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
+    """What memory holds in ``[first, end)``, and the offset below which nothing of that was left out."""
+    held = log.held_in(first, end)
+    return held, min(end, held[-1].end) if len(held) == RECENT_MAX else end
+
+
+def _with(held: list[Entry], found: list[Entry], first: int, end: int) -> list[Entry]:
+    """What the index has in ``[first, end)``, and what memory held when it was asked."""
+    return in_order(found, [entry for entry in held if first <= entry.base < end])

@@ -1,0 +1,195 @@
+"""Reading a partition again, from a position, without changing anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forebay.broker.core.delivery.filling import Filling
+from forebay.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
+from forebay.broker.runtime.read.hints import Hints
+from forebay.broker.runtime.read.pages import EntryReader, Pages
+from forebay.broker.runtime.resources.stream_memory import Share
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.sink.buffer import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Whole pages by rising offset."""
+
+    pages: tuple[tuple[Entry, Body], ...]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of its pages."""
+        return sum(entry.size for entry, _ in self.pages)
+
+
+class Replay:
+    """One reading of one partition."""
+
+    def __init__(self, buffer: Buffer, partition: int, pages: Pages, memory: Share | None = None) -> None:
+        """``memory`` holds the pages that are read; whoever is given a step gives it back."""
+        self._memory = memory or Share()
+        self._buffer = buffer
+        self._log: PartitionLog = buffer.logs[partition]
+        self._pages = pages
+        self._hints = Hints(pages, buffer.record.id, partition)
+        self._reader = EntryReader(pages, buffer.record.id, self._log)
+
+    async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
+        """The first offset to answer for.
+
+        Raises:
+            OffsetTrimmed: it was settled and trimmed.
+            OffsetAhead: it is beyond the end.
+        """
+        log = self._log
+        await self._pages.load_oldest(self._buffer.record.id, log)
+        if time_us is not None:
+            return await self._first_since(time_us)
+        if offset is None:
+            return log.earliest
+        if offset > log.tail.next_offset:
+            raise OffsetAhead(offset, log.earliest, log.tail.next_offset)
+        if offset < log.earliest and log.gap_at(offset) is None:
+            raise OffsetTrimmed(offset, log.earliest, log.tail.next_offset)
+        return offset
+
+    async def _first_since(self, time_us: int) -> int:
+        position = self._log.earliest
+        low, high = position, self._log.tail.next_offset
+        while low < high:
+            middle = (low + high) // 2
+            entries = await self._reader.upcoming(middle)
+            if not entries:
+                high = middle
+            elif entries[0].parts[-1].accepted_at_us < time_us:
+                low = max(entries[0].end, middle + 1)
+            elif entries[0].base <= middle:
+                high = min(entries[0].base, middle)
+            else:
+                high = middle
+        entries = await self._reader.upcoming(low)
+        if not entries:
+            return self._log.tail.next_offset
+        return next((p.first for p in entries[0].parts if p.accepted_at_us >= time_us), entries[0].base)
+
+    async def read(
+        self, start: int, end: int | None, *, follow: bool, ahead: bool = False
+    ) -> AsyncGenerator[Batch | Gap]:
+        """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
+
+        ``ahead``: while one step is made use of, the next is read, so that a disk and a wire are busy at once, and the
+        system is told of those behind. The first step is one page then: nobody waits for what comes behind it.
+
+        Raises:
+            OffsetTrimmed: what it was about to read was settled and trimmed.
+            ReadFailed: the disk does not answer; nothing is lost, and the same position may be read later.
+            SinkNotFound: the sink was deleted.
+        """
+        if end is not None and end < start:
+            raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
+        position = start
+        stop = end if end is not None or follow else self._log.tail.next_offset
+        begun: asyncio.Task[Batch | Gap | None] | None = None
+        try:
+            while stop is None or position < stop:
+                moment = self._buffer.changed.next()
+                if self._buffer.deleted:
+                    raise SinkNotFound(self._buffer.name)
+                step = await begun if begun is not None else None
+                begun = None
+                if step is None:  # also where there was nothing when it was read ahead: ``moment`` is younger
+                    step = await self._next(position, stop, ahead=ahead, is_first=position == start)
+                if step is None:
+                    if not follow:
+                        return
+                    await moment.wait()
+                    continue
+                position = step.end if isinstance(step, Gap) else step.pages[-1][0].end
+                if ahead and (stop is None or position < stop):
+                    begun = asyncio.create_task(self._next(position, stop, ahead=ahead))
+                yield step
+                await asyncio.sleep(0)  # everything may have come from memory: let others run
+        finally:
+            if begun is not None:
+                begun.cancel()
+                await asyncio.gather(begun, return_exceptions=True)
+            await self._hints.close()
+
+    async def _next(
+        self, position: int, stop: int | None, *, ahead: bool, is_first: bool = False
+    ) -> Batch | Gap | None:
+        log = self._log
+        entries = await self._reader.upcoming(position)
+        if position >= log.head.earliest and log.hole_at(position, entries):
+            await self._buffer.mend(log)
+            entries = await self._reader.upcoming(position)
+        gap = log.next_gap(position)
+        if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
+            if position < min(gap.first, log.head.earliest):
+                raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
+            return await self._told(gap, position)
+        if position < (entries[0].base if entries else log.head.earliest):
+            raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
+        if not entries:
+            return None
+        filling = Filling(pages_max=1 if ahead and is_first else None, bytes_left=self._memory.step_bytes)
+        chosen = filling.entries
+        for entry in entries:
+            beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
+            if chosen and entry.base != chosen[-1].end:
+                break  # what is missing is looked for when its turn comes
+            if beyond or not filling.takes(entry):
+                break
+            filling.add(entry, entry.count)
+        realtime = self._buffer.settings.realtime
+        if ahead:
+            self._hints.tell(entries, chosen[-1].end, stop, realtime=realtime)
+        await self._memory.room(filling.size)
+        step = await self._read(position, chosen, realtime=realtime)
+        self._memory.give(filling.size - (step.size if isinstance(step, Batch) else 0))
+        return step
+
+    async def _read(self, position: int, chosen: list[Entry], *, realtime: bool) -> Batch | Gap | None:
+        log = self._log
+        bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
+        found = zip(chosen, bodies, strict=False)  # bodies end where a read failed, and the next step tells it
+        pages = [(entry, body) for entry, body in found if body is not None]
+        if len(pages) < len(chosen):
+            return await self._around_damage(position, chosen[0], pages)
+        return Batch(tuple(pages))
+
+    async def _around_damage(self, position: int, first: Entry, pages: list[tuple[Entry, Body]]) -> Batch | Gap | None:
+        """A page is missing: it was trimmed or dropped meanwhile, or it is damaged."""
+        readable = []
+        at = first.base
+        for entry, body in pages:
+            if entry.base != at:
+                break
+            readable.append((entry, body))
+            at = entry.end
+        if readable:
+            return Batch(tuple(readable))
+        log = self._log
+        if self._buffer.deleted:
+            raise SinkNotFound(self._buffer.name)
+        at = max(position, first.base)
+        if log.gap_at(at) is None and first.base < log.head.earliest:
+            raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
+        if log.gap_at(at) is None:
+            self._buffer.drop(log.number, [first], DropReason.CORRUPT)
+        gap = log.gap_at(at)
+        return await self._told(gap, position) if gap is not None else None
+
+    async def _told(self, gap: Gap, position: int) -> Gap:
+        """The gap from ``position`` on, once it is durable; raises ``StoreFenced`` when it will never be."""
+        await self._buffer.drops_durable(self._log.number)
+        return gap.cut(position)

@@ -1,0 +1,1 @@
+"""Shared resources: memory, disk reserve, connections, background work."""

@@ -1,0 +1,40 @@
+"""Steps of a stop: each is done whatever became of those before it, and what failed is told at the end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from forebay.broker.runtime.resources.supervision import Work, outcome
+
+_log: Final = logging.getLogger(__name__)
+
+
+class StopFailed(Exception):
+    """A stop came to its end, and some of its steps failed: the process ends with an error."""
+
+    def __init__(self, failures: list[str]) -> None:
+        super().__init__(f"{len(failures)} steps of the stop failed: {'; '.join(failures)}")
+        self.failures = failures
+
+
+class Stopping:
+    """One stop."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        """What failed, in order."""
+
+    async def step(self, what: str, work: Work) -> None:
+        """Do a step; a failure is logged and kept for the end."""
+        error = await outcome(work)
+        if isinstance(error, StopFailed):
+            self.failures += error.failures
+        elif error is not None:
+            _log.error("step of the stop failed step=%s", what, exc_info=error)
+            self.failures.append(f"{what}: {error}")
+
+    def finish(self) -> None:
+        """Raise ``StopFailed`` where a step failed."""
+        if self.failures:
+            raise StopFailed(self.failures)

@@ -1,0 +1,233 @@
+"""Memory of streams at run time: waits for room, wakes those that wait, and ends streams whose peers take nothing.
+
+What is counted is what the process holds: a page on its way out is held twice, as a message and as gRPC's copy of it,
+until flow control has taken it off. So ``reserve`` counts double.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from forebay.broker.core.resources.stream_budget import StreamBudget, StreamShare
+
+COPIES: Final = 2
+PEAK_PARTS: Final = 4
+CALM_S: Final = 30.0
+"""Free memory is given back at most once in so long."""
+SHED_PARTS: Final = 4
+"""One look frees at most this part of the budget: it does not end all slow streams at once."""
+
+
+class Share:
+    """Memory of one stream. Used on the loop; a context that gives everything back at its end."""
+
+    def __init__(
+        self,
+        memory: StreamMemory | None = None,
+        wake: Callable[[], None] = lambda: None,
+        on_shed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Without ``memory`` there is room for everything. ``on_shed``: see ``shed``."""
+        self._memory = memory
+        self._account = StreamShare()
+        self._wake = wake
+        self._on_shed = on_shed
+        self._room = asyncio.Event()
+        self.is_short = False
+        """There was no room when it asked last."""
+        self.shed = asyncio.Event()
+        """Set when the stream is to end, since its peer takes nothing and others need the memory."""
+
+    @property
+    def held(self) -> int:
+        """Bytes held now."""
+        return self._account.held
+
+    @property
+    def step_bytes(self) -> int | None:
+        """What one step should hold at most, in bytes of pages; None for no bound."""
+        return None if self._memory is None else self._memory.budget.step_bytes() // COPIES
+
+    def reserve(self, size: int) -> bool:
+        """Take room for ``size`` bytes of pages; false when there is none, and then ``wake`` is called later."""
+        self.is_short = self._memory is not None and not self._memory.reserve(self, self._account, size * COPIES)
+        return not self.is_short
+
+    def stop_waiting(self) -> None:
+        """Ask for no more room: others have their turn."""
+        if self._memory is not None:
+            self._memory.withdraw(self)
+
+    async def room(self, size: int) -> None:
+        """Take room for ``size`` bytes of pages, waiting for it."""
+        while not self.reserve(size):
+            self._room.clear()
+            await self._room.wait()
+
+    def take(self, size: int) -> None:
+        """Count ``size`` bytes that are held already, whether they fit or not."""
+        if self._memory is not None:
+            self._memory.take(self, self._account, size)
+
+    async def settled(self) -> None:
+        """Wait until as much fits as before: a stream that holds something goes on only while others have room."""
+        while self._memory is not None and not self._memory.may_go_on(self, self._account):
+            self._room.clear()
+            await self._room.wait()
+
+    def give(self, size: int) -> None:
+        """Give room of pages back: the peer has taken them, or they are not sent."""
+        self.release(size * COPIES)
+
+    def release(self, size: int) -> None:
+        """Give back what ``take`` counted."""
+        if self._memory is not None:
+            self._memory.give(self._account, size)
+            self._room.set()
+
+    def end(self) -> None:
+        """End the stream, since others need its memory."""
+        self.shed.set()
+        self._on_shed()
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._memory is not None:
+            self._memory.leave(self, self._account)
+
+    def woken(self) -> None:
+        """Room may be there: look again."""
+        self._room.set()
+        self._wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class StreamMemory:
+    """Memory of all streams of a broker. Used on the loop only."""
+
+    def __init__(
+        self, bytes_max: int, now: Callable[[], float], *, on_shed: Callable[[int], None] = lambda held: None
+    ) -> None:
+        """``now`` is monotonic, in seconds; ``on_shed`` is told what each stream held that is ended."""
+        self.budget = StreamBudget(bytes_max)
+        self._now = now
+        self._on_shed = on_shed
+        self._beginning: dict[Share, int] = {}
+        """Streams that hold nothing and wait for room, in their order, with what they asked for."""
+        self._going_on: dict[Share, int] = {}
+        """Streams that hold something and wait for more; the others go first."""
+        self._called: set[Share] = set()
+        """Streams that were woken and have not asked again: it is their turn, whoever else waits."""
+        self._shares: dict[StreamShare, Share] = {}
+        self._peak = 0
+        self._calmed_at = now()
+
+    def share(self, wake: Callable[[], None] = lambda: None, on_shed: Callable[[], None] = lambda: None) -> Share:
+        """Return the memory of a new stream."""
+        return Share(self, wake, on_shed)
+
+    def reserve(self, share: Share, account: StreamShare, size: int) -> bool:
+        """See ``Share.reserve``."""
+        turn = self._turn_of(share)
+        if turn and self.budget.fits(account, size):
+            self._shares[account] = share
+            self.budget.take(account, size, self._now())
+            return True
+        (self._going_on if account.held else self._beginning)[share] = size
+        return False
+
+    def may_go_on(self, share: Share, account: StreamShare) -> bool:
+        """See ``Share.settled``."""
+        turn = self._turn_of(share)
+        if not account.held or (turn and self.budget.fits(account, 0)):
+            return True
+        self._going_on[share] = 0
+        return False
+
+    def take(self, share: Share, account: StreamShare, size: int) -> None:
+        """See ``Share.take``."""
+        self._shares[account] = share
+        self.budget.take(account, size, self._now())
+
+    def give(self, account: StreamShare, size: int) -> None:
+        """See ``Share.release``."""
+        self.budget.give(account, size, self._now())
+        self._wake()
+
+    def withdraw(self, share: Share) -> None:
+        """See ``Share.stop_waiting``."""
+        self._turn_of(share)
+        self._wake()
+
+    def leave(self, share: Share, account: StreamShare) -> None:
+        """The stream is over."""
+        self.budget.give(account, account.held, self._now())
+        self._shares.pop(account, None)
+        self._turn_of(share)
+        self._wake()
+
+    def calmed(self) -> bool:
+        """Whether most of what was held is free again: worth giving back to the system. Once per peak and 30 s."""
+        self._peak = max(self._peak, self.budget.used)
+        now = self._now()
+        high = self._peak > self.budget.bytes_max // PEAK_PARTS
+        if not high or self.budget.used > self._peak // PEAK_PARTS or now - self._calmed_at < CALM_S:
+            return False
+        self._peak, self._calmed_at = self.budget.used, now
+        return True
+
+    def look(self) -> None:
+        """Wake who finds room now, and end streams that take nothing while others wait: once a second."""
+        self._wake()
+        if not self._beginning:
+            return
+        for account in self.budget.stalled(self._now(), self._wanted()):
+            found = self._shares.get(account)
+            if found is not None and not found.shed.is_set():
+                found.end()
+                self._on_shed(account.held)
+
+    def _wanted(self) -> int:
+        """Return the bytes that should be free: the first in the line has room then, whatever it asked for.
+
+        Those that hold something go on when their own peers take it, and nobody is ended for them.
+        """
+        first = next(iter(self._beginning.values()))
+        return max(first, min(sum(self._beginning.values()), self.budget.bytes_max // SHED_PARTS))
+
+    def _turn_of(self, share: Share) -> bool:
+        """Take a stream out of the line; true when nobody is before it."""
+        called = share in self._called
+        self._called.discard(share)
+        self._beginning.pop(share, None)
+        self._going_on.pop(share, None)
+        return called or not self._beginning
+
+    def _wake(self) -> None:
+        """Wake those that find room, in their order. Whoever is woken asks again, or does not want it any more."""
+        free = self.budget.bytes_max - self.budget.used
+        free, empty = self._call(self._beginning, free, empty=self.budget.used == 0)
+        if not self._beginning:
+            self._call(self._going_on, free - self.budget.bytes_max // 2, empty=empty)
+
+    def _call(self, waiting: dict[Share, int], free: int, *, empty: bool) -> tuple[int, bool]:
+        """Wake those that fit into ``free`` bytes, and one that is larger where nobody holds anything."""
+        while waiting:
+            share, size = next(iter(waiting.items()))
+            if size > free and not empty:
+                break
+            free, empty = free - size, False
+            del waiting[share]
+            self._called.add(share)
+            share.woken()
+        return free, empty

@@ -1,0 +1,1 @@
+"""Running sinks: buffer, memory tier, retention, purge, statistics and repair."""

@@ -1,0 +1,118 @@
+"""Dropping what is older than a sink's `max_age` and not settled: once a second, and before it would be delivered.
+
+Nothing is scanned: only the first entries of a partition are looked at, and they stay in memory for the next time. What
+is in flight stays until it is answered or its consumer goes; then it is too old to be sent again, and goes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from forebay.broker.core.errors import ReadFailed, StoreFenced
+from forebay.broker.core.partition.expiry import expired
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import DropReason, Entry
+from forebay.broker.runtime.read.pages import EntryReader, Pages
+from forebay.broker.runtime.resources.slices import Slices
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.sink.buffer import Buffer
+
+_log: Final = logging.getLogger(__name__)
+EXPIRE_S: Final = 1.0
+"""How often the heads of the partitions are looked at."""
+STEPS_MAX: Final = 64
+"""Drops of one partition in one turn, each synced before the next: then the other partitions have theirs."""
+
+
+def expire_upcoming(buffer: Buffer, partition: int, entries: Sequence[Entry]) -> bool:
+    """Drop what is too old of the entries that a reader is about to send; whether there was any."""
+    if not buffer.settings.max_age_us or buffer.deleted:
+        return False
+    log = buffer.logs[partition]
+    old = expired(entries, _born_before_us(buffer), buffer.in_flight(partition))
+    live = [entry for entry in old if entry.base >= log.head.earliest and log.gap_at(entry.base) is None]
+    if live:
+        buffer.drop(partition, live, DropReason.EXPIRED)
+    return bool(live)
+
+
+def _born_before_us(buffer: Buffer) -> int:
+    return buffer.age_now_us() - buffer.settings.max_age_us
+
+
+class Expirer:
+    """Looks after the heads of all partitions, without any new input."""
+
+    def __init__(self, buffers: Callable[[], Iterable[Buffer]], pages: Pages) -> None:
+        self._buffers = buffers
+        self._pages = pages
+        self._damaged: set[tuple[int, int]] = set()
+        """Sinks and partitions whose damage was told."""
+        self._readers: WeakKeyDictionary[PartitionLog, EntryReader] = WeakKeyDictionary()
+        """Of partitions whose settled pages are retained: they are passed over without a look at each."""
+
+    async def sweep_all(self) -> None:
+        """Sweep each sink."""
+        for buffer in list(self._buffers()):
+            await self.sweep(buffer)
+
+    async def sweep(self, buffer: Buffer) -> None:
+        """Drop what is too old at the head of each partition, durably."""
+        if not buffer.settings.max_age_us:
+            return
+        slices = Slices()
+        for log in list(buffer.logs):
+            await slices.turn()
+            try:
+                await self._sweep(buffer, log)
+            except (ReadFailed, StoreFenced) as damage:
+                place = (buffer.record.id, log.number)
+                if place not in self._damaged:
+                    self._damaged.add(place)
+                    _log.error("age could not be read sink=%s partition=%d cause=%s", buffer.name, log.number, damage)
+
+    async def _sweep(self, buffer: Buffer, log: PartitionLog) -> None:
+        if buffer.retaining.active:
+            await self._sweep_unsettled(buffer, log)
+            return
+        for _ in range(STEPS_MAX):
+            if log.pages == 0 or buffer.deleted:
+                return
+            await self._pages.load_oldest(buffer.record.id, log)
+            first, born_before_us = log.first_entry(), _born_before_us(buffer)
+            if first is None or first.age_us >= born_before_us:
+                return
+            entries = log.first_entries()
+            old = expired(entries, born_before_us, buffer.in_flight(log.number))
+            if old:
+                buffer.drop(log.number, old, DropReason.EXPIRED)
+                await buffer.drops_durable(log.number)
+            elif entries[-1].age_us < born_before_us and not log.complete:
+                await self._pages.load_more(buffer.record.id, log)
+            else:
+                return  # what is too old is in flight
+
+    async def _sweep_unsettled(self, buffer: Buffer, log: PartitionLog) -> None:
+        """As ``_sweep``, from the first offset that is not settled: what is retained goes by its own time alone."""
+        reader = self._readers.get(log)
+        if reader is None:
+            reader = self._readers[log] = EntryReader(self._pages, buffer.record.id, log)
+        at = buffer.settled(log)
+        for _ in range(STEPS_MAX):
+            entries = await reader.upcoming(at)
+            if not entries or buffer.deleted:
+                return
+            born_before_us = _born_before_us(buffer)
+            live = [each for each in entries if each.base >= log.head.earliest and log.gap_at(each.base) is None]
+            old = expired(live, born_before_us, buffer.in_flight(log.number))
+            lost = [entry for entry in old if not buffer.is_settled(log.number, entry)]
+            if lost:
+                buffer.drop(log.number, lost, DropReason.EXPIRED)
+                await buffer.drops_durable(log.number)
+            if entries[-1].age_us >= born_before_us or entries[-1].end >= log.tail.next_offset:
+                return
+            at = entries[-1].end

@@ -1,0 +1,102 @@
+"""Fronts of a sink: of each partition the first entry that ends above a position. Statistics tell a lag by them.
+
+Subscriptions that stand at one position share a front. What memory does not have is read from the index, all positions
+of a partition at once, and kept until nobody stands there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from forebay.broker.core.errors import ReadFailed
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.read.pages import Pages
+
+KEPT_MAX: Final = 16_384
+"""Fronts of a sink that are kept; those above are read again each time."""
+
+
+class Fronts:
+    """The fronts of one sink. Used on the loop."""
+
+    def __init__(self, pages: Pages, sink: int) -> None:
+        self._pages = pages
+        self._sink = sink
+        self._read: dict[int, dict[int, Entry]] = {}
+        """By partition and position."""
+        self._kept = 0
+        self._mended: dict[int, int] = {}
+        """How often a partition had been mended when its fronts were read."""
+
+    def known(self, log: PartitionLog, position: int) -> tuple[bool, Entry | None]:
+        """Whether the front is known without a read, and the front: None where nothing ends above ``position``."""
+        recent = log.recent_from(position)
+        if recent is not None:
+            return True, recent[0] if recent else None
+        if self._mended.get(log.number) != log.mended:
+            return False, None
+        front = self._read.get(log.number, {}).get(position)
+        return front is not None, front
+
+    async def read(self, log: PartitionLog, positions: Collection[int]) -> dict[int, Entry]:
+        """Read fronts of a partition by position. One without an entry is left out, as all are where reads fail.
+
+        Raises ``StoreFenced``.
+        """
+        earliest, end, mended = log.head.earliest, log.tail.next_offset, log.mended
+        asked = sorted(positions)
+        # As memory has it now: what is written while the index is read may be missed there.
+        held = [log.held_in(max(position, earliest), end)[:1] for position in asked]
+        journal, sink, number = self._pages.journal, self._sink, log.number
+        try:
+            found = await self._pages.index(sink, number, lambda: _fronts(journal, sink, number, earliest, asked, end))
+        except ReadFailed:
+            return {}  # all but sizes and ages is known, and why is told
+        fronts: dict[int, Entry] = {}
+        for position, in_memory, entry in zip(asked, held, found, strict=True):
+            front = min((*in_memory, *([entry] if entry is not None else ())), key=_base, default=None)
+            if front is not None:
+                fronts[position] = front
+                self._keep(log, position, front, mended)
+        return fronts
+
+    def keep_only(self, partition: int, positions: Iterable[int]) -> None:
+        """Let go of the fronts of a partition that nobody stands at any more."""
+        read = self._read.get(partition)
+        if read:
+            left = {position: read[position] for position in positions if position in read}
+            self._kept += len(left) - len(read)
+            self._read[partition] = left
+
+    def _keep(self, log: PartitionLog, position: int, front: Entry, mended: int) -> None:
+        if self._mended.get(log.number) != mended:
+            self._kept -= len(self._read.pop(log.number, {}))
+            self._mended[log.number] = mended
+        read = self._read.setdefault(log.number, {})
+        if position not in read and self._kept < KEPT_MAX:
+            self._kept += 1
+            read[position] = front
+
+
+def _fronts(
+    journal: Journal, sink: int, partition: int, earliest: int, positions: Sequence[int], end: int
+) -> list[Entry | None]:
+    """Read fronts of a partition. In a read thread."""
+    return [_front(journal, sink, partition, earliest, position, end) for position in positions]
+
+
+def _front(journal: Journal, sink: int, partition: int, earliest: int, position: int, end: int) -> Entry | None:
+    if position > earliest:
+        before = journal.entry_before(sink, partition, earliest, min(position + 1, end))
+        if before is not None and before.end > position:
+            return before
+    first = max(position, earliest)
+    found = journal.entries(sink, partition, first, end, 1) if first < end else []
+    return found[0] if found else None
+
+
+def _base(entry: Entry) -> int:
+    return entry.base

@@ -1,0 +1,182 @@
+"""What a start does with sinks that may have forgotten something: before anybody asks, and durably.
+
+Partitions go on where no reader can have been, what is missing becomes a gap, and volatile sinks are wiped. All of it
+is written before the first call is served, so a crash in between finds the same again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import Entry, Gap
+from forebay.broker.core.partition.reservation import Held, Reserve, highest, restart
+from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.core.writes import (
+    DropEntry,
+    Due,
+    PutCursor,
+    PutDue,
+    PutGap,
+    PutHead,
+    PutHeld,
+    PutReserve,
+    PutTail,
+    SinkRecord,
+    Write,
+)
+from forebay.broker.runtime.commit.runs import due_runs
+from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.delivery.marks import DeliveryMarks, lane_name
+
+_log: Final = logging.getLogger(__name__)
+WIPED_PAGES: Final = 1_000
+"""Index entries removed in one batch."""
+
+
+class Stored(Protocol):
+    """What of a sink a start may have to mend."""
+
+    @property
+    def record(self) -> SinkRecord: ...
+    @property
+    def tails(self) -> Mapping[int, Tail]: ...
+    @property
+    def heads(self) -> Mapping[int, Head]: ...
+    @property
+    def gaps(self) -> Mapping[int, Sequence[Gap]]: ...
+    @property
+    def cursors(self) -> Mapping[tuple[str, int], Cursor]: ...
+    @property
+    def reserves(self) -> Mapping[int, Reserve]: ...
+    @property
+    def held(self) -> Mapping[int, tuple[Held, ...]]: ...
+
+
+@dataclass(slots=True)
+class Standing:
+    """A sink as it goes on, and what has to be written for it."""
+
+    tails: dict[int, Tail]
+    heads: dict[int, Head]
+    gaps: dict[int, list[Gap]]
+    cursors: dict[tuple[str, int], Cursor]
+    reserves: dict[int, Reserve]
+    writes: list[Write] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
+
+
+class Restarting:
+    """One start: what the last process left, as far as its counts tell."""
+
+    def __init__(self, journal: Journal, accepted: tuple[int, ...] | None, marks: DeliveryMarks, *, at_us: int) -> None:
+        """``accepted`` holds the counts by slot after a kill, None after anything else."""
+        self._marks = marks
+        self._journal = journal
+        self._accepted = accepted
+        self._at_us = at_us
+
+    def go_on(self, stored: Stored, settings: SinkSettings, subscriptions: Mapping[str, int]) -> Standing:
+        """Say how a sink goes on, and write that. Blocks; raises ``StoreFenced``.
+
+        ``subscriptions`` holds when each was created, by name.
+        """
+        standing = Standing(
+            dict(stored.tails),
+            dict(stored.heads),
+            {partition: list(gaps) for partition, gaps in stored.gaps.items()},
+            dict(stored.cursors),
+            dict(stored.reserves),
+        )
+        names = list(subscriptions)
+        for partition in range(settings.partitions):
+            self._mend(stored, settings, names, partition, standing)
+        if not self._marks.none_found:
+            for partition in range(settings.partitions):
+                self._mark_delivered(stored, subscriptions, partition, standing)
+        if standing.writes:
+            self._journal.commit([], standing.writes)
+        return standing
+
+    def _mend(
+        self, stored: Stored, settings: SinkSettings, names: list[str], partition: int, standing: Standing
+    ) -> None:
+        sink = stored.record.id
+        tail, head = stored.tails.get(partition, Tail()), stored.heads.get(partition, Head())
+        held = stored.held.get(partition, ())
+        cursors = {name: stored.cursors.get((name, partition), Cursor()) for name in names}
+        reserve = stored.reserves.get(partition, Reserve(tail.next_offset))
+        wiped = settings.volatile and (head.earliest < tail.next_offset or reserve.end > tail.next_offset)
+        if reserve.end <= tail.next_offset >= highest(cursors.values()) and not held and not wiped:
+            return
+        if wiped:
+            self._wipe(sink, partition, head.earliest, tail.next_offset, standing)
+        found = restart(
+            tail,
+            head,
+            stored.gaps.get(partition, ()),
+            cursors,
+            reserve=reserve,
+            held=held,
+            accepted=self._accepted_of(settings, tail, reserve),
+            wiped=wiped,
+            at_us=self._at_us,
+        )
+        standing.tails[partition], standing.heads[partition] = found.tail, found.head
+        standing.gaps.setdefault(partition, []).extend(found.gaps)
+        standing.gaps[partition].sort(key=lambda gap: gap.first)
+        writes: list[Write] = [PutTail(sink, partition, found.tail), PutHead(sink, partition, found.head)]
+        writes += [PutGap(sink, partition, gap) for gap in found.gaps]
+        for name, cursor in found.cursors.items():
+            if cursor != cursors[name]:
+                standing.cursors[name, partition] = cursor
+                writes.append(PutCursor(sink, name, partition, cursor))
+        writes.append(PutHeld(sink, partition, ()))
+        if partition in stored.reserves:
+            standing.reserves[partition] = Reserve(found.tail.next_offset, reserve.slot)
+            writes.append(PutReserve(sink, partition, standing.reserves[partition]))
+        standing.writes += writes
+        if found.gaps:
+            last = found.gaps[-1]
+            about = "at most" if last.at_most else "exactly"
+            place = (stored.record.name, partition, last.reason.name, about, found.lost, found.gaps[0].first, last.end)
+            _log.warning("records are gone sink=%s partition=%d reason=%s %s=%d first=%d end=%d", *place)
+
+    def _mark_delivered(
+        self, stored: Stored, subscriptions: Mapping[str, int], partition: int, standing: Standing
+    ) -> None:
+        """Records that may have been delivered before are delivered as such; with unknown marks, all unsettled ones."""
+        sink, end = stored.record.id, standing.tails.get(partition, Tail()).next_offset
+        for name, made_at_us in subscriptions.items():
+            cursor = standing.cursors.get((name, partition), Cursor())
+            if cursor.sent >= end or (cursor.watermark >= end and not self._marks.known):
+                continue
+            sent = self._marks.delivered(lane_name(sink, name, made_at_us, partition), end)
+            if sent > cursor.sent:
+                standing.cursors[name, partition] = moved = replace(cursor, sent=sent)
+                standing.writes.append(PutCursor(sink, name, partition, moved))
+
+    def _accepted_of(self, settings: SinkSettings, tail: Tail, reserve: Reserve) -> int | None:
+        """Behind the last record that was accepted; None when that is not known."""
+        if self._accepted is None:
+            return None
+        if reserve.slot is not None:
+            return self._accepted[reserve.slot] if reserve.slot < len(self._accepted) else None
+        return tail.next_offset if settings.buffer_mode == BufferMode.DISK else None
+
+    def _wipe(self, sink: int, partition: int, first: int, end: int, standing: Standing) -> None:
+        """Remove all index entries, so that nothing names a page any more; the counters follow at last."""
+        while entries := self._journal.entries(sink, partition, first, end, WIPED_PAGES):
+            due = due_runs(sink, partition, entries)
+            writes: list[Write] = [DropEntry(sink, partition, entry.base) for entry in entries]
+            self._journal.commit([], [*writes, *(PutDue(item) for item in due)])
+            standing.due += due
+            first = _behind(entries)
+
+
+def _behind(entries: Sequence[Entry]) -> int:
+    return entries[-1].end

@@ -1,0 +1,151 @@
+"""Keeping settled pages of one sink for replay, as `retain_acked` asks, and letting them go.
+
+The sweep looks once a second: it notes what is settled by now, and wakes the trim where something has become free. The
+trim asks for the end of what may go. When the limits want room, settled pages yield at once, the oldest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.errors import BrokerError, DiskFull
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.core.partition.retention import Marks, keeps, noted, oldest_first, passed_until, settled_front
+from forebay.broker.core.writes import PutMarks, Write
+from forebay.broker.runtime.read.pages import EntryReader
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+YIELD_BYTES: Final = 64 << 20
+"""What a sink gives up per sweep while the device is full: so much becomes free at once."""
+
+
+class Retaining:
+    """What one sink retains. Used on the loop."""
+
+    def __init__(self, buffer: Buffer, services: Services, marks: Mapping[int, Marks]) -> None:
+        self._buffer = buffer
+        self._services = services
+        self._marks = dict(marks)
+        self._yielded: dict[int, int] = {}
+        """Offsets up to which partitions give pages up for want of bytes, as of the last look."""
+        self._wanted_bytes = 0
+        """What is to be given up because the device is full."""
+        self._readers: dict[int, EntryReader] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether settled pages are kept."""
+        return keeps(self._buffer.settings)
+
+    # -- the clock
+
+    def sweep(self) -> None:
+        """Note what is settled, and let the trim look where something may go by now."""
+        settings = self._buffer.settings
+        now_us, time_us = self._services.age.now_us(), settings.retain_acked_time_us
+        if not time_us and self._marks:
+            self._save(dict.fromkeys(self._marks, ()))
+        if not self.active:
+            self._readers.clear()
+            return
+        self._wanted_bytes = YIELD_BYTES if self._device_is_full() else 0
+        changed: dict[int, Marks] = {}
+        for log in self._buffer.logs:
+            if not log.pages:
+                continue
+            marks = self._marks.get(log.number, ())
+            if time_us and (new := noted(marks, self._buffer.settled(log), now_us, time_us)) != marks:
+                changed[log.number] = new
+            passed = passed_until(changed.get(log.number, marks), now_us, time_us) if time_us else 0
+            if passed > log.earliest or settings.retain_acked_bytes or self._wanted_bytes:
+                self._buffer.trim_now(log.number)
+        if changed:
+            self._save(changed)
+
+    def _save(self, changed: Mapping[int, Marks]) -> None:
+        for number, marks in changed.items():
+            self._marks[number] = marks
+            if not marks:
+                del self._marks[number]
+        sink = self._buffer.record.id
+        writes: list[Write] = [PutMarks(sink, number, marks) for number, marks in changed.items()]
+        self._services.committer.write(writes)
+
+    def _device_is_full(self) -> bool:
+        try:
+            self._services.committer.admit(0)
+        except DiskFull:
+            return True
+        except BrokerError:
+            return False
+        return False
+
+    # -- the trim
+
+    async def look(self) -> None:
+        """See what has to go for want of bytes: before the trim goes over its partitions."""
+        self._yielded = {}
+        bound = self._buffer.settings.retain_acked_bytes
+        if not bound and not self._wanted_bytes:
+            return
+        sizes = [await self._settled_bytes(log) for log in self._buffer.logs if log.pages]
+        over = sum(sizes) - bound if bound else 0
+        for number, entries in oldest_first(await self._fronts(), 0, max(over, self._wanted_bytes)).items():
+            self._yielded[number] = entries[-1].end
+            self._buffer.trim_now(number)
+        self._wanted_bytes = 0
+
+    def released(self, log: PartitionLog, settled: int) -> int:
+        """Offset up to which pages may go, given up to where all is settled."""
+        if not self.active:
+            return settled
+        time_us = self._buffer.settings.retain_acked_time_us
+        passed = 0
+        if time_us:
+            passed = passed_until(self._marks.get(log.number, ()), self._services.age.now_us(), time_us)
+        return min(settled, max(passed, self._yielded.get(log.number, 0)))
+
+    async def _settled_bytes(self, log: PartitionLog) -> int:
+        """Bytes of the pages that everybody has settled; a page settled in part is none of them."""
+        settled = self._buffer.settled(log)
+        if settled >= log.tail.next_offset:
+            return log.size
+        reader = self._readers.get(log.number)
+        if reader is None:
+            reader = self._readers[log.number] = EntryReader(self._services.pages, self._buffer.record.id, log)
+        entries = await reader.upcoming(settled)
+        front = next((entry for entry in entries if entry.end > settled and log.gap_at(entry.base) is None), None)
+        if front is None:
+            return log.size
+        gone = sum(gap.size for gap in log.gaps if gap.first >= front.base)
+        return max(0, log.size - (log.tail.appended_bytes - front.bytes_before - gone))
+
+    # -- the limits
+
+    async def make_room(self, records: int, size: int) -> bool:
+        """Let settled pages go, the oldest first, until an append fits; False when that changed nothing."""
+        settings = self._buffer.settings
+        if size > settings.max_total_bytes or 0 < settings.records_max[1] < records:
+            return False  # it would not fit an empty sink
+        records, size = self._buffer.over(records, size)
+        freed = False
+        while records > 0 or size > 0:
+            chosen = oldest_first(await self._fronts(), records, size)
+            if not chosen:
+                return freed
+            freed = True
+            for number, entries in chosen.items():
+                self._buffer.take_out(self._buffer.logs[number], entries)
+                records -= sum(entry.count for entry in entries)
+                size -= sum(entry.size for entry in entries)
+        return freed
+
+    async def _fronts(self) -> dict[int, list[Entry]]:
+        """The settled pages at the front of every partition, as far as they are at hand: some, if there are any."""
+        for log in self._buffer.logs:
+            await self._services.pages.load_oldest(self._buffer.record.id, log)
+        return {log.number: settled_front(log.first_entries(), self._buffer.settled(log)) for log in self._buffer.logs}

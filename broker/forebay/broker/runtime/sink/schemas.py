@@ -1,0 +1,120 @@
+"""The schemas of one sink's rows: numbered versions that never change.
+
+A version is decided at once and told when it is durable. The broker compares bytes and looks inside nothing: who
+registers a version has compared it with the one before, and names that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.core.errors import InvalidPage, InvalidSchema, SchemaChanged, SchemaNotFound, SinkNotFound
+from forebay.broker.core.writes import PutSchema, SchemaRecord
+
+if TYPE_CHECKING:
+    from forebay.broker.runtime.sink.buffer import Buffer, Services
+
+_log: Final = logging.getLogger(__name__)
+SCHEMA_BYTES_MAX: Final = 1 << 20
+VERSIONS_MAX: Final = 65_536
+ALL_BYTES_MAX: Final = 64 << 20
+"""Of all versions of a sink together: they are held in memory."""
+
+
+class Schemas:
+    """All versions of one sink's schema. Used on the loop; ``stored`` from any thread."""
+
+    def __init__(self, buffer: Buffer, services: Services, found: Iterable[SchemaRecord]) -> None:
+        self._buffer = buffer
+        self._services = services
+        self._versions = {schema.version: schema for schema in found}
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        """Versions that are not durable yet."""
+        self._bytes = sum(map(_size, self._versions.values()))
+        self.latest = max(self._versions, default=0)
+        """The highest version that was given; 0 when there is none."""
+
+    async def register(self, arrow_schema: bytes, spark_schema: str, *, previous: int) -> int:
+        """Keep a schema as the next version, durably; the same as the latest is that one.
+
+        Raises ``InvalidSchema``, ``SchemaChanged``, ``SinkNotFound``.
+        """
+        latest = self.latest
+        schema = SchemaRecord(latest + 1, self._services.clock.wall_us(), arrow_schema, spark_schema)
+        self._check(schema)
+        known = self._versions.get(latest)
+        if known is not None and (known.arrow_schema, known.spark_schema) == (arrow_schema, spark_schema):
+            await self._durable(latest)
+            return latest
+        if previous != latest:
+            raise SchemaChanged(self._buffer.name, previous, latest)
+        if self._buffer.deleted:
+            raise SinkNotFound(self._buffer.name)
+        self._versions[schema.version] = schema
+        self.latest = schema.version
+        self._bytes += _size(schema)
+        written = self._services.committer.write([PutSchema(self._buffer.record.id, schema)])
+        self._waiting[schema.version] = written
+        written.add_done_callback(lambda _: self._waiting.pop(schema.version, None))
+        await asyncio.shield(written)
+        _log.info("schema was registered sink=%s version=%d", self._buffer.name, schema.version)
+        return schema.version
+
+    def _check(self, schema: SchemaRecord) -> None:
+        arrow, spark = len(schema.arrow_schema), len(schema.spark_schema.encode())
+        if not 1 <= arrow <= SCHEMA_BYTES_MAX:
+            raise InvalidSchema(
+                f"arrow_schema has {arrow} bytes: must be 1 to {SCHEMA_BYTES_MAX}", field="arrow_schema"
+            )
+        if spark > SCHEMA_BYTES_MAX:
+            raise InvalidSchema(
+                f"spark_schema has {spark} bytes: must be at most {SCHEMA_BYTES_MAX}", field="spark_schema"
+            )
+        if schema.version > VERSIONS_MAX:
+            raise InvalidSchema(f"a sink has at most {VERSIONS_MAX} versions of its schema", field="arrow_schema")
+        if self._bytes + _size(schema) > ALL_BYTES_MAX:
+            raise InvalidSchema(
+                f"all versions of a sink's schema have at most {ALL_BYTES_MAX} bytes together", field="arrow_schema"
+            )
+
+    async def get(self, version: int) -> SchemaRecord:
+        """A version, or the latest for 0; raises ``SchemaNotFound``."""
+        version = version or self.latest
+        schema = self.stored(version)
+        await self._durable(version)
+        return schema
+
+    async def list(self, after: int, limit: int) -> Sequence[SchemaRecord]:
+        """Versions behind ``after``, in order; those that are lost too."""
+        chosen = sorted(version for version in self._versions if version > after)[:limit]
+        found = [self._versions[version] for version in chosen]
+        for version in chosen[-1:]:  # what came before it is durable with it
+            await self._durable(version)
+        return found
+
+    def stored(self, version: int) -> SchemaRecord:
+        """A version, also one that is not durable yet; raises ``SchemaNotFound``."""
+        found = self._versions.get(version)
+        if found is None or found.lost:
+            raise SchemaNotFound(self._buffer.name, version, self.latest, damaged=found is not None)
+        return found
+
+    def check_page(self, version: int) -> None:
+        """Raise ``InvalidPage`` for rows of a version that was never given."""
+        if not 1 <= version <= self.latest:
+            known = f"it has 1 to {self.latest}" if self.latest else "it has none"
+            raise InvalidPage(
+                f"sink {self._buffer.name!r} has no version {version} of its schema; {known}", field="body"
+            )
+
+    async def _durable(self, version: int) -> None:
+        waiting = self._waiting.get(version)
+        if waiting is not None:
+            await asyncio.shield(waiting)
+
+
+def _size(schema: SchemaRecord) -> int:
+    return len(schema.arrow_schema) + len(schema.spark_schema.encode())

@@ -1,0 +1,279 @@
+"""What can be said of a sink now: counters, accounts and lag, from memory and a look into the index per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.partition.account import Totals
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Durability, Entry
+from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.resources.slices import Slices
+from forebay.broker.runtime.sink.buffer import Buffer
+
+LAGS_PER_SWEEP: Final = 10_000
+"""Lanes of a broker whose lag is measured in one sweep, on average: about a tenth of the loop's time."""
+LOOKS_MAX: Final = 4
+"""Looks into the index for a partition whose subscriptions move meanwhile; those that still do are told no size."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition: what is stored, and what was dropped."""
+
+    partition: int
+    earliest: int
+    next_offset: int
+    records: int
+    size: int
+    pages: int
+    dropped: tuple[tuple[int, int], ...]
+    memory_records: int
+    memory_bytes: int
+    durability: Durability
+    """Of the least safe record."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """One subscription on one partition: its account, and its lag."""
+
+    partition: int
+    cursor: Cursor
+    pending: int
+    pending_bytes: int
+    """Bytes of bodies from the lowest unsettled record on; pages settled in part count whole."""
+
+    pending_pages: int
+    oldest_age_us: int
+    """Age of the lowest unsettled record; 0 without a lag."""
+
+    in_flight: int
+    redelivered: int
+    state: State
+    retry_at_us: int | None
+    """Wall clock of the next try, while backing off."""
+
+    reason: str
+    """Why nothing is sent now: what failed at the target, and why the partition cannot be read."""
+
+    realtime: bool | None
+    """Whether the reader is served from memory; None when nothing was read."""
+
+    mode_switches: int
+    balances: bool
+    lifetime: Totals
+    """All accounts together: those that seeks have closed, and this one."""
+
+    holes: int = 0
+    """Ranges settled beyond the watermark, parked or leased: their sum is bounded."""
+
+    parked_ranges: int = 0
+    parked_records: int = 0
+    leased_records: int = 0
+    """Records that holders have in sets."""
+
+    waits_for_holes: bool = False
+    """New records wait, because the budget of holes is used up."""
+
+    live_stopped: bool = False
+    """New records wait for a probe, because too many deliveries failed in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Lag of one subscription on one partition; see ``LaneState``."""
+
+    partition: int
+    pending: int
+    pending_bytes: int
+    oldest_age_us: int
+    realtime: bool | None
+
+
+SubscriptionState = tuple[str, int, list[LaneState]]
+"""Name, consumers connected now, and lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """All that can be said of a sink. What is said of one partition, by all subscriptions, is as of one moment."""
+
+    partitions: list[PartitionState]
+    subscriptions: list[SubscriptionState]
+
+
+async def sink_state(buffer: Buffer) -> SinkState:
+    """The state of a sink, partition by partition: with many, others have their turn between them."""
+    subscriptions = list(buffer.subscriptions.values())
+    partitions, lanes = await _states(buffer, subscriptions)
+    told = zip(subscriptions, lanes, strict=True)
+    return SinkState(partitions, [(each.name, len(each.owners.consumers), found) for each, found in told])
+
+
+async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
+    """The state of every subscription; see ``sink_state``."""
+    return (await sink_state(buffer)).subscriptions
+
+
+def lag_is_due(sweep: int, sink: int, lanes: int) -> bool:
+    """Return True when it is a sink's turn: of many lanes each sweep measures a part, and the loop does the rest."""
+    return (sweep + sink) % max(1, -(-lanes // LAGS_PER_SWEEP)) == 0
+
+
+async def sink_lags(buffer: Buffer) -> list[tuple[Subscription, list[Lag]]]:
+    """The lag of every lane of every subscription: a part of ``sink_state`` that takes a fraction of its time."""
+    subscriptions = list(buffer.subscriptions.values())
+    slices = Slices()
+    found: list[tuple[Subscription, list[Lag]]] = [(each, []) for each in subscriptions]
+    for log in buffer.logs:
+        lags = await _lags(buffer, log, subscriptions)
+        for subscription, lanes in found:
+            lanes.append(_lag(subscription, log, lags))
+        await slices.turn()
+    return found
+
+
+def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
+    lane = subscription.lanes[log.number]
+    pending = lane.cursor.pending(log.tail.next_offset)
+    size, _, age_us = lags.at(lane.cursor.watermark) if pending else (0, 0, 0)
+    return Lag(log.number, pending, size, age_us, _realtime(subscription, lane, log.number))
+
+
+def _realtime(subscription: Subscription, lane: Lane, partition: int) -> bool | None:
+    mode = subscription.mode_of(partition)
+    return mode[0] if mode is not None and lane.owner is not None else None
+
+
+async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
+    """The state of every lane of a subscription; see ``sink_state``."""
+    _, [lanes] = await _states(buffer, [subscription])
+    return lanes
+
+
+async def _states(
+    buffer: Buffer, subscriptions: Sequence[Subscription]
+) -> tuple[list[PartitionState], list[list[LaneState]]]:
+    slices = Slices()
+    partitions: list[PartitionState] = []
+    lanes: list[list[LaneState]] = [[] for _ in subscriptions]
+    while len(partitions) < len(buffer.logs):  # one may be added meanwhile
+        log = buffer.logs[len(partitions)]
+        lags = await _lags(buffer, log, subscriptions)
+        partitions.append(_partition_state(log))
+        for subscription, found in zip(subscriptions, lanes, strict=True):
+            found.append(_lane_state(buffer, subscription, log, lags))
+        await slices.turn()
+    return partitions, lanes
+
+
+@dataclass(slots=True)
+class _Lags:
+    """The lag of a partition at each position that somebody stands at: bytes, pages and age."""
+
+    log: PartitionLog
+    fronts: dict[int, Entry]
+    age_us: int
+    known: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    def at(self, watermark: int) -> tuple[int, int, int]:
+        found = self.known.get(watermark)
+        if found is None:
+            found = self.known[watermark] = self._measured(watermark)
+        return found
+
+    def _measured(self, watermark: int) -> tuple[int, int, int]:
+        front, log = self.fronts.get(watermark), self.log
+        if front is None:
+            return 0, 0, 0
+        gone = [gap for gap in log.gaps if gap.first >= front.base]
+        return (
+            max(0, log.tail.appended_bytes - front.bytes_before - sum(gap.size for gap in gone)),
+            max(0, log.tail.appended_pages - front.pages_before - sum(gap.pages for gap in gone)),
+            max(0, self.age_us - front.age_us),
+        )
+
+
+async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subscription]) -> _Lags:
+    """The lags of a partition as it is when this returns: who moves while a front is read is looked up again."""
+    read: dict[int, Entry] = {}
+    looks = 0
+    while True:
+        standing = {each.lanes[log.number].cursor.watermark for each in subscriptions}
+        fronts: dict[int, Entry] = {}
+        missing: list[int] = []
+        for position in standing:
+            known, front = buffer.fronts.known(log, position)
+            front = front or read.get(position)
+            if front is not None:
+                fronts[position] = front
+            elif not known and position < log.tail.next_offset:
+                missing.append(position)
+        if not missing or looks == LOOKS_MAX:
+            buffer.fronts.keep_only(log.number, standing)
+            return _Lags(log, fronts, buffer.age_now_us())
+        looks += 1
+        read |= await buffer.fronts.read(log, missing)
+
+
+def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, lags: _Lags) -> LaneState:
+    partition = log.number
+    lane = subscription.lanes[partition]
+    cursor, end = lane.cursor, log.tail.next_offset
+    pending = cursor.pending(end)
+    size, pages, age_us = lags.at(cursor.watermark) if pending else (0, 0, 0)
+    now = subscription.now()
+    backing_off = lane.resend.state is State.BACKING_OFF
+    mode = subscription.mode_of(partition)
+    hold = buffer.read_hold(partition)
+    reasons = [lane.resend.reason, f"READ_FAILED: {hold.reason}" if hold is not None else ""]
+    return LaneState(
+        partition=partition,
+        cursor=cursor,
+        pending=pending,
+        pending_bytes=size,
+        pending_pages=pages,
+        oldest_age_us=age_us,
+        in_flight=lane.records_in_flight,
+        redelivered=lane.redelivered,
+        state=lane.resend.state,
+        retry_at_us=buffer.wall_now_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
+        reason="; ".join(reason for reason in reasons if reason),
+        realtime=_realtime(subscription, lane, partition),
+        mode_switches=mode[1] if mode is not None else 0,
+        balances=cursor.balances(end),
+        lifetime=subscription.totals_of(partition).with_open(cursor),
+        holes=lane.holes,
+        parked_ranges=len(lane.side.parked),
+        parked_records=lane.side.parked.records(lane.view),
+        leased_records=lane.leases.records,
+        waits_for_holes=lane.waits_for_holes,
+        live_stopped=lane.side.live_stopped,
+    )
+
+
+def _partition_state(log: PartitionLog) -> PartitionState:
+    return PartitionState(
+        log.number,
+        log.earliest,
+        log.tail.next_offset,
+        log.records,
+        log.size,
+        log.pages,
+        log.head.dropped,
+        sum(entry.count for entry in log.held.values()),
+        sum(entry.size for entry in log.held.values()),
+        _least(log),
+    )
+
+
+def _least(log: PartitionLog) -> Durability:
+    if log.held:
+        return Durability.MEMORY
+    return Durability.DISK if log.pages == 0 or log.synced >= log.tail.next_offset else Durability.PROCESS

@@ -1,0 +1,1 @@
+"""Stored values: keys, kinds and encodings."""

@@ -1,0 +1,95 @@
+"""The header in front of every stored page: what the bytes are, without any key.
+
+    magic "FBPG", layout u8, encoding u8, CRC-32 of the body u32, store id 16 bytes, sink u32, partition u32,
+    page number u64, base offset u64, records u32, CRC-32 of all this u32; then the body.
+
+Layout 1 is that of a page that was appended. A page that was staged has layout 2, and the number of its stage in the
+place of the offset, which it gets only when it is committed. The index can be rebuilt from headers, and a page that
+ended up under a wrong key is noticed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.broker.core.partition.pages import Body
+from forebay.page.crc32 import crc32
+
+_LAYOUT: Final = struct.Struct(">4sBBI16sIIQQI")
+_CRC: Final = struct.Struct(">I")
+_MAGIC: Final = b"FBPG"
+_APPENDED: Final = 1
+_STAGED: Final = 2
+HEADER_BYTES: Final = _LAYOUT.size + _CRC.size
+
+
+class Damaged(ValueError):
+    """The bytes are not the page that they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a stored page says of itself."""
+
+    store: bytes
+    """The store's id, 16 bytes."""
+
+    sink: int
+    partition: int
+    number: int
+    base: int
+    count: int
+    encoding: int
+    crc32: int
+    """Of the body."""
+
+    stage: int = 0
+    """Number of the stage of a page that was staged: its base is not known here."""
+
+    def encode(self) -> bytes:
+        fixed = _LAYOUT.pack(
+            _MAGIC,
+            _STAGED if self.stage else _APPENDED,
+            self.encoding,
+            self.crc32,
+            self.store,
+            self.sink,
+            self.partition,
+            self.number,
+            self.stage or self.base,
+            self.count,
+        )
+        return fixed + _CRC.pack(zlib.crc32(fixed))
+
+
+def decode_header(value: bytes) -> Header:
+    """The header of a stored page; raises ``Damaged``."""
+    if len(value) < HEADER_BYTES:
+        raise Damaged(f"{len(value)} bytes are too few for a page")
+    fixed = value[: _LAYOUT.size]
+    magic, version, encoding, crc32, store, sink, partition, number, base, count = _LAYOUT.unpack(fixed)
+    known = magic == _MAGIC and version in {_APPENDED, _STAGED}
+    if not known or zlib.crc32(fixed) != _CRC.unpack_from(value, _LAYOUT.size)[0]:
+        raise Damaged("the header does not check out")
+    stage, base = (base, 0) if version == _STAGED else (0, base)
+    return Header(store, sink, partition, number, base, count, encoding, crc32, stage)
+
+
+def body_of(value: bytes, expected: Header) -> Body:
+    """The body of a stored page, checked against its place and CRC; raises ``Damaged``."""
+    found = decode_header(value)
+    if (found.store, found.sink, found.partition, found.number, found.count) != (
+        expected.store,
+        expected.sink,
+        expected.partition,
+        expected.number,
+        expected.count,
+    ) or (found.base != expected.base and not found.stage):
+        raise Damaged("the page stands in a wrong place")
+    body = memoryview(value)[HEADER_BYTES:]
+    if crc32(body) != found.crc32:
+        raise Damaged("the checksum of the body does not fit")
+    return Body(found.crc32, body)

@@ -1,0 +1,1 @@
+"""Verification, inspection and repair of a store."""

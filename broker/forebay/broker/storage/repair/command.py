@@ -1,0 +1,166 @@
+"""The tools for a directory whose broker has stopped: `verify` compares, `repair` saves what can be saved elsewhere.
+
+Neither changes the directory. A repair mends a copy of its database by the same rules as a start does, gives what is
+still missing its gap, and writes the result, with the files of pages, into a new directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.ranges import Range, RangeSet
+from forebay.broker.core.partition.ranges import add as with_range
+from forebay.broker.core.partition.repair import dropped_for, gaps_for, recounted
+from forebay.broker.core.writes import DropEntry, PutCursor, PutEntry, PutGap, PutHead, PutQuarantine, Write
+from forebay.broker.storage.errors import StoreCorrupt
+from forebay.broker.storage.records.kinds import damaged_values
+from forebay.broker.storage.recovery import Recovered, recover
+from forebay.broker.storage.repair.inspection import held, opened, snapshot
+from forebay.broker.storage.repair.salvage import copy_readable
+from forebay.broker.storage.repair.verification import Checked, PartitionReport, check
+from forebay.broker.storage.store.bulk_file import SUFFIX
+from forebay.broker.storage.store.contract import DeleteRange, Family, Put
+from forebay.broker.storage.store.rocks import RocksStore
+
+_SLICE: Final = 1_000
+_SMALL_SLICE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in a directory."""
+
+    directory: str
+    damage: tuple[str, ...]
+    """Of the store as a whole, and what a start would mend, or has mended."""
+
+    partitions: tuple[PartitionReport, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is damaged."""
+        return not self.damage and not any(one.problems for one in self.partitions)
+
+
+def verify(directory: Path) -> Report:
+    """Compare everything in a directory that no broker uses.
+
+    Raises ``StoreLocked``; ``StoreCorrupt`` or another ``StoreError`` where it cannot be read at all.
+    """
+    with held(directory), tempfile.TemporaryDirectory(prefix=".verify-", dir=directory.parent) as folder:
+        copy = Path(folder) / "copy"
+        snapshot(directory, copy)
+        store, _ = opened(copy, repair=False)
+        try:
+            damage = [*_unread(directory), *damaged_values(store)]
+            return _report(directory, damage, list(check(recovered := recover(store))), recovered)
+        finally:
+            store.close()
+
+
+def _report(directory: Path, damage: list[str], checked: list[Checked], recovered: Recovered) -> Report:
+    damage += [str(one) for one in recovered.mended]
+    return Report(str(directory), tuple(damage), tuple(one.report for one in checked))
+
+
+def _unread(directory: Path) -> list[str]:
+    return [] if (directory / "bulk").is_dir() else ["the folder `bulk` is missing"]
+
+
+def repair(directory: Path, into: Path) -> Report:
+    """Save what can be saved of ``directory`` into ``into``, which must not be there yet.
+
+    Raises ``FileExistsError``, ``StoreLocked``, or ``StoreError`` where nothing can be opened.
+    """
+    into.mkdir(parents=True)
+    with held(directory):
+        copy = into / "copy"
+        snapshot(directory, copy)
+        damage = _unread(directory)
+        store, repaired = opened(copy, repair=True)
+        if repaired:
+            damage.append("the database could not be opened: it was put together from its tables and logs")
+        try:
+            damage += damaged_values(store)
+            recovered = recover(store)
+            checked = list(check(recovered))
+            for one in checked:
+                recovered.journal.commit([], list(_writes(one)))
+            damage += _copy(store, directory, into)
+        finally:
+            store.close()
+        shutil.rmtree(copy)
+    return _report(directory, damage, checked, recovered)
+
+
+def _writes(one: Checked) -> Iterator[Write]:
+    """What makes a partition whole again: pages that are not readable are gaps."""
+    sink, partition = one.sink, one.report.partition
+    number = sink.record.id
+    lost: RangeSet = ()
+    for part in [*one.found.lost, *(Range(entry.base, entry.end) for entry in one.damaged)]:
+        lost = with_range(lost, part)
+    tail, head = sink.tails.get(partition, Tail()), sink.heads.get(partition, Head())
+    yield from (PutEntry(number, partition, entry) for entry in one.found.rebuilt)
+    yield from (DropEntry(number, partition, base) for base in one.found.broken)
+    for entry in one.damaged:
+        yield DropEntry(number, partition, entry.base)
+        yield PutQuarantine(number, partition, entry)
+    if not one.report.problems:
+        return
+    found = replace(
+        one.found,
+        entries=one.report.pages,
+        records=one.report.records,
+        size=one.report.size,
+        lost=lost,
+    )
+    yield from (PutGap(number, partition, gap) for gap in gaps_for(lost, tail.accepted_at_us))
+    yield PutHead(number, partition, recounted(head, tail, found))
+    names = {name for name, at in sink.cursors if at == partition} | {"default"}
+    for name in sorted(names):
+        cursor = dropped_for(sink.cursors.get((name, partition), Cursor()), lost)
+        yield PutCursor(number, name, partition, cursor)
+
+
+def _copy(store: RocksStore, directory: Path, into: Path) -> list[str]:
+    """Write what the store holds, and the files of pages; returns what of these could not be read."""
+    made = RocksStore(into)
+    try:
+        for family in (Family.META, Family.INDEX, Family.SMALL):
+            limit = _SMALL_SLICE if family is Family.SMALL else _SLICE
+            first = b""
+            while found := _slice(store, family, first, limit):
+                made.write([Put(family, key, value) for key, value in found])
+                first = found[-1][0] + b"\0"
+        made.mark(store.marked_now())
+        made.sync()
+    finally:
+        made.close()
+    unreadable: list[str] = []
+    for path in sorted((directory / "bulk").glob(f"*{SUFFIX}")) if (directory / "bulk").is_dir() else []:
+        lost = copy_readable(path, into / "bulk" / path.name)
+        if lost:
+            unreadable.append(f"{lost} bytes of {path.name} could not be read")
+    made = RocksStore(into)
+    try:
+        made.write([DeleteRange(Family.BULK, first, end) for first, end in store.deleted_bulk()])
+        made.sync()
+    finally:
+        made.close()
+    return unreadable
+
+
+def _slice(store: RocksStore, family: Family, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    try:
+        return store.scan(family, first, b"\xff" * 64, limit)
+    except StoreCorrupt:
+        store.rewrite(family)
+        return store.scan(family, first, b"\xff" * 64, limit)

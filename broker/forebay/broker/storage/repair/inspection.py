@@ -1,0 +1,144 @@
+"""Looking at a directory without changing it: what is opened is a copy of its database.
+
+Tables never change, so the copy has them as links where the file system allows it; the rest is small and copied. Files
+of pages are read where they are. What RocksDB cannot open is repaired in the copy: tables are taken for what they say
+of themselves, and the log for what it holds of families that are known. For that there is a table of each family.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from rocksdict import Cache, Rdict
+
+from forebay.broker.storage.directory import FORMAT, lock_directory, read_owner
+from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreLocked
+from forebay.broker.storage.failures import classified
+from forebay.broker.storage.repair.salvage import copy_readable
+from forebay.broker.storage.store.contract import Delete, Family
+from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks_families import generations, make_families
+from forebay.broker.storage.store.rocks_options import database_options, family_options
+from forebay.broker.storage.store.settings import RocksSettings
+
+_SETTINGS: Final = RocksSettings(unreadable_is_damage=True)
+_SEED: Final = b"\x00seed"
+_SEED_NUMBER: Final = 90_000_000
+"""Tables of a real database have lower numbers."""
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Keep a broker from starting on a directory. Raises ``StoreLocked`` where one runs."""
+    handles = lock_directory(directory)
+    path = directory / "owner.json"
+    try:
+        if path.exists():
+            handles.append(os.open(path, os.O_RDONLY))
+            try:
+                fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreLocked(directory, read_owner(handles[-1])) from None
+        yield
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def snapshot(directory: Path, into: Path) -> None:
+    """Make ``into`` a directory that can be opened instead of ``directory``, which stays as it is."""
+    (into / "db").mkdir(parents=True)
+    (into / "FORMAT").write_text(f"{FORMAT}\n", encoding="ascii")
+    for path in sorted((directory / "db").iterdir(), key=lambda each: each.suffix == ".log"):
+        if path.name.startswith(("LOG", "LOCK", "IDENTITY")) or not path.is_file():
+            continue
+        with suppress(FileNotFoundError):  # a broker that runs removes files
+            if path.suffix == ".sst":
+                _link(path, into / "db" / path.name)
+            else:
+                copy_readable(path, into / "db" / path.name)
+    if (directory / "synced").exists():
+        shutil.copyfile(directory / "synced", into / "synced")
+    if (directory / "bulk").is_dir():
+        (into / "bulk").symlink_to((directory / "bulk").resolve())
+
+
+def _link(path: Path, copy: Path) -> None:
+    try:
+        os.link(path, copy)
+    except OSError:
+        copy_readable(path, copy)
+
+
+def opened(copy: Path, *, repair: bool) -> tuple[RocksStore, bool]:
+    """The store of a snapshot, and whether its database had to be repaired for it.
+
+    Raises ``StoreCorrupt`` where that was needed and not asked for, or did not help.
+    """
+    try:
+        return RocksStore(copy, settings=_SETTINGS), False
+    except (StoreCorrupt, StoreFailed):
+        if not repair:
+            raise
+    gc.collect()
+    repair_database(copy / "db")
+    store = RocksStore(copy, settings=_SETTINGS)
+    store.write([Delete(family, _SEED) for family in Family if family is not Family.BULK])
+    return store, True
+
+
+def repair_database(database: Path) -> None:
+    """Make a database that can be opened of the tables and logs that are there."""
+    settings = RocksSettings()
+    options = database_options(settings)
+    with classified("open", directory=database.parent):
+        for path in _seeds(database.parent / "seed"):
+            shutil.move(path, database / path.name)
+        for path in database.glob("CURRENT*"):
+            path.unlink()
+        Rdict.repair(str(database), options)
+        _keep_newest_generations(database)
+
+
+def _seeds(folder: Path) -> list[Path]:
+    """A table of each family, as the first ones of a new database are: so their numbers are known."""
+    options, cache = database_options(RocksSettings()), Cache(1 << 20)
+    folder.mkdir()
+    make_families(folder, options, cache)
+    made = Rdict(str(folder), options, {str(family): family_options(family, cache) for family in Family})
+    for family in Family:
+        _seed(made.get_column_family(str(family)))
+    made.close()
+    del made
+    gc.collect()
+    return [path.rename(folder / f"{_SEED_NUMBER + n}.sst") for n, path in enumerate(sorted(folder.glob("*.sst")))]
+
+
+def _seed(table: Rdict) -> None:
+    table[_SEED] = _SEED
+    table.flush(True)
+    table.close()
+
+
+def _keep_newest_generations(database: Path) -> None:
+    """A family that was written anew is there twice now: once as its seed."""
+    options, cache = database_options(RocksSettings()), Cache(1 << 20)
+    names = [name for name in Rdict.list_cf(str(database), options) if name.partition(".")[0] in set(Family)]
+    chosen, others = generations(names)
+    newest = {Family(name.partition(".")[0]): name for name in [*chosen.values(), *others]}
+    older = [name for name in names if newest[Family(name.partition(".")[0])] != name]
+    if older:
+        families = {name: family_options(Family(name.partition(".")[0]), cache) for name in names}
+        opened_ = Rdict(str(database), options, families)
+        for name in older:
+            opened_.drop_column_family(name)
+        opened_.close()
+        del opened_
+        gc.collect()

@@ -1,0 +1,79 @@
+"""Looking at the damaged pages that were kept aside, also beside a broker that runs: a copy of the database is read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.records.header import Damaged, Header, body_of
+from forebay.broker.storage.repair.inspection import opened, snapshot
+from forebay.broker.storage.state import State, decoded
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.rocks import RocksStore
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A damaged page."""
+
+    sink: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    number: int
+    """Of the page."""
+
+    size: int
+    """Bytes that are left of it; none where its file is gone."""
+
+    cause: str
+    """What is wrong with it."""
+
+
+def quarantined(directory: Path) -> Iterator[tuple[Quarantined, bytes]]:
+    """Every page that was kept aside, and its bytes as they were found. Raises ``StoreError``."""
+    with tempfile.TemporaryDirectory(prefix=".quarantine-", dir=directory.parent) as folder:
+        copy = Path(folder) / "copy"
+        snapshot(directory, copy)
+        store, _ = opened(copy, repair=False)
+        try:
+            yield from _found(store)
+        finally:
+            store.close()
+
+
+def _found(store: RocksStore) -> Iterator[tuple[Quarantined, bytes]]:
+    state = State(store)
+    names = {}
+    for key, value in state.all(keys.SINK):
+        record = decoded(value, codec.decode_sink)
+        names[keys.sink_of(key)] = record.name if record is not None else f"sink {keys.sink_of(key)}"
+    store_id, _ = state.one(keys.STORE, codec.decode_text)
+    for key, value in state.all(keys.QUARANTINE):
+        sink, partition, number = keys.place_of(key[1:])
+        entry = decoded(value, codec.decode_quarantined)
+        if entry is None:
+            continue
+        family = Family.BULK if entry.bulk else Family.SMALL
+        at = keys.bulk(number, sink, partition) if entry.bulk else keys.small(number, sink, partition)
+        [stored] = store.get_many(family, [at])
+        cause = _cause(stored, bytes.fromhex(store_id or ""), sink, partition, entry)
+        name = names.get(sink, f"sink {sink}")
+        size = len(stored or b"")
+        page = Quarantined(name, partition, entry.base, entry.end - 1, entry.count, number, size, cause)
+        yield page, stored or b""
+
+
+def _cause(stored: bytes | None, store_id: bytes, sink: int, partition: int, entry: Entry) -> str:
+    if stored is None:
+        return "its bytes are not there"
+    try:
+        body_of(stored, Header(store_id, sink, partition, entry.number, entry.base, entry.count, entry.encoding, 0))
+    except Damaged as damage:
+        return str(damage)
+    return "it can be read now"

@@ -1,0 +1,124 @@
+"""Comparing everything in a store with everything else: counters with entries, entries with pages, accounts with both.
+
+Reads all there is, so it takes as long as that. What a start would mend is damage here; the store that is looked at is
+a copy, so it may be mended to see the rest. What only the memory of a broker held that was killed is no damage: the
+next start counts it as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import DropReason, Entry, Gap
+from forebay.broker.core.partition.repair import IndexDamaged, Survey
+from forebay.broker.core.partition.reservation import highest
+from forebay.broker.storage.recovery import Recovered
+from forebay.broker.storage.repair.survey import Place, survey
+from forebay.broker.storage.state import StoredSink
+
+_PAGES = 16
+"""Read at once."""
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """What one partition holds, and what is wrong with it."""
+
+    sink: str
+    partition: int
+    earliest: int
+    next_offset: int
+    records: int
+    """Stored, and readable."""
+
+    pages: int
+    size: int
+    damaged_pages: int
+    """Named, and missing or not what they should be."""
+
+    lost_records: int
+    """Neither stored nor counted as removed, those of damaged pages included."""
+
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Checked:
+    """A partition, and what was found in it."""
+
+    sink: StoredSink
+    report: PartitionReport
+    found: Survey
+    damaged: list[Entry]
+
+
+def check(recovered: Recovered) -> Iterator[Checked]:
+    """Look at each partition of each sink. Blocks while it reads."""
+    for sink in recovered.sinks:
+        cursors = sink.cursors_by_partition()
+        for partition in range(sink.partitions):
+            try:
+                yield _check(recovered, sink, partition, cursors.get(partition, {}))
+            except IndexDamaged as damage:
+                recovered.journal.rewrite_index()
+                checked = _check(recovered, sink, partition, cursors.get(partition, {}))
+                checked.report.problems.append(f"a part of the index could not be read: {damage}")
+                yield checked
+
+
+def _check(recovered: Recovered, sink: StoredSink, partition: int, cursors: Mapping[str, Cursor]) -> Checked:
+    journal, number = recovered.journal, sink.record.id
+    tail, head = sink.tails.get(partition, Tail()), sink.heads.get(partition, Head())
+    gaps = [gap for gap in sink.gaps.get(partition, ()) if not gap.subscription]
+    in_memory = sink.held.get(partition, ())
+    gone = [Gap(run.first, run.end, DropReason.LOST_IN_CRASH, 0, run.size, run.pages) for run in in_memory]
+    damaged: list[Entry] = []
+    waiting: list[Entry] = []
+
+    def read() -> None:
+        bodies = journal.read_pages(number, partition, waiting)
+        damaged.extend(entry for entry, body in zip(waiting, bodies, strict=True) if body is None)
+        waiting.clear()
+
+    def look(entry: Entry) -> None:
+        waiting.append(entry)
+        if len(waiting) == _PAGES:
+            read()
+
+    due = [one for one in recovered.due if (one.sink, one.partition) == (number, partition)]
+    place = Place(number, partition, head.earliest, tail.next_offset, [*gaps, *gone], due=due)
+    found = survey(journal, place, look=look)
+    read()
+    bad = sum(entry.count for entry in damaged)
+    report = PartitionReport(
+        sink=sink.record.name,
+        partition=partition,
+        earliest=head.earliest,
+        next_offset=tail.next_offset,
+        records=found.records - bad,
+        pages=found.entries - len(damaged),
+        size=found.size - sum(entry.size for entry in damaged),
+        damaged_pages=len(damaged),
+        lost_records=bad + sum(part.size for part in found.lost),
+    )
+    report.problems += [f"page {entry.number}, offsets {entry.base} to {entry.end - 1}: damaged" for entry in damaged]
+    report.problems += [f"offsets {part.first} to {part.end - 1}: no page, no gap" for part in found.lost]
+    report.problems += [f"offset {base}: its index entry is damaged" for base in found.broken]
+    report.problems += [f"offset {entry.base}: its page is not in the index" for entry in found.rebuilt]
+    counted = tail.next_offset - head.removed_records - sum(run.end - run.first for run in in_memory)
+    if found.sound and counted != found.records:
+        report.problems.append(f"counters speak of {counted} records, {found.records} are stored")
+    handed_out = sink.handed_out(partition)
+    for name, cursor in sorted(cursors.items()):
+        if not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):
+            report.problems.append(f"the account of subscription `{name}` does not balance")
+        if cursor.watermark > handed_out:
+            report.problems.append(f"the cursor of subscription `{name}` is ahead of the end")
+    ends = sorted(gaps, key=lambda gap: gap.first)
+    if any(one.end > other.first for one, other in pairwise(ends)):
+        report.problems.append("gaps overlap")
+    return Checked(sink, report, found, damaged)

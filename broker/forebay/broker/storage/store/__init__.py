@@ -1,0 +1,1 @@
+"""Stores of bytes: the contract, RocksDB with bulk files, and memory."""

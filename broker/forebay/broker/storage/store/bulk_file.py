@@ -1,0 +1,169 @@
+"""One file of bulk: values written once, one behind the other, and where each of them stands.
+
+    table     magic "FBBF", layout u8, items u32, bytes of what follows u32; per item: length of the key u16, key,
+              length of the value u64; CRC-32 of all this u32
+    values    as they came
+    padding   so that the file ends with a whole block
+    table     once more, should the first one be damaged
+    end       bytes of the table u32, magic "FBBE"
+
+A file is durable when ``write`` has returned, and is not changed after: what is deleted of it is known elsewhere, and
+its space can be given back. Its name is its first and last key in hexadecimal.
+
+It is written past the page cache, where the file system allows it: what has just come in is kept by the broker already,
+and memory that the system has to find for it costs more processor time than everything else on the way to the disk.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.store.contract import Value
+from forebay.broker.storage.store.writing import BLOCK_BYTES, Writing
+
+SUFFIX: Final = ".pages"
+_HEAD: Final = struct.Struct(">4sBII")
+_KEY: Final = struct.Struct(">H")
+_SIZE: Final = struct.Struct(">Q")
+_CRC: Final = struct.Struct(">I")
+_END: Final = struct.Struct(">I4s")
+_MAGIC: Final = b"FBBF"
+_END_MAGIC: Final = b"FBBE"
+_LAYOUT: Final = 1
+_TABLE_BYTES_MAX: Final = 64 << 20
+_AHEAD_BYTES: Final = 8 << 20
+"""Of who reads one value behind the other, so much is on its way before it is asked for."""
+
+
+class Unreadable(ValueError):
+    """No table of the file checks out, so nobody knows where its values are."""
+
+
+class BulkFile:
+    """A file that is read from; closed when nobody holds it any more."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it and read its table. Raises ``OSError`` or ``Unreadable``."""
+        self._path: Final = path
+        self.handle = os.open(path, os.O_RDWR)
+        with naming(path):
+            self.places = _places(self.handle, path)
+        """Where a key's value begins, and its bytes; the keys rise."""
+        self._read_to = self._asked_to = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            os.close(self.handle)
+
+    def read(self, key: bytes) -> bytes | None:
+        """The value of a key as it is found, shorter where the file ends early; None where there is no such key."""
+        place = self.places.get(key)
+        if place is None:
+            return None
+        first, size = place
+        self._look_ahead(first, first + size)
+        with naming(self._path):
+            found = os.pread(self.handle, size, first)
+            while 0 < len(found) < size:
+                more = os.pread(self.handle, size - len(found), first + len(found))
+                if not more:
+                    break
+                found += more
+        return found
+
+    def expect(self, key: bytes) -> None:
+        """Let the system begin to read the value of a key, if there is one. Raises ``OSError``."""
+        place = self.places.get(key)
+        if place is not None and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.handle, *place, os.POSIX_FADV_WILLNEED)
+
+    def _look_ahead(self, first: int, end: int) -> None:
+        """Let the system begin to read what is likely to be asked for next. Two readers at once may ask twice."""
+        in_order, self._read_to = first == self._read_to, end
+        if not in_order:
+            self._asked_to = end
+        elif self._asked_to < end + _AHEAD_BYTES // 2 and hasattr(os, "posix_fadvise"):
+            begin, self._asked_to = max(end, self._asked_to), end + _AHEAD_BYTES
+            os.posix_fadvise(self.handle, begin, self._asked_to - begin, os.POSIX_FADV_WILLNEED)
+
+
+def name_of(first: bytes, last: bytes) -> str:
+    """The name of a file with these keys."""
+    return f"{first.hex()}-{last.hex()}{SUFFIX}"
+
+
+def keys_in_name(name: str) -> tuple[bytes, bytes] | None:
+    """First and last key of the file of that name; None where it is no such name."""
+    first, dash, last = name.removesuffix(SUFFIX).partition("-")
+    try:
+        return (bytes.fromhex(first), bytes.fromhex(last)) if dash and name.endswith(SUFFIX) else None
+    except ValueError:
+        return None
+
+
+def write(path: Path, items: Sequence[tuple[bytes, Value]], buffer: mmap.mmap) -> None:
+    """Write a new file through ``buffer``, and its bytes to the disk; its name is not durable yet. Raises ``OSError``.
+
+    Other threads run while it writes.
+    """
+    values = [(value,) if isinstance(value, bytes) else value for _, value in items]
+    sizes = [sum(map(len, pieces)) for pieces in values]
+    table = _table([key for key, _ in items], sizes)
+    end = table + _END.pack(len(table), _END_MAGIC)
+    padding = bytes(-(len(table) + sum(sizes) + len(end)) % BLOCK_BYTES)
+    with naming(path), Writing(path, buffer) as writing:
+        for piece in (table, *(piece for pieces in values for piece in pieces), padding, end):
+            writing.add(piece)
+        writing.finish()
+
+
+def _table(keys: Iterable[bytes], sizes: Sequence[int]) -> bytes:
+    rows = b"".join(_KEY.pack(len(key)) + key + _SIZE.pack(size) for key, size in zip(keys, sizes, strict=True))
+    whole = _HEAD.pack(_MAGIC, _LAYOUT, len(sizes), len(rows)) + rows
+    return whole + _CRC.pack(zlib.crc32(whole))
+
+
+def _places(handle: int, path: Path) -> dict[bytes, tuple[int, int]]:
+    length = os.fstat(handle).st_size
+    found = _parsed(handle, 0)
+    if found is None:
+        last = length - _END.size
+        end = os.pread(handle, _END.size, max(0, last))
+        size, magic = _END.unpack(end) if len(end) == _END.size else (0, b"")
+        found = _parsed(handle, max(0, last - size)) if magic == _END_MAGIC else None
+    if found is None:
+        raise Unreadable(f"{path}: neither of its tables checks out")
+    return found
+
+
+def _parsed(handle: int, at: int) -> dict[bytes, tuple[int, int]] | None:
+    """The table at a place of the file, or None where none is that checks out."""
+    head = os.pread(handle, _HEAD.size, at)
+    if len(head) < _HEAD.size:
+        return None
+    magic, layout, items, size = _HEAD.unpack(head)
+    if magic != _MAGIC or layout != _LAYOUT or size > _TABLE_BYTES_MAX:
+        return None
+    rows = os.pread(handle, size + _CRC.size, at + _HEAD.size)
+    if len(rows) < size + _CRC.size or zlib.crc32(head + rows[:size]) != _CRC.unpack_from(rows, size)[0]:
+        return None
+    keys: list[bytes] = []
+    sizes: list[int] = []
+    place = 0
+    for _ in range(items):
+        (length,) = _KEY.unpack_from(rows, place)
+        place += _KEY.size
+        keys.append(rows[place : place + length])
+        place += length
+        sizes.append(_SIZE.unpack_from(rows, place)[0])
+        place += _SIZE.size
+    firsts = accumulate(sizes[:-1], initial=_HEAD.size + size + _CRC.size)
+    return dict(zip(keys, zip(firsts, sizes, strict=True), strict=True))

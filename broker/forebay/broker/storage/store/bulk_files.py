@@ -1,0 +1,274 @@
+"""The folder of bulk: files in the order of their keys, none of which overlaps another.
+
+Each ingest is one file, whatever it holds, and its keys are above those of all files before it. So one lookup by name
+finds the file of a key, and one table in memory its place. A file goes when all of its keys are deleted; until then
+the space of those that are is given back within it. What is deleted is told by who asks: this folder keeps no account.
+
+Threads: ``add`` from one, ``compact`` from one other, the reads from any.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from errno import EIO, ESTALE
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.failures import Cause, cause_of
+from forebay.broker.storage.store import bulk_file
+from forebay.broker.storage.store.bulk_file import BulkFile, Unreadable
+from forebay.broker.storage.store.contract import Value
+from forebay.broker.storage.store.file_ranges import give_back
+from forebay.broker.storage.store.key_ranges import KeyRanges
+from forebay.broker.storage.store.open_files import SpareFiles
+from forebay.broker.storage.store.writing import new_buffer
+
+_log: Final = logging.getLogger(__name__)
+_SPARE_FILES: Final = 4
+"""Descriptors kept for writing and reading files when the process has no other left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A file of the folder."""
+
+    first: bytes
+    last: bytes
+    path: Path
+
+
+@dataclass(slots=True)
+class _Listing:
+    """All files. Never changed: a new one takes its place, so that who reads needs no lock."""
+
+    files: list[_Named] = field(default_factory=list)
+    lasts: list[bytes] = field(default_factory=list)
+
+    def at(self, key: bytes) -> _Named | None:
+        """The file that ``key`` is in, if it is in any."""
+        index = bisect_left(self.lasts, key)
+        found = self.files[index] if index < len(self.files) else None
+        return found if found is not None and found.first <= key else None
+
+    def meeting(self, first: bytes, end: bytes) -> list[_Named]:
+        """The files that have keys in ``[first, end)``, or could have."""
+        found: list[_Named] = []
+        for each in self.files[bisect_left(self.lasts, first) :]:
+            if each.first >= end:
+                break
+            found.append(each)
+        return found
+
+
+class BulkFiles:
+    """Files in one folder, of which at most ``open_max`` are held open."""
+
+    def __init__(self, folder: Path, *, open_max: int) -> None:
+        """Look at the names; no file is read. What was being written when a process died has a name like the others."""
+        self._folder = folder
+        self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        """Of the folder: to sync the names in it, and to notice when another folder stands in its place."""
+        self._spare = SpareFiles(_SPARE_FILES)
+        self._open_max = open_max
+        self._buffer = new_buffer()
+        self._lock = threading.Lock()  # guards the next two, and the order of changes to the listing
+        self._open: OrderedDict[Path, BulkFile] = OrderedDict()
+        self._given_back: dict[Path, set[bytes]] = {}
+        """Keys whose space has come back from files that are still there; forgotten at the end."""
+        named = [(keys_of, path) for path in folder.iterdir() if (keys_of := bulk_file.keys_in_name(path.name))]
+        self._listing = _listed([_Named(*keys, path) for keys, path in sorted(named)])
+
+    @property
+    def highest(self) -> bytes | None:
+        """The highest key that a file has, deleted or not."""
+        lasts = self._listing.lasts
+        return lasts[-1] if lasts else None
+
+    @property
+    def lasts(self) -> list[bytes]:
+        """The last key of each file."""
+        return list(self._listing.lasts)
+
+    def add(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Write a file, durable when this returns.
+
+        Raises ``OSError``; after one for a shortage there is no file, and the same items may come again.
+        """
+        first, last = items[0][0], items[-1][0]
+        path = self._folder / bulk_file.name_of(first, last)
+        try:
+            bulk_file.write(path, items, self._buffer)
+        except OSError as error:
+            if cause_of(error) is Cause.SHORTAGE:
+                with suppress(FileNotFoundError):
+                    path.unlink()
+                self._lend()
+            raise
+        self._sync_names()
+        with self._lock:
+            self._listing = _listed([*self._listing.files, _Named(first, last, path)])
+            self._spare.restore()
+
+    def _sync_names(self) -> None:
+        """Make the names of files durable. A failure is never one that passes: a sync is not repeated."""
+        try:
+            os.fsync(self._handle)
+        except OSError as error:
+            raise OSError(EIO, f"names of files could not be synced: {error}", str(self._folder)) from error
+
+    def _lend(self) -> None:
+        """Let the next call that opens a file have descriptors of ours."""
+        with self._lock:
+            self._spare.lend()
+            if self._open:
+                self._open.popitem(last=False)
+
+    def read(self, keys: Sequence[bytes], deleted: KeyRanges) -> list[bytes | None]:
+        """Values in the order of ``keys``, as they are found; None where there is none. Raises ``OSError``."""
+        found: list[bytes | None] = []
+        for key in keys:
+            opened = self._file_of(key, deleted)
+            found.append(opened.read(key) if opened is not None else None)
+        return found
+
+    def expect(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
+        """Let the system begin to read values. Waits for none, but reads the table of a file that was not open.
+
+        What cannot be read is told to those who read it.
+        """
+        with suppress(OSError):
+            for key in keys:
+                opened = self._file_of(key, deleted, quietly=True)
+                if opened is not None:
+                    opened.expect(key)
+
+    def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:
+        """The keys in ``[first, end)`` that are not deleted, in order, or in the opposite one."""
+        files = self._listing.meeting(first, end)
+        for named in reversed(files) if reverse else files:
+            opened = self._opened(named)
+            places = opened.places if opened is not None else {}
+            for key in reversed(places) if reverse else places:
+                if first <= key < end and key not in deleted:
+                    yield key
+
+    def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> None:
+        """Give the space of what is deleted in ``[first, end)`` back. Raises ``OSError``."""
+        gone: list[_Named] = []
+        for named in self._listing.meeting(first, end):
+            if deleted.covers(named.first, named.last):  # also one that was cut off while it was written
+                gone.append(named)
+                continue
+            opened = self._opened(named)
+            if opened is None:
+                continue
+            if all(key in deleted for key in opened.places):
+                gone.append(named)
+            else:
+                self._thin_out(named.path, opened, first, end, deleted)
+        if gone:
+            self._remove(gone)
+
+    def meets(self, first: bytes, end: bytes) -> bool:
+        """Whether a file has keys in ``[first, end)``, or could have."""
+        return bool(self._listing.meeting(first, end))
+
+    def close(self) -> None:
+        """Let the files go."""
+        with self._lock:
+            self._open.clear()
+            self._spare.close()
+            handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    def _remove(self, gone: list[_Named]) -> None:
+        paths = {named.path for named in gone}
+        with self._lock:
+            self._listing = _listed([named for named in self._listing.files if named.path not in paths])
+            for path in paths:
+                self._open.pop(path, None)
+                self._given_back.pop(path, None)
+        for path in paths:
+            with suppress(FileNotFoundError):
+                path.unlink()
+        self._sync_names()
+
+    def _thin_out(self, path: Path, opened: BulkFile, first: bytes, end: bytes, deleted: KeyRanges) -> None:
+        with self._lock:
+            done = self._given_back.setdefault(path, set())
+        wanted = [key for key in opened.places if first <= key < end and key in deleted and key not in done]
+        for begin, behind in _joined(opened.places[key] for key in wanted):
+            if not give_back(opened.handle, begin, behind - begin):
+                return  # the space comes back with the file
+        done.update(wanted)
+
+    def _file_of(self, key: bytes, deleted: KeyRanges, *, quietly: bool = False) -> BulkFile | None:
+        """The file of a key that is not deleted, ready to be read; None where there is none."""
+        named = self._listing.at(key) if key not in deleted else None
+        return self._opened(named, quietly=quietly) if named is not None else None
+
+    def _opened(self, named: _Named, *, quietly: bool = False) -> BulkFile | None:
+        """The file, ready to be read; None where it is gone or cannot be read, which is logged unless ``quietly``."""
+        with self._lock:
+            found = self._open.get(named.path)
+            if found is not None:
+                self._open.move_to_end(named.path)
+                return found
+        try:
+            found = self._open_file(named.path)
+        except FileNotFoundError:
+            self._check_folder()
+            if self._is_listed(named) and not quietly:
+                _log.error("file of pages is missing path=%s", named.path)
+            return None
+        except Unreadable as damage:
+            if not quietly:
+                _log.error("file of pages cannot be read cause=%s", damage)
+            return None
+        with self._lock:
+            if self._is_listed(named):  # else it was removed meanwhile: its space comes back with the last descriptor
+                self._open[named.path] = found
+            while len(self._open) > self._open_max:
+                self._open.popitem(last=False)
+        return found
+
+    def _open_file(self, path: Path) -> BulkFile:
+        try:
+            return BulkFile(path)
+        except OSError as error:
+            if cause_of(error) is not Cause.SHORTAGE:
+                raise
+        self._lend()
+        return BulkFile(path)
+
+    def _is_listed(self, named: _Named) -> bool:
+        return self._listing.at(named.last) is named
+
+    def _check_folder(self) -> None:
+        """Raise ``OSError`` where the folder itself is away, as when its disk is not mounted: no file is lost then."""
+        here, opened = os.stat(self._folder), os.fstat(self._handle)
+        if (here.st_dev, here.st_ino) != (opened.st_dev, opened.st_ino):
+            raise OSError(ESTALE, "another folder is in its place", str(self._folder))
+
+
+def _listed(files: list[_Named]) -> _Listing:
+    return _Listing(files, [named.last for named in files])
+
+
+def _joined(places: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places, in order, as ranges of the file; those that touch become one."""
+    ranges: list[tuple[int, int]] = []
+    for first, size in places:
+        if ranges and ranges[-1][1] == first:
+            ranges[-1] = (ranges[-1][0], first + size)
+        elif size:
+            ranges.append((first, first + size))
+    return ranges

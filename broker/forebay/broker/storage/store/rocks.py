@@ -1,0 +1,451 @@
+"""The store on disk: RocksDB, and files of its own for bulk. Only this file and ``rocks_…`` beside it know of RocksDB.
+
+What is deleted of the bulk stands in RocksDB, in the family of that name: ranges of keys, from the first to the end.
+So it is decided in the same batch as everything else, and the files need no change for it.
+
+What it relies on, seen with rocksdict 0.3.29 (RocksDB 9.8):
+
+- ``flush_wal(True)`` lets other threads run during the sync, a synced write does not. So batches are
+  written without a sync, and synced after.
+- ``compact_range`` tells of no error. One that meets a wrong checksum makes every later write fail, after
+  each start again. So values that carry a checksum of their own get none from RocksDB: what is damaged can
+  still be dropped.
+- ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps the key alive that it is given.
+- A database is let go only when every object made from it is gone, closed or not.
+- A database does not open when one table of it cannot, unless its checks are relaxed: then that table cannot be read,
+  and the rest can.
+- A damaged log ends where the damage begins, and nothing says so: see ``synced``.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from rocksdict import (
+    Cache,
+    CompactOptions,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+)
+
+from forebay.broker.storage.directory import StoreDirectory
+from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
+from forebay.broker.storage.failures import Action, classified
+from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.store.bulk_files import BulkFiles
+from forebay.broker.storage.store.contract import (
+    Delete,
+    DeleteRange,
+    Family,
+    Marks,
+    Operation,
+    Put,
+    PutAll,
+    Value,
+    check_ingest,
+    check_range,
+    check_scan,
+)
+from forebay.broker.storage.store.key_ranges import KeyRanges
+from forebay.broker.storage.store.open_files import SpareFiles, ensure_open_files
+from forebay.broker.storage.store.read_retries import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
+from forebay.broker.storage.store.rocks_families import copied, generations, make_families, next_generation
+from forebay.broker.storage.store.rocks_options import database_options, family_options
+from forebay.broker.storage.store.settings import RocksSettings
+from forebay.broker.storage.store.synced import SyncMark
+from forebay.broker.storage.usage import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_log: Final = logging.getLogger(__name__)
+_SPARE_FILES: Final = 8
+"""Descriptors kept for what RocksDB opens while it writes."""
+
+
+class RocksStore:
+    """A ``Store`` in a directory that it owns while it is open."""
+
+    def __init__(self, directory: Path, *, settings: RocksSettings | None = None) -> None:
+        """Open the store in ``directory``, creating it where there is none.
+
+        Raises ``StoreLocked``, ``StoreFormatUnsupported``, ``StoreFilesLimited``, ``StoreCorrupt``,
+        ``StoreNoSpace``, ``StoreUnreadable`` or ``StoreFailed``.
+        """
+        settings = settings or RocksSettings()
+        self._usage: Final = Usage()
+        self._unreadable_is_damage: Final = settings.unreadable_is_damage
+        self._spare: Final = SpareFiles(_SPARE_FILES)
+        self._fenced_by: BaseException | None = None
+        self._deleting: Final = threading.Lock()  # held while what is deleted of the bulk changes
+        ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
+        with classified("open"):
+            self._directory = StoreDirectory(directory)
+        try:
+            if not settings.unreadable_is_damage:
+                patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
+            self._open(settings)
+            with classified("open"):
+                self._synced = SyncMark(self._directory.synced)
+                self._bulk: Final = BulkFiles(self._directory.bulk, open_max=settings.open_bulk_max)
+            self._deleted = patiently(self._stored_deleted, START_READ_DELAYS_S, passing=StoreUnreadable)
+        except BaseException:
+            gc.collect()
+            self._directory.release()
+            raise
+        missing = self._synced.found.sequence - self._database.latest_sequence_number()
+        self._marks = self._synced.found.marks
+        if missing > 0:
+            _log.error("synced writes were lost, the log is damaged directory=%s writes=%d", directory, missing)
+
+    def _read_logs(self) -> None:
+        """Read the logs once before RocksDB does, which takes a read error of its log for the log's end."""
+        for path in sorted(self._directory.database.glob("*.log")):
+            with classified("read"), naming(path), path.open("rb", buffering=0) as log:
+                while log.read(1 << 20):
+                    pass
+
+    def _stored_deleted(self) -> KeyRanges:
+        """What of the bulk was deleted; where that cannot be read, some bytes that nothing names stay on the disk."""
+        found: list[tuple[bytes, bytes]] = []
+        try:
+            with classified("read", Family.BULK):
+                entries = self._families[Family.BULK].iter()
+                entries.seek_to_first()
+                while entries.valid():
+                    found.append((entries.key(), entries.value()))
+                    entries.next()
+                entries.status()
+        except StoreCorrupt as damage:
+            _log.error("ranges of deleted pages could not be read, their space may not come back cause=%s", damage)
+        return KeyRanges.of(found)
+
+    def _open(self, settings: RocksSettings) -> None:
+        """Open the database, and if a table cannot be read, all but that table."""
+        try:
+            self._open_database(settings, strict=True)
+        except StoreCorrupt as damage:
+            gc.collect()
+            self._open_database(settings, strict=False)
+            _log.error("table could not be read, its pages are gone cause=%s", damage)
+
+    def _open_database(self, settings: RocksSettings, *, strict: bool) -> None:
+        path = self._directory.database
+        with classified("open", directory=self._directory.path):
+            self._cache = Cache(settings.block_cache_bytes)
+            options = database_options(settings)
+            options.set_paranoid_checks(strict)
+            if not (path / "CURRENT").exists():
+                make_families(path, options, self._cache)
+            self._names, unfinished = generations(Rdict.list_cf(str(path), options))
+            names = {name: family for family, name in self._names.items()}
+            names.update({name: Family(name.partition(".")[0]) for name in unfinished})
+            families = {name: family_options(family, self._cache) for name, family in names.items()}
+            self._database = Rdict(str(path), options, families)
+            for name in unfinished:
+                self._database.drop_column_family(name)
+            self._families = {family: self._database.get_column_family(self._names[family]) for family in Family}
+            self._handles = {family: self._database.get_column_family_handle(self._names[family]) for family in Family}
+
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``."""
+        check_ingest(items, self._bulk.highest)
+        with self._changing("ingest"):
+            if items:
+                self._add_bulk(items)
+
+    def _add_bulk(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Write a file; while descriptors or memory are short, whoever appends waits for it."""
+
+        def add() -> None:
+            with classified("ingest"):
+                self._bulk.add(items)
+
+        try:
+            patiently(add, SHORTAGE_DELAYS_S, passing=StoreShortage)
+        except StoreShortage as shortage:
+            raise StoreFailed("ingest", f"{shortage.reason}, and that did not pass") from shortage
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        """Apply one batch, durable with the next ``sync``; see ``Store.write``."""
+        with self._changing("write"):
+            if not operations:
+                return
+            batch = WriteBatch(raw_mode=True)
+            handles = self._handles
+            bulk: list[tuple[bytes, bytes]] = []
+            for operation in operations:
+                if type(operation) is Put:  # most of them are
+                    batch.put(operation.key, operation.value, handles[operation.family])
+                    continue
+                match operation:
+                    case PutAll(family, found, values):
+                        put, handle = batch.put, handles[family]
+                        for key, value in zip(found, values, strict=True):
+                            put(key, value, handle)
+                    case Delete(Family.BULK, key):
+                        bulk.append((key, key + b"\0"))
+                    case DeleteRange(Family.BULK, first, end):
+                        bulk.append((first, end))
+                    case Delete(family, key):
+                        batch.delete(key, handles[family])
+                    case DeleteRange(family, first, end):
+                        batch.delete_range(first, end, handles[family])
+            self._wait_for_descriptors()
+            if bulk:
+                self._write_deleting(batch, bulk)
+            else:
+                self._database.write(batch)
+
+    def _wait_for_descriptors(self) -> None:
+        """While the process has none left, whoever appends waits: RocksDB needs some for a new log or table.
+
+        One that it does not get is a failed write, after which its handle is dead. What was held back is free for it.
+        """
+
+        def look() -> None:
+            if not self._spare.has_room():
+                raise StoreShortage("write", "too many open files")
+
+        try:
+            patiently(look, SHORTAGE_DELAYS_S, passing=StoreShortage)
+        except StoreShortage:
+            return  # it may need none: the write itself decides
+        self._spare.restore()
+
+    def _write_deleting(self, batch: WriteBatch, spans: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write a batch, and with it what is deleted of the bulk from now on."""
+        with self._deleting:
+            deleted, highest = self._deleted, self._bulk.highest
+            for first, end in spans:
+                if highest is not None and self._bulk.meets(first, end):
+                    deleted = deleted.added(first, min(end, highest + b"\0"))  # not what is yet to come
+            self._write_deleted(batch, deleted)
+
+    def _write_deleted(self, batch: WriteBatch, deleted: KeyRanges) -> None:
+        before, after, handle = dict(self._deleted), dict(deleted), self._handles[Family.BULK]
+        for first in before.keys() - after.keys():
+            batch.delete(first, handle)
+        for first, end in after.items():
+            if before.get(first) != end:
+                batch.put(first, end, handle)
+        self._database.write(batch)
+        self._deleted = deleted
+
+    def sync(self) -> None:
+        """Make every batch durable; see ``Store.sync``."""
+        with self._changing("sync"):
+            self._database.flush_wal(True)
+            self._synced.note(self._database.latest_sequence_number(), self._marks)
+
+    def mark(self, marks: Marks) -> None:
+        """Keep two numbers beside the log; see ``Store.mark``."""
+        self._marks = marks
+
+    def marked(self) -> Marks:
+        """Return what was kept before this start; see ``Store.marked``."""
+        return self._synced.found.marks
+
+    def marked_now(self) -> Marks:
+        """Return what this process keeps."""
+        return self._marks
+
+    def deleted_bulk(self) -> list[tuple[bytes, bytes]]:
+        """Return the ranges of keys that are deleted in files that are still there."""
+        return list(self._deleted)
+
+    def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        """Write a family anew without what cannot be read; see ``Store.rewrite``."""
+        if family is Family.BULK:
+            raise ValueError("the files of the bulk family are never written again")
+        with self._changing("write"):
+            old, name = self._families[family], self._names[family]
+
+            def alone(key: bytes) -> bytes | None:
+                try:
+                    return self.get_many(family, [key])[0]
+                except StoreCorrupt:
+                    return None
+
+            later = next_generation(name)
+            try:
+                broken = (StoreCorrupt, StoreUnreadable) if self._unreadable_is_damage else (StoreCorrupt,)
+                made, lost = copied(self._database, old, later, family, self._cache, wanted, alone, broken)
+            except StoreUnreadable:
+                self._database.drop_column_family(later)  # all stays as it was
+                raise
+            self._families[family], self._names[family] = made, later
+            self._handles[family] = self._database.get_column_family_handle(later)
+            self._database.drop_column_family(name)
+            return lost
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return values in the order of ``keys``; see ``Store.get_many``.
+
+        Holds other threads up only while it copies the values, not while it reads them.
+        """
+        with self._calling("read", family):
+            if family is Family.BULK:
+                found = self._bulk.read(keys, self._deleted)
+                deleted = self._deleted  # what was deleted meanwhile may have been given back while it was read
+                return [None if key in deleted else value for key, value in zip(keys, found, strict=True)]
+            table = self._families[family]
+            try:
+                with classified("read", family):
+                    return list(table.get(list(keys)) or ())
+            except StoreCorrupt:
+                for key in keys:  # which one is told only when it is asked for alone
+                    with classified("read", family, key=key):
+                        table.get([key])
+                raise
+
+    def expect(self, keys: Sequence[bytes]) -> None:
+        """Begin to read bulk; see ``Store.expect``."""
+        with self._calling("read", Family.BULK):
+            self._bulk.expect(keys, self._deleted)
+
+    def scan(
+        self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Return a bounded slice; see ``Store.scan``. Holds other threads up while it runs."""
+        check_scan(first, end, limit)
+        if first == end:
+            return []
+        with self._calling("read", family):
+            if family is Family.BULK:
+                keys = list(islice(self._bulk.keys(first, end, self._deleted, reverse=reverse), limit))
+                values = self._bulk.read(keys, self._deleted)
+                return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+            options = ReadOptions()
+            options.set_iterate_upper_bound(end)  # the local name keeps it alive, the options do not
+            iterator = self._families[family].iter(options)
+            iterator.seek(first)
+            entries: list[tuple[bytes, bytes]] = []
+            if not reverse:
+                while iterator.valid() and len(entries) < limit:
+                    entries.append((iterator.key(), iterator.value()))
+                    iterator.next()
+            elif iterator.valid():
+                # The lowest key ends it: a step further could cross all that was deleted below.
+                lowest = iterator.key()
+                iterator.seek_to_last()
+                while iterator.valid():
+                    entries.append((iterator.key(), iterator.value()))
+                    if len(entries) == limit or entries[-1][0] <= lowest:
+                        break
+                    iterator.prev()
+            iterator.status()
+            return entries
+
+    def compact(self, family: Family, first: bytes, end: bytes) -> None:
+        """Give deleted space back; see ``Store.compact``.
+
+        A log is kept for as long as any family has in memory what it holds, so after small values the others, which
+        are smaller, are written out too.
+        """
+        check_range(first, end)
+        if first == end:
+            return
+        with self._calling("compact", family):
+            self._refuse_fenced("compact")
+            if family is Family.BULK:
+                self._bulk.compact(first, end, self._deleted)
+                self._forget_deleted()
+                return
+            table = self._families[family]
+            failures = self._database.property_int_value("rocksdb.background-errors")
+            options = CompactOptions()
+            options.set_exclusive_manual_compaction(False)
+            table.compact_range(first, end, options)
+            if family is Family.SMALL:
+                for other in (Family.BULK, Family.INDEX, Family.META):
+                    self._families[other].flush(True)
+            if self._database.property_int_value("rocksdb.background-errors") != failures:
+                raise StoreFailed("compact", "RocksDB counted a background error; its LOG file says which")
+
+    def _forget_deleted(self) -> None:
+        """Leave out what no file has any more."""
+        with self._deleting:
+            left = KeyRanges.of((first, end) for first, end in self._deleted if self._bulk.meets(first, end))
+            if left != self._deleted:
+                self._write_deleted(WriteBatch(raw_mode=True), left)
+
+    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+        """Return a bounded slice of keys; see ``Store.bulk_keys``."""
+        check_scan(first, end, limit)
+        with self._calling("read", Family.BULK):
+            return list(islice(self._bulk.keys(first, end, self._deleted), limit))
+
+    def highest_keys(self) -> list[bytes]:
+        """Return the largest key of each file; see ``Store.highest_keys``."""
+        with self._calling("read", Family.BULK):
+            return self._bulk.lasts
+
+    def live_bytes(self) -> int:
+        """Return the bytes of all files in the directory; see ``Store.live_bytes``."""
+        with self._calling("read"):
+            return self._directory.live_bytes()
+
+    def free_bytes(self) -> int:
+        """Return what ``statvfs`` says; see ``Store.free_bytes``."""
+        with self._calling("read"):
+            return self._directory.free_bytes()
+
+    def close(self) -> None:
+        """Write out what is in memory, to start faster next time, and let the directory go."""
+        if not self._usage.end():
+            return
+        self._bulk.close()
+        self._spare.close()
+        self._handles.clear()
+        # After a failure this fails too. Nobody was promised what is lost by that.
+        for family in [*self._families]:
+            with suppress(StoreError), classified("close", family):
+                self._families.pop(family).close()
+        with suppress(StoreError), classified("close"):
+            self._database.close()
+        gc.collect()
+        self._synced.close()
+        self._directory.release()
+
+    @contextmanager
+    def _calling(self, action: Action, family: Family | None = None) -> Iterator[None]:
+        """Keep the store open during a call, and give its errors their class."""
+        try:
+            with self._usage.call(), classified(action, family):
+                yield
+        except StoreCorrupt as damage:
+            if not self._directory.is_there():  # its disk is not mounted, perhaps: nothing is known of its bytes
+                raise StoreUnreadable(f"directory {self._directory.path} is away", family=family) from damage
+            raise
+        except StoreUnreadable as failure:
+            if self._unreadable_is_damage:
+                raise StoreCorrupt(family, failure.reason) from failure
+            raise
+
+    @contextmanager
+    def _changing(self, action: Action) -> Iterator[None]:
+        """Let a change through unless one failed before; the first that fails shuts the door."""
+        with self._calling(action):
+            self._refuse_fenced(action)
+            try:
+                with classified(action):
+                    yield
+            except (KeyError, TypeError, ValueError):
+                raise  # no bytes: a mistake of the caller, met before anything was done
+            except StoreUnreadable:
+                raise  # nothing was changed
+            except BaseException as error:
+                self._fenced_by = error
+                raise
+
+    def _refuse_fenced(self, action: Action) -> None:
+        if self._fenced_by is not None:
+            raise StoreFailed(action, f"fenced: {self._fenced_by}")

@@ -1,0 +1,159 @@
+"""The families of a database: how they are made and named, and how one is written anew without what is damaged in it.
+
+A family that was written anew has a new name: its own, a dot and the number of its generation. The old one is removed
+when the new one is whole and durable, so of two generations that a crash has left the lower is the one that counts.
+RocksDB gives each family a number when it is made, and its log knows families by number only: the first generation is
+made in one order always, so that a log can be read where the list of families was lost.
+
+An iteration ends where it meets damage. One that begins behind it goes on; where that is, is found by halving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rocksdict import Cache, Options, Rdict, WriteBatch
+
+from forebay.broker.storage.errors import StoreCorrupt, StoreError
+from forebay.broker.storage.failures import classified
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.rocks_options import family_options
+
+if TYPE_CHECKING:
+    from rocksdict import RdictIter
+
+Span = tuple[bytes, bytes]
+Broken = tuple[type[StoreError], ...]
+"""Errors for which a part of a family is left out."""
+END: Final = b"\xff" * 64
+"""Above every key."""
+_WIDTH: Final = 48
+"""Bytes of the numbers that stand for keys while a place behind damage is looked for."""
+_BATCH: Final = 1_000
+
+
+def make_families(database: Path, options: Options, cache: Cache) -> None:
+    """Make a new database with its families."""
+    made = Rdict(str(database), options, {})
+    for family in Family:
+        made.create_column_family(str(family), family_options(family, cache)).close()
+    made.close()
+
+
+def generations(names: Iterable[str]) -> tuple[dict[Family, str], list[str]]:
+    """The name of each family in a database, and what a crash has left of those that were being written anew."""
+    found: dict[Family, list[tuple[int, str]]] = {family: [] for family in Family}
+    for name in names:
+        base, _, number = name.partition(".")
+        if base in set(Family):
+            found[Family(base)].append((int(number or 1), name))
+    chosen = {family: min(each, default=(1, str(family)))[1] for family, each in found.items()}
+    return chosen, [name for each in found.values() for _, name in sorted(each)[1:]]
+
+
+def next_generation(name: str) -> str:
+    """The name that follows."""
+    base, _, number = name.partition(".")
+    return f"{base}.{int(number or 1) + 1}"
+
+
+def readable(
+    table: Rdict, family: Family, lost: list[Span], broken: Broken = (StoreCorrupt,)
+) -> Iterator[tuple[bytes, bytes]]:
+    """Everything of a family that can be read; ``lost`` gets the ranges of keys that cannot, for a ``broken`` reason.
+
+    Raises ``StoreUnreadable`` where that is not among them.
+    """
+    first: bytes | None = b""
+    while first is not None:
+        iterator = table.iter()
+        iterator.seek(first)
+        while iterator.valid():
+            key = iterator.key()
+            yield key, iterator.value()
+            first = key + b"\0"
+            iterator.next()
+        if _whole(iterator, family, broken):
+            return
+        behind = _behind(table, family, first, broken)
+        lost.append((first, behind if behind is not None else END))
+        first = behind
+
+
+def _behind(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes | None:
+    """The lowest key from which on an iteration goes on, None where nothing readable is left."""
+    low, high = _number(first), _number(END)
+    step = 1
+    while low + step < high and not _reads(table, family, low + step, broken):
+        step *= 2
+    if low + step >= high:
+        return None
+    low, high = low + step // 2, low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _reads(table, family, middle, broken):
+            high = middle
+        else:
+            low = middle
+    iterator = table.iter()
+    iterator.seek(_key(high))
+    return iterator.key() if iterator.valid() else None
+
+
+def _reads(table: Rdict, family: Family, number: int, broken: Broken) -> bool:
+    """A new iteration from there on meets no damage at once. One that has met damage may tell of it again."""
+    iterator = table.iter()
+    iterator.seek(_key(number))
+    return bool(iterator.valid()) or _whole(iterator, family, broken)
+
+
+def _whole(iterator: RdictIter, family: Family, broken: Broken) -> bool:
+    """An iteration has come to its end, and not to damage."""
+    try:
+        with classified("read", family):
+            iterator.status()
+    except broken:
+        return False
+    return True
+
+
+def _number(key: bytes) -> int:
+    return int.from_bytes(key[:_WIDTH].ljust(_WIDTH, b"\0"), "big")
+
+
+def _key(number: int) -> bytes:
+    return number.to_bytes(_WIDTH, "big").rstrip(b"\0") or b"\0"
+
+
+def copied(
+    database: Rdict,
+    old: Rdict,
+    name: str,
+    family: Family,
+    cache: Cache,
+    wanted: Iterable[bytes],
+    read: Callable[[bytes], bytes | None],
+    broken: Broken = (StoreCorrupt,),
+) -> tuple[Rdict, list[Span]]:
+    """Write a family anew under ``name``; what an iteration does not reach of ``wanted`` is ``read`` by itself.
+
+    Returns it and the ranges of keys that were left out.
+    """
+    new = database.create_column_family(name, family_options(family, cache))
+    handle = database.get_column_family_handle(name)
+    lost: list[Span] = []
+    batch = WriteBatch(raw_mode=True)
+    for key, value in readable(old, family, lost, broken):
+        batch.put(key, value, handle)
+        if batch.len() >= _BATCH:
+            database.write(batch)
+            batch = WriteBatch(raw_mode=True)
+    for key in wanted:
+        found = read(key) if any(first <= key < end for first, end in lost) else None
+        if found is not None:
+            batch.put(key, found, handle)
+    database.write(batch)
+    database.flush_wal(True)
+    return new, lost

@@ -1,0 +1,73 @@
+"""How far the log was synced, noted outside of it, so that a start notices when its end is missing.
+
+A database takes a damaged log for one that ended where the damage begins: that is how a log looks after a power loss,
+and then nothing behind that point was promised to anybody. The number noted here tells the two apart. It is written
+after each sync and needs none of its own: after a kill it is exact, and after a power loss it is too low at worst.
+
+The broker's own marks stand beside it: what it had counted by then.
+
+    sequence of the last synced write u64, two marks u64, CRC-32 of them u32
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.permissions import FILE_MODE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from forebay.broker.storage.store.contract import Marks
+
+_NOTE: Final = struct.Struct(">QQQ")
+_CRC: Final = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was noted last."""
+
+    sequence: int = 0
+    marks: Marks = (0, 0)
+
+
+class SyncMark:
+    """The file, open until ``close``."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file; one that is new, or not whole, says that nothing was synced. Raises ``OSError``."""
+        self._path: Final = path
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        with naming(path):
+            found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
+        self.found: Final = found or Note()
+        """What was noted before this one was opened."""
+        if found is None:
+            self.note(0, (0, 0))  # takes its room on the disk now, so that a later note needs none
+
+    def note(self, sequence: int, marks: Marks) -> None:
+        """Remember that everything up to ``sequence`` was synced."""
+        fixed = _NOTE.pack(sequence, *marks)
+        with naming(self._path):
+            os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._handle)
+
+
+def decode_note(content: bytes) -> Note | None:
+    """What a file says; None where it is not whole."""
+    if len(content) != _NOTE.size + _CRC.size:
+        return None
+    fixed = content[: _NOTE.size]
+    if _CRC.unpack_from(content, _NOTE.size)[0] != zlib.crc32(fixed):
+        return None
+    sequence, first, second = _NOTE.unpack(fixed)
+    return Note(sequence, (first, second))

@@ -1,0 +1,1 @@
+"""Commands that read: lag, gaps, records, and what became of a record."""

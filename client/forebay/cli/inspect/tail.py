@@ -1,0 +1,89 @@
+"""`forebay tail`: the newest records of a sink, and every new one as it comes.
+
+One thread per partition reads; this one writes. Between them stands a bounded queue, so that a slow
+terminal holds the readers back and never the broker.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from queue import Queue
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.inspect.record_lines import LineForm, LineOutput, write_gap, write_record
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from forebay.client import Client, Gap, PartitionStats, ReplayedRecord
+
+PARTITIONS_MAX: Final = 64
+"""Most partitions that are followed at once: each is a stream of its own."""
+
+WAITING_MAX: Final = 1_000
+"""Most records between the readers and the writer."""
+
+
+def tail(
+    sink: SinkName,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Only this partition; else all.", min=0)
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", help="Begin so many records before the end.", min=0)] = 10,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: LineOutput = LineForm.TEXT,
+) -> None:
+    """Show the newest records of a sink and go on with the new ones. Takes nothing; Ctrl-C ends it."""
+    from forebay.client import Gap
+    from forebay.client.transport.threads import GuardedThread
+
+    waiting: Queue[ReplayedRecord | Gap | BaseException] = Queue(WAITING_MAX)
+    with connect(endpoint) as client:
+        for part in _chosen(client.sinks.stats(sink).partitions, partition):
+            start = max(part.earliest_offset, part.next_offset - count)
+            arguments = (client, sink, part.partition, start, waiting)
+            GuardedThread(
+                partial(_follow, *arguments), name=f"forebay-tail-{part.partition}", on_fault=waiting.put
+            ).start()
+        while True:
+            item = waiting.get()
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, Gap):
+                write_gap(item, output)
+            else:
+                write_record(item, output)
+
+
+def _chosen(parts: tuple[PartitionStats, ...], partition: int | None) -> tuple[PartitionStats, ...]:
+    if partition is not None:
+        parts = tuple(part for part in parts if part.partition == partition)
+        if not parts:
+            raise CommandFailed(f"the sink has no partition {partition}", ExitCode.NOT_FOUND)
+    if len(parts) > PARTITIONS_MAX:
+        raise CommandFailed(
+            f"the sink has {len(parts)} partitions and {PARTITIONS_MAX} can be followed at once; name one with -p",
+            ExitCode.USAGE,
+        )
+    return parts
+
+
+def _follow(
+    client: Client,
+    sink: str,
+    partition: int,
+    start: int,
+    waiting: Queue[ReplayedRecord | Gap | BaseException],
+) -> None:
+    """Read one partition for ever; what ends it goes to the writer, which raises it."""
+    from forebay.client import ClientClosed, ForebayError
+
+    try:
+        for item in client.replay(sink, partition=partition, start=start, follow=True, on_gap="yield"):
+            waiting.put(item)
+        waiting.put(ClientClosed(f"partition {partition} of {sink} ended"))
+    except ForebayError as error:
+        waiting.put(error)

@@ -1,0 +1,1 @@
+"""Commands that change sinks, subscriptions, dead letters and tokens."""

@@ -1,0 +1,154 @@
+"""`forebay dlq ...`: shows what targets rejected for good, sends it on its way again, or lets it go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
+from forebay.cli.output import Output, tell, text_of, write_json, write_table
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from forebay.client.values.dead_letters import DeadLetterFilter
+
+dlq_app = typer.Typer(
+    no_args_is_help=True, help="Look after dead letters: records that their target rejected for good."
+)
+SHOWN_MAX = 80
+
+Reason = Annotated[
+    str | None, typer.Option(metavar="REJECTED|MAX_ATTEMPTS", help="Only those with this reason.", case_sensitive=False)
+]
+ErrorText = Annotated[str | None, typer.Option("--error", metavar="TEXT", help="Only those whose error contains this.")]
+Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only those of this partition.", min=0)]
+First = Annotated[int | None, typer.Option("--first", help="Only those from this offset of the sink on.", min=0)]
+Last = Annotated[int | None, typer.Option("--last", help="Only those up to this offset of the sink.", min=0)]
+Since = Annotated[datetime | None, typer.Option("--since", help="Only those that were rejected since then, UTC.")]
+Until = Annotated[datetime | None, typer.Option("--until", help="Only those that were rejected before then, UTC.")]
+OfSubscription = Annotated[str | None, typer.Option("--subscription", metavar="NAME", help="Only those of this one.")]
+
+
+@dlq_app.command("list")
+def list_dead_letters(
+    sink: SinkName,
+    reason: Reason = None,
+    error: ErrorText = None,
+    partition: Partition = None,
+    first: First = None,
+    last: Last = None,
+    since: Since = None,
+    until: Until = None,
+    subscription: OfSubscription = None,
+    count: Annotated[int, typer.Option("--count", "-n", help="Most dead letters to show.", min=1)] = 100,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Show dead letters that are still to be dealt with."""
+    wanted = _filter(reason, error, partition, first, last, since, until, subscription)
+    with connect(endpoint) as client:
+        letters = list(islice(client.dead_letters.list(sink, **wanted), count))
+    if output is Output.JSON:
+        write_json(letters)
+        return
+    write_table(
+        f"{len(letters)} dead letters of {sink}",
+        ("partition", "offset", "rejected", "reason", "attempts", "error", "value"),
+        [
+            (
+                letter.origin_partition,
+                letter.origin_offset,
+                letter.time,
+                letter.reason,
+                letter.attempts,
+                letter.error[:SHOWN_MAX],
+                (f"not cut: {letter.uncut}" if letter.uncut else text_of(letter.record.value))[:SHOWN_MAX],
+            )
+            for letter in letters
+        ],
+    )
+
+
+@dlq_app.command()
+def redrive(
+    sink: SinkName,
+    reason: Reason = None,
+    error: ErrorText = None,
+    partition: Partition = None,
+    first: First = None,
+    last: Last = None,
+    since: Since = None,
+    until: Until = None,
+    subscription: OfSubscription = None,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Append dead letters to their sink again: all, or those that are chosen."""
+    wanted = _filter(reason, error, partition, first, last, since, until, subscription)
+    with connect(endpoint) as client:
+        redriven = client.dead_letters.redrive(sink, **wanted)
+    if output is Output.JSON:
+        write_json({"redriven": redriven})
+    else:
+        tell(f"redrove {redriven:,} records of {sink}")
+
+
+@dlq_app.command()
+def purge(
+    sink: SinkName,
+    reason: Reason = None,
+    error: ErrorText = None,
+    partition: Partition = None,
+    first: First = None,
+    last: Last = None,
+    since: Since = None,
+    until: Until = None,
+    subscription: OfSubscription = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them; needed when nothing is chosen.")] = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Let dead letters go for good."""
+    wanted = _filter(reason, error, partition, first, last, since, until, subscription)
+    if not wanted and not everything:
+        raise CommandFailed("say which dead letters are to go, or --all", ExitCode.USAGE)
+    with connect(endpoint) as client:
+        purged = client.dead_letters.purge(sink, **wanted)
+    if output is Output.JSON:
+        write_json({"purged": purged})
+    else:
+        tell(f"purged {purged:,} dead letters of {sink}")
+
+
+def _filter(
+    reason: str | None,
+    error: str | None,
+    partition: int | None,
+    first: int | None,
+    last: int | None,
+    since: datetime | None,
+    until: datetime | None,
+    subscription: str | None,
+) -> DeadLetterFilter:
+    wanted: DeadLetterFilter = {}
+    if reason is not None:
+        wanted["reason"] = reason
+    if error is not None:
+        wanted["error_contains"] = error
+    if partition is not None:
+        wanted["partition"] = partition
+    if first is not None:
+        wanted["first_offset"] = first
+    if last is not None:
+        wanted["last_offset"] = last
+    if since is not None:
+        wanted["from_time"] = since.replace(tzinfo=UTC)
+    if until is not None:
+        wanted["until_time"] = until.replace(tzinfo=UTC)
+    if subscription is not None:
+        wanted["subscription"] = subscription
+    return wanted

@@ -1,0 +1,242 @@
+"""`forebay sink ...`: makes, shows, changes and removes sinks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.manage.settings_text import parse_settings
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
+from forebay.cli.output import Output, bytes_text, plain, seconds_text, tell, write_json, write_table
+from forebay.cli.report import CommandFailed
+from forebay.cli.times import parse_time
+
+if TYPE_CHECKING:
+    from forebay.client import Sink, SinkStats
+
+sink_app = typer.Typer(no_args_is_help=True, help="Make, show, change and remove sinks.")
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="NAME=VALUE", help="A setting, for example max_disk_cache=1000000. Repeatable."
+    ),
+]
+
+
+@sink_app.command()
+def create(
+    name: SinkName,
+    partitions: Annotated[int | None, typer.Option(help="Partitions, 1 to 1024; may grow later.")] = None,
+    settings: Settings = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Succeed also when the sink exists with these settings.")
+    ] = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Make a sink."""
+    chosen = _settings(settings)
+    if partitions is not None:
+        chosen["partitions"] = partitions
+    with connect(endpoint) as client:
+        _show_sink(client.sinks.create(name, exist_ok=exist_ok, **chosen), output)
+
+
+@sink_app.command("list")
+def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """List all sinks by name."""
+    with connect(endpoint) as client:
+        found = client.sinks.list()
+    if output is Output.JSON:
+        write_json(found)
+        return
+    columns = ("sink", "partitions", "overflow", "records at most", "bytes at most", "created")
+    write_table(
+        f"{len(found)} sinks",
+        columns,
+        [
+            (
+                sink.name,
+                sink.settings.partitions,
+                sink.settings.overflow,
+                sink.settings.max_disk_cache or "no bound",
+                bytes_text(sink.settings.max_total_bytes),
+                sink.created_at,
+            )
+            for sink in found
+        ],
+    )
+
+
+@sink_app.command()
+def show(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Show the settings of a sink, what it holds, and the account of each subscription."""
+    with connect(endpoint) as client:
+        sink = client.sinks.get(name)
+        stats = client.sinks.stats(name)
+    if output is Output.JSON:
+        write_json({"sink": sink, "stats": stats})
+        return
+    _show_sink(sink, output)
+    _show_stats(stats)
+
+
+@sink_app.command()
+def update(
+    name: SinkName,
+    settings: Settings = None,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Change settings of a sink; those that are not named stay."""
+    with connect(endpoint) as client:
+        _show_sink(client.sinks.update(name, **_settings(settings)), output)
+
+
+@sink_app.command()
+def delete(
+    name: SinkName,
+    force: Annotated[bool, typer.Option("--force", help="Also when it holds records that nobody has taken.")] = False,
+    dead_letters: Annotated[
+        bool, typer.Option("--dead-letters", help="Its dead letters too; else they stay as `SINK.dlq`.")
+    ] = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Remove a sink and all that it holds."""
+    with connect(endpoint) as client:
+        client.sinks.delete(name, force=force, dead_letters=dead_letters)
+    _done({"deleted": name}, f"deleted {name}", output)
+
+
+@sink_app.command()
+def pause(
+    name: SinkName,
+    reason: Annotated[str, typer.Option(help="Why, for those who look at the sink.")] = "",
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Stop the deliveries of a sink; it goes on taking records."""
+    with connect(endpoint) as client:
+        client.sinks.pause(name, reason)
+    _done({"paused": name, "reason": reason}, f"paused {name}", output)
+
+
+@sink_app.command()
+def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Let the deliveries of a sink go on."""
+    with connect(endpoint) as client:
+        client.sinks.resume(name)
+    _done({"resumed": name}, f"resumed {name}", output)
+
+
+@sink_app.command()
+def purge(
+    name: SinkName,
+    everything: Annotated[bool, typer.Option("--all", help="All that it holds.")] = False,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
+    until_offset: Annotated[
+        int | None, typer.Option(metavar="OFFSET", help="Pages that end at or below it, of one partition.", min=0)
+    ] = None,
+    until_time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Pages accepted before this time (ISO 8601).")
+    ] = None,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Drop records of a sink, oldest first. They are counted and leave a gap, and their space comes back."""
+    if [everything, until_offset is not None, until_time is not None].count(True) != 1:
+        raise CommandFailed("say how far: one of --all, --until-offset and --until-time", ExitCode.USAGE)
+    with connect(endpoint) as client:
+        purged = client.sinks.purge(
+            name,
+            partition=partition,
+            until_offset=until_offset,
+            until_time=None if until_time is None else parse_time(until_time),
+        )
+    if output is Output.JSON:
+        write_json(purged)
+        return
+    columns = ("partition", "records", "size", "pages", "earliest now")
+    rows = [(one.partition, one.records, bytes_text(one.bytes), one.pages, one.earliest_offset) for one in purged]
+    write_table(f"purged from {name}", columns, rows)
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    from forebay.client import SinkSettings
+
+    return parse_settings(pairs or [], get_type_hints(SinkSettings))
+
+
+def _done(facts: dict[str, str], text: str, output: Output) -> None:
+    if output is Output.JSON:
+        write_json(facts)
+    else:
+        tell(text)
+
+
+def _show_sink(sink: Sink, output: Output) -> None:
+    if output is Output.JSON:
+        write_json(sink)
+        return
+    facts = {"incarnation": sink.incarnation, "created": sink.created_at}
+    settings = plain(sink.settings)
+    assert isinstance(settings, dict), "a dataclass becomes an object"
+    write_table(
+        f"sink {sink.name}", ("setting", "value"), [*facts.items(), *((k, str(v)) for k, v in settings.items())]
+    )
+
+
+def _show_stats(stats: SinkStats) -> None:
+    write_table(
+        "stored",
+        ("partition", "earliest", "next", "records", "in memory", "safe as", "size", "pages", "dropped"),
+        [
+            (
+                part.partition,
+                part.earliest_offset,
+                part.next_offset,
+                part.records,
+                part.memory_records,
+                part.durability,
+                bytes_text(part.bytes),
+                part.pages,
+                sum(part.dropped.values()),
+            )
+            for part in stats.partitions
+        ],
+    )
+    write_table(
+        "accounts" if stats.identity_ok else "accounts (they do not balance!)",
+        (
+            "subscription",
+            "partition",
+            "state",
+            "acked",
+            "dead letters",
+            "dropped",
+            "skipped",
+            "pending",
+            "parked",
+            "oldest",
+        ),
+        [
+            (
+                subscription.name,
+                part.partition,
+                part.state,
+                part.acked,
+                part.dead_lettered,
+                part.dropped,
+                part.skipped,
+                part.pending,
+                part.parked_records,
+                seconds_text(part.pending_age_s),
+            )
+            for subscription in stats.subscriptions
+            for part in subscription.partitions
+        ],
+    )

@@ -1,0 +1,135 @@
+"""`forebay subscription ...`: makes, lists, moves and deletes the subscriptions of a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
+from forebay.cli.output import Output, tell, write_json, write_table
+
+if TYPE_CHECKING:
+    from forebay.client import SubscriptionPlace
+
+subscription_app = typer.Typer(no_args_is_help=True, help="Make, list, move and delete the subscriptions of a sink.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the subscription.", show_default=False)]
+To = Annotated[str, typer.Option("--to", metavar="PLACE", help=f"Where to: {FORMS}.", show_default=False)]
+Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition; else all.", min=0)]
+
+
+@subscription_app.command()
+def create(
+    sink: SinkName,
+    name: Name,
+    start: Annotated[str, typer.Option("--start", metavar="PLACE", help=f"Where it begins: {FORMS}.")] = "earliest",
+    or_earliest: OrEarliest = False,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Succeed also when it exists, made with the same start.")
+    ] = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Make a subscription. From then on the sink keeps what it has not settled."""
+    place = parse_position(start)
+    with connect(endpoint) as client:
+        made = client.subscriptions.create(sink, name, start=place, or_earliest=or_earliest, exist_ok=exist_ok)
+    if output is Output.JSON:
+        write_json(made)
+    else:
+        tell(f"{made.name} begins at {position_text(made.start)}")
+
+
+@subscription_app.command("list")
+def list_subscriptions(
+    sink: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
+) -> None:
+    """List the subscriptions of a sink, and how far each one is."""
+    with connect(endpoint) as client:
+        found = client.subscriptions.list(sink)
+        stats = client.sinks.stats(sink)
+    if output is Output.JSON:
+        write_json(found)
+        return
+    accounts = {one.name: one for one in stats.subscriptions}
+    rows: list[tuple[object, ...]] = []
+    for one in found:
+        account = accounts.get(one.name)
+        parts = account.partitions if account is not None else ()
+        rows.append(
+            (
+                one.name,
+                one.created_at,
+                position_text(one.start),
+                account.consumers if account is not None else 0,
+                sum(part.pending for part in parts),
+                sum(part.lifetime.acked for part in parts),
+                sum(part.lifetime.dropped for part in parts),
+                sum(part.lifetime.skipped for part in parts),
+            )
+        )
+    columns = ("subscription", "created", "start", "consumers", "pending", "acked", "dropped", "skipped")
+    write_table(f"subscriptions of {sink}", columns, rows)
+
+
+@subscription_app.command()
+def delete(
+    sink: SinkName, name: Name, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
+) -> None:
+    """Delete a subscription, whatever it has not settled."""
+    with connect(endpoint) as client:
+        client.subscriptions.delete(sink, name)
+    if output is Output.JSON:
+        write_json({"deleted": name, "sink": sink})
+    else:
+        tell(f"deleted {name}")
+
+
+@subscription_app.command("seek")
+def seek(
+    sink: SinkName,
+    name: Name,
+    to: To,
+    partition: Partition = None,
+    or_earliest: OrEarliest = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Move a subscription. What is in flight to its consumers is void; what was pending counts as skipped."""
+    _seek(sink, name, to, partition, or_earliest, endpoint, output)
+
+
+def seek_sink(
+    sink: SinkName,
+    to: To,
+    subscription: Subscription = "default",
+    partition: Partition = None,
+    or_earliest: OrEarliest = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Move a subscription of a sink: the same as `forebay subscription seek`."""
+    _seek(sink, subscription, to, partition, or_earliest, endpoint, output)
+
+
+def _seek(
+    sink: str, name: str, to: str, partition: int | None, or_earliest: bool, endpoint: str, output: Output
+) -> None:
+    place = parse_position(to)
+    with connect(endpoint) as client:
+        moved = client.subscriptions.seek(sink, name, to=place, partition=partition, or_earliest=or_earliest)
+    _show_places(name, moved, output)
+
+
+def _show_places(name: str, moved: Sequence[SubscriptionPlace], output: Output) -> None:
+    if output is Output.JSON:
+        write_json(moved)
+        return
+    rows = [
+        (one.partition, one.start_offset, "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}")
+        for one in moved
+    ]
+    write_table(f"subscription {name}", ("partition", "begins at", "gone before"), rows)

@@ -1,0 +1,1 @@
+"""Commands that run something: a broker, a deliverer, a publisher, the demo."""

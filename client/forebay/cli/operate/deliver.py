@@ -1,0 +1,136 @@
+"""`forebay deliver`: runs a deliverer in the foreground until SIGTERM or Ctrl-C.
+
+Both end it in good order: what is being sent is finished and settled, the rest stays in the buffer and counts no failed
+try. SIGHUP, as of a terminal that is closed, does not end it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Annotated
+from urllib.parse import urljoin
+
+import typer
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.extras import needed_for
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
+from forebay.cli.output import Output, say, write_json
+from forebay.cli.report import CommandFailed
+from forebay.cli.telemetry import exporting
+from forebay.process import tune
+from forebay.text import log_to_stderr
+
+_log = logging.getLogger("forebay.deliver")
+
+
+def deliver(
+    sink: SinkName,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="TARGET",
+            help="Where to: http, file, console, an address that begins with http:// or https://, "
+            "the name of a registered target, or MODULE:ATTRIBUTE.",
+            show_default=False,
+        ),
+    ],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="NAME=VALUE", help="An option of the target. Repeatable."),
+    ] = None,
+    resend_to: Annotated[
+        str | None,
+        typer.Option(
+            "--resend-to",
+            metavar="TARGET",
+            help="Where records go that were delivered before, as --to; /PATH is another path at the same address. "
+            "The options of --to hold for it too when it is of the same kind.",
+        ),
+    ] = None,
+    resend_option: Annotated[
+        list[str] | None,
+        typer.Option("--resend-option", "-R", metavar="NAME=VALUE", help="An option of that target. Repeatable."),
+    ] = None,
+    subscription: Subscription = "default",
+    concurrency: Annotated[int, typer.Option(help="Partitions sent at the same time.", min=1, max=256)] = 8,
+    batch_records: Annotated[int, typer.Option(help="Most records in one request.", min=1)] = 500,
+    batch_bytes: Annotated[int, typer.Option(help="Most bytes in one request.", min=1)] = 1 << 20,
+    credit_records: Annotated[int, typer.Option(help="Most records under way.", min=1)] = 20_000,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Deliver a sink to a remote system, and go on until told to stop.
+
+    A record leaves the buffer when the remote system has taken it. What fails is tried again as the sink
+    says; what the remote system rejects for good stops the sink with the reason.
+    """
+    with needed_for("delivering", "deliver"):
+        from forebay.deliver import BatchLimits, Deliverer, DelivererSettings
+        from forebay.deliver.targets import registry as targets
+    name, options = target_of(to, option or [])
+    target = targets.create(name, options)
+    second = None
+    if resend_to is not None:
+        second = targets.create(*resend_target_of(name, options, resend_to, resend_option or []))
+    elif resend_option:
+        raise CommandFailed("--resend-option is of no use without --resend-to", ExitCode.USAGE)
+    settings = DelivererSettings(
+        subscription=subscription,
+        batch=BatchLimits(records_max=batch_records, bytes_max=batch_bytes),
+        concurrency=concurrency,
+        credit_records=credit_records,
+    )
+    log_to_stderr(logging.INFO, "%(asctime)s %(levelname)s %(message)s")
+    for chatty in ("httpx2", "httpcore2"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    tune()
+    with exporting("forebay-deliver"), connect(endpoint) as client:
+        deliverer = Deliverer(client, sink, target, resend_to=second, settings=settings)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            deliverer.stop()
+
+        def hang_up(number: int, frame: FrameType | None) -> None:
+            _log.info("SIGHUP changes nothing: certificates and token files are read again when they are used")
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        signal.signal(signal.SIGHUP, hang_up)
+        if output is Output.JSON:
+            write_json({"delivering": sink, "subscription": subscription, "to": name})
+        else:
+            say(f"delivering {sink} ({subscription}) to {to}; Ctrl-C stops")
+        deliverer.run()
+
+
+def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
+    """The name of the target and its options. Raises `CommandFailed` for a pair that is not NAME=VALUE."""
+    options = _options(pairs)
+    if to.startswith(("http://", "https://")):
+        return "http", {"url": to, **options}
+    return to, options
+
+
+def resend_target_of(
+    first: str, first_options: Mapping[str, str], to: str, pairs: Sequence[str]
+) -> tuple[str, Mapping[str, str]]:
+    """As `target_of`, for the second target beside a first one, whose options it takes over when it is of its kind."""
+    if to.startswith("/") and "url" in first_options:
+        to = urljoin(first_options["url"], to)
+    name, options = target_of(to, pairs)
+    return name, {**first_options, **options} if name == first else options
+
+
+def _options(pairs: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise CommandFailed(f"the option {pair!r} is not NAME=VALUE", ExitCode.USAGE)
+        options[name] = text
+    return options

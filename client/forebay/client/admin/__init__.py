@@ -1,0 +1,1 @@
+"""Administration: sinks, subscriptions, schemas, epochs, dead letters and resends."""

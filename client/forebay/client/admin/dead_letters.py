@@ -1,0 +1,170 @@
+"""Looks after dead letters: what targets rejected for good. Durable before it returns.
+
+The broker answers in bounded steps; what is said here goes through all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Unpack
+
+from forebay.client.admin.listing import parts
+from forebay.client.admin.questions import ONCE, Asking
+from forebay.client.errors import InvalidFilter, SinkNotFound
+from forebay.client.transport.channel import Channels, Unary
+from forebay.client.values import convert
+from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterReason
+from forebay.client.values.records import Record
+from forebay.v1 import dead_letter_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
+
+OFFSET_MAX: Final = (1 << 63) - 1
+SUFFIX: Final = ".dlq"
+REASONS: Final = {
+    DeadLetterReason.UNSPECIFIED: pb.DEAD_LETTER_REASON_UNSPECIFIED,
+    DeadLetterReason.REJECTED: pb.DEAD_LETTER_REASON_REJECTED,
+    DeadLetterReason.MAX_ATTEMPTS: pb.DEAD_LETTER_REASON_MAX_ATTEMPTS,
+}
+
+
+class DeadLetters:
+    """The dead letters of a client's sinks. Usable from several threads.
+
+    ``sink`` is the sink that they come from, or its dead-letter sink. All methods raise ``SinkNotFound`` when there
+    is neither, and ``InvalidFilter``.
+    """
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> DeadLetterServiceStub:
+        return self._channels.stub(DeadLetterServiceStub, sink)
+
+    def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
+        """Yield the dead letters that are still to be dealt with, by partition and offset."""
+        chosen = filter_message(wanted)
+
+        def ask(token: str) -> pb.ListDeadLettersResponse:
+            request = pb.ListDeadLettersRequest(sink=sink, filter=chosen, page_size=1_000, page_token=token)
+            answer: pb.ListDeadLettersResponse = self._unary.call(
+                "ListDeadLetters", lambda t: self._stub(sink).ListDeadLetters(request, timeout=t)
+            )[0]
+            return answer
+
+        for part in parts(ask):
+            yield from map(dead_letter, part.dead_letters)
+
+    def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+        """Append dead letters to their sink again, for the subscription that they came from; return how many.
+
+        Each exactly once, whatever breaks; one that becomes a dead letter again meanwhile is left. Raises ``SinkFull``
+        when there is no room: what was redriven stays so, and the same call goes on with the rest. What the try with a
+        lost answer redrove is not in the number.
+        """
+        chosen, now = filter_message(wanted), self._now(sink)
+        if now is None:
+            return 0
+
+        def ask(token: str) -> pb.RedriveDeadLettersResponse:
+            request = pb.RedriveDeadLettersRequest(
+                sink=sink, filter=chosen, page_token=token, incarnation=now.incarnation, end_offsets=now.ends
+            )
+            answer: pb.RedriveDeadLettersResponse = self._unary.call(
+                "RedriveDeadLetters", lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t)
+            )[0]
+            return answer
+
+        return sum(int(part.redriven) for part in parts(ask))
+
+    def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+        """Let the dead letters go for good that there are when this is called; return how many.
+
+        What becomes a dead letter after that stays, also when the connection breaks and a call is made again; what the
+        try with the lost answer let go is not in the number then.
+        """
+        chosen, now = filter_message(wanted), self._now(sink)
+        if now is None:
+            return 0
+
+        def ask(token: str) -> pb.PurgeDeadLettersResponse:
+            request = pb.PurgeDeadLettersRequest(
+                sink=sink, filter=chosen, page_token=token, incarnation=now.incarnation, end_offsets=now.ends
+            )
+            answer: pb.PurgeDeadLettersResponse = self._unary.call(
+                "PurgeDeadLetters", lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t)
+            )[0]
+            return answer
+
+        return sum(int(part.purged) for part in parts(ask))
+
+    def _now(self, sink: str) -> _Now | None:
+        """Where the dead-letter sink ends; ``None`` when there is none, and so no dead letter."""
+        origin = sink.removesuffix(SUFFIX)
+        try:
+            found = Asking(self._channels).stats(origin + SUFFIX, policy=ONCE)
+        except SinkNotFound:
+            if sink == origin:
+                self._unary.incarnation(origin)  # a sink that is not there either is an error
+                return None
+            raise
+        return _Now(found.incarnation, {one.partition: one.next_offset for one in found.partitions})
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """A dead-letter sink at a moment: what comes after it is left alone, however often a call is made."""
+
+    incarnation: str
+    ends: Mapping[int, int]
+
+
+def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
+    """Return the wire's form of a filter; raises ``InvalidFilter``."""
+    unknown = sorted(set(wanted) - set(DeadLetterFilter.__annotations__))
+    if unknown:
+        raise InvalidFilter(f"{unknown[0]} is no filter; use {', '.join(DeadLetterFilter.__annotations__)}")
+    message = pb.DeadLetterFilter(
+        error_contains=wanted.get("error_contains", ""), subscription=wanted.get("subscription", "")
+    )
+    try:
+        message.reason = REASONS[DeadLetterReason(str(wanted.get("reason", DeadLetterReason.UNSPECIFIED)).upper())]
+        if "partition" in wanted:
+            message.partition = wanted["partition"]
+        if "first_offset" in wanted or "last_offset" in wanted:
+            first, last = wanted.get("first_offset", 0), wanted.get("last_offset", OFFSET_MAX)
+            message.origin_offsets.CopyFrom(record_pb2.OffsetRange(first_offset=first, last_offset=last))
+    except (ValueError, TypeError) as failure:
+        raise InvalidFilter(f"a filter's value is wrong: {failure}") from failure
+    if "from_time" in wanted:
+        message.from_time.CopyFrom(convert.stamp(wanted["from_time"]))
+    if "until_time" in wanted:
+        message.until_time.CopyFrom(convert.stamp(wanted["until_time"]))
+    return message
+
+
+def dead_letter(message: pb.DeadLetter) -> DeadLetter:
+    """Return a dead letter."""
+    record = message.record
+    return DeadLetter(
+        partition=message.partition,
+        offset=message.offset,
+        reason=convert.enum(DeadLetterReason, pb.DeadLetterReason, message.reason, "DEAD_LETTER_REASON_"),
+        error=message.error,
+        attempts=message.attempts,
+        subscription=message.subscription,
+        origin_incarnation=message.origin_incarnation,
+        origin_partition=message.origin_partition,
+        origin_offset=message.origin_offset,
+        time=convert.moment(message.time),
+        traceparent=message.traceparent,
+        uncut=message.uncut,
+        record=Record(
+            value=record.value,
+            key=record.key if record.HasField("key") else None,
+            headers=tuple((header.key, header.value) for header in record.headers),
+            event_time=convert.moment(record.event_time) if record.HasField("event_time") else None,
+        ),
+    )

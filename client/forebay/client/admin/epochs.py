@@ -1,0 +1,191 @@
+"""Exactly once: commits what publishers staged, all of it at one instant.
+
+    stage = Stage(producer="nightly", epoch=7, run="2026-01-31", ticket=client.epochs.take_ticket("orders"))
+    with client.publisher("orders", stage=stage) as publisher:
+        publisher.send_many(values)
+    client.epochs.commit([EpochCommit.of("orders", stage, [publisher.staged()])])
+
+A commit may be made again until its outcome is known: it changes something once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from forebay.client.admin.listing import parts
+from forebay.client.errors import InvalidEpoch
+from forebay.client.settings import RetryPolicy, check
+from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.routing import endpoint_of
+from forebay.client.values.convert import moment
+from forebay.client.values.epochs import CommittedEpochs, Epoch, EpochCommit, EpochPart, Producer, Stage, StagedToken
+from forebay.v1 import buffer_service_pb2
+from forebay.v1 import epoch_service_pb2 as pb
+from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
+
+PRODUCERS_PER_CALL: Final = 1_000
+PATIENCE_S: Final = 120.0
+"""How long a commit is tried for unless something else is asked."""
+
+
+class Epochs:
+    """The epochs of a client's sinks. Usable from several threads. All methods raise ``SinkNotFound``."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> EpochServiceStub:
+        return self._channels.stub(EpochServiceStub, sink)
+
+    def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
+        """Return a number higher than all that the broker of ``sink`` gave before, also before its last restart.
+
+        A run of a producer takes one when it begins, before anything of it may stage. Raises ``SinkReplaced`` for
+        another incarnation than the one that is there.
+        """
+        request = pb.TakeTicketRequest(sink=sink, incarnation=incarnation)
+        response, _ = self._unary.call("TakeTicket", lambda t: self._stub(sink).TakeTicket(request, timeout=t))
+        return int(response.ticket)
+
+    def commit(self, commits: Sequence[EpochCommit], *, patience_s: float = PATIENCE_S) -> CommittedEpochs:
+        """Make what the tokens staged visible, all of it and at once, or nothing.
+
+        Tried again for up to ``patience_s`` while the broker is away or has no room, so that the outcome is known when
+        this returns; commits that are there already are no error. All sinks have to live on one broker.
+
+        Raises ``InvalidEpoch``, ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``,
+        ``ProducerChanged``, and ``SinkReplaced`` when a sink was made anew since it was staged; when time is
+        over what failed last, and then only another commit of the same tells whether it happened.
+        """
+        check("patience_s", patience_s, 0, 86_400)
+        sink = self._one_place(commits)
+        request = pb.CommitEpochRequest(commits=[commit_message(one) for one in commits])
+        response, _ = self._unary.call(
+            "CommitEpoch",
+            lambda t: self._stub(sink).CommitEpoch(request, timeout=t),
+            policy=RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s),
+        )
+        return CommittedEpochs(tuple(epoch_of(one) for one in response.epochs), response.already_committed)
+
+    def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str], *, incarnation: str = "") -> int:
+        """Throw away what the tokens have staged; return how many had something.
+
+        What is committed stays, nobody is fenced, and the epoch can still be staged and committed.
+        """
+        request = pb.AbortEpochRequest(
+            sink=sink, producer=producer, epoch=epoch, tokens=tokens, incarnation=incarnation
+        )
+        response, _ = self._unary.call("AbortEpoch", lambda t: self._stub(sink).AbortEpoch(request, timeout=t))
+        return int(response.aborted)
+
+    def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
+        """Return a committed epoch, the producer's last one unless it is named. Raises ``EpochNotFound``."""
+        request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
+        response, _ = self._unary.call("GetEpoch", lambda t: self._stub(sink).GetEpoch(request, timeout=t))
+        return epoch_of(response.epoch)
+
+    def list(self, sink: str) -> Iterator[Producer]:
+        """Yield the producers that a sink remembers, by name: their last epochs, and what they have staged."""
+
+        def ask(token: str) -> pb.ListEpochsResponse:
+            request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL, page_token=token)
+            answer: pb.ListEpochsResponse = self._unary.call(
+                "ListEpochs", lambda t: self._stub(sink).ListEpochs(request, timeout=t)
+            )[0]
+            return answer
+
+        for part in parts(ask):
+            yield from map(producer_of, part.producers)
+
+    def _one_place(self, commits: Sequence[EpochCommit]) -> str:
+        """Return one of the sinks, once it is sure that one broker holds them all."""
+        if not commits:
+            raise InvalidEpoch("a commit of nothing: name at least one epoch")
+        places = {endpoint_of(one.sink, self._channels.endpoints): one.sink for one in commits}
+        if len(places) > 1:
+            apart = ", ".join(f"{sink!r} on {endpoint}" for endpoint, sink in sorted(places.items()))
+            raise InvalidEpoch(
+                f"the sinks of one commit live on different brokers ({apart}): commit each broker's",
+                facts={"field": "commits"},
+            )
+        return commits[0].sink
+
+
+def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
+    """Return the wire's form of a stage. Raises ``InvalidEpoch`` for numbers that have none."""
+    try:
+        return buffer_service_pb2.PublishStage(
+            producer=stage.producer,
+            write_name=stage.write_name,
+            epoch=stage.epoch,
+            token=stage.token,
+            run=stage.run,
+            ticket=stage.ticket,
+            takeover=stage.takeover,
+        )
+    except ValueError as failure:
+        raise InvalidEpoch(f"epoch = {stage.epoch}, ticket = {stage.ticket}: must be numbers from 0") from failure
+
+
+def commit_message(commit: EpochCommit) -> pb.EpochCommit:
+    """Return the wire's form of a commit. Raises ``InvalidEpoch`` for numbers that have none."""
+    try:
+        return pb.EpochCommit(
+            sink=commit.sink,
+            producer=commit.producer,
+            write_name=commit.write_name,
+            epoch=commit.epoch,
+            run=commit.run,
+            ticket=commit.ticket,
+            takeover=commit.takeover,
+            content=None
+            if (content := commit.content) is None
+            else pb.EpochContent(records=content.records, digest=content.digest),
+            check=pb.EpochCheck.Name(commit.check),
+            incarnation=commit.incarnation,
+            tokens=[_token_message(token.summarized) for token in commit.tokens],
+        )
+    except ValueError as failure:
+        raise InvalidEpoch(f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be numbers from 0") from failure
+
+
+def _token_message(token: StagedToken) -> pb.StagedToken:
+    summary = token.summary
+    return pb.StagedToken(
+        token=token.token,
+        parts=[pb.StagedPart(partition=part.partition, pages=part.pages, records=part.records) for part in token.parts],
+        summary=None
+        if summary is None
+        else pb.StagedSummary(pages=summary.pages, records=summary.records, digest=summary.digest),
+    )
+
+
+def epoch_of(message: pb.Epoch) -> Epoch:
+    """Return a committed epoch."""
+    return Epoch(
+        sink=message.sink,
+        producer=message.producer,
+        epoch=message.epoch,
+        run=message.run,
+        committed_at=moment(message.committed_at),
+        parts=tuple(EpochPart(one.partition, one.first_offset, one.records, one.pages) for one in message.parts),
+        tokens=message.tokens,
+        digest=message.digest,
+    )
+
+
+def producer_of(message: pb.Producer) -> Producer:
+    """Return a producer."""
+    return Producer(
+        producer=message.producer,
+        write_name=message.write_name,
+        last_epoch=message.last_epoch if message.HasField("last_epoch") else None,
+        committed_at=moment(message.committed_at) if message.HasField("committed_at") else None,
+        run=message.run,
+        ticket=message.ticket,
+        staged_tokens=message.staged_tokens,
+        staged_records=message.staged_records,
+        staged_bytes=message.staged_bytes,
+    )

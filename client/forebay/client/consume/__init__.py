@@ -1,0 +1,1 @@
+"""Consuming: subscribers, deliveries, acks and pulls."""

@@ -1,0 +1,167 @@
+"""What a subscriber tells the broker: acks, nacks, requests for more time, and what became of them.
+
+Acks that follow one another without anybody waiting for them become one message. The broker answers each ack and nack
+in order, so the oldest one without results gets the next ones. Not safe for threads: the subscriber owns it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from opentelemetry.trace import Span
+
+from forebay.client.values.convert import duration
+from forebay.client.values.ranges import Range, appended
+from forebay.client.values.records import SettleOutcome, SettleResult
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+
+RANGES_MAX: Final = 10_000
+REASON_CHARACTERS_MAX: Final = 1_024
+
+
+class Verb(StrEnum):
+    """What an answer says."""
+
+    ACK = "ack"
+    ACK_UNTIL = "ack_until"
+    NACK = "nack"
+    DEAD_LETTER = "dead_letter"
+    DROP = "drop"
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """One ack or nack on its way."""
+
+    verb: Verb
+    partition: int
+    owner_epoch: int
+    revision: int
+    ranges: list[Range]
+    delay_s: float | None = None
+    reason: str = ""
+    is_awaited: bool = False
+    """Somebody waits for its results: it travels alone."""
+
+    is_alone: bool = False
+    """A nack that gives back only what it names."""
+
+    results: list[SettleResult] | None = None
+    """What became of it, once that is known."""
+
+    asked_at: float = 0.0
+    span: Span | None = None
+
+    def message(self) -> pb.DeliverRequest:
+        """Return its wire form."""
+        ranges = [pb_range(one) for one in self.ranges]
+        if self.verb in {Verb.ACK, Verb.ACK_UNTIL}:
+            ack = pb.AckRanges(
+                partition=self.partition,
+                owner_epoch=self.owner_epoch,
+                revision=self.revision,
+                ranges=ranges,
+                until=self.verb is Verb.ACK_UNTIL,
+            )
+            return pb.DeliverRequest(ack=ack)
+        nack = pb.NackRanges(
+            partition=self.partition, owner_epoch=self.owner_epoch, revision=self.revision, ranges=ranges
+        )
+        reason = self.reason[:REASON_CHARACTERS_MAX]
+        if self.verb is Verb.DEAD_LETTER:
+            nack.dead_letter.reason = reason
+        elif self.verb is Verb.DROP:
+            nack.drop.reason = reason
+        else:
+            nack.retry.reason = reason
+            if self.delay_s is not None:
+                nack.retry.delay.CopyFrom(duration(self.delay_s))
+        return pb.DeliverRequest(nack=nack)
+
+    def resolve(self, outcome: SettleOutcome) -> None:
+        """End it without the broker."""
+        self.results = [SettleResult(self.partition, first, last, outcome) for first, last in self.ranges]
+
+
+def pb_range(one: Range) -> record_pb2.OffsetRange:
+    """Return the wire form of a range."""
+    return record_pb2.OffsetRange(first_offset=one[0], last_offset=one[1])
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers that wait to be sent, and those that wait for their results."""
+
+    waiting: deque[Answer | pb.DeliverRequest] = field(default_factory=deque)
+    """In the order in which they are sent; messages are those that get no results."""
+
+    sent: deque[Answer] = field(default_factory=deque)
+
+    def is_idle(self) -> bool:
+        """Return whether nothing waits to be sent or answered."""
+        return not self.waiting and not self.sent
+
+    def put(self, answer: Answer) -> bool:
+        """Add an answer; ``False`` when it became a part of the one before.
+
+        Acks become one; in RELAXED order nacks of one delivery too, since each of them gives back only what it names.
+        """
+        last = self.waiting[-1] if self.waiting else None
+        if (
+            isinstance(last, Answer)
+            and (answer.verb is Verb.ACK or (answer.verb is Verb.NACK and answer.is_alone))
+            and last.verb is answer.verb
+            and not answer.is_awaited
+            and not last.is_awaited
+            and (answer.delay_s, answer.reason, answer.is_alone) == (last.delay_s, last.reason, last.is_alone)
+            and (answer.partition, answer.owner_epoch, answer.revision)
+            == (last.partition, last.owner_epoch, last.revision)
+            and len(last.ranges) + len(answer.ranges) <= RANGES_MAX
+        ):
+            last.ranges = appended(last.ranges, answer.ranges)
+            return False
+        self.waiting.append(answer)
+        return True
+
+    def tell(self, message: pb.DeliverRequest) -> None:
+        """Add a message that gets no results."""
+        self.waiting.append(message)
+
+    def take(self, *, gather: bool = False) -> pb.DeliverRequest | None:
+        """Return the next message to send.
+
+        ``gather``: there is no hurry, so an ack that nobody waits for stays while an earlier one has no results yet:
+        those that follow become part of it.
+        """
+        if not self.waiting:
+            return None
+        head = self.waiting[0]
+        lone_ack = len(self.waiting) == 1 and isinstance(head, Answer) and head.verb is Verb.ACK and not head.is_awaited
+        if gather and lone_ack and self.sent:
+            return None
+        self.waiting.popleft()
+        if isinstance(head, Answer):
+            self.sent.append(head)
+            return head.message()
+        return head
+
+    def resolved(self, results: list[SettleResult]) -> Answer | None:
+        """Give the oldest answer its results and return it; ``None`` when none was due."""
+        if not self.sent:
+            return None
+        answer = self.sent.popleft()
+        answer.results = results
+        return answer
+
+    def broke(self) -> list[Answer]:
+        """The stream has ended: what was on the way is void. Return it."""
+        void = [*self.sent, *(one for one in self.waiting if isinstance(one, Answer))]
+        self.sent.clear()
+        self.waiting.clear()
+        for answer in void:
+            answer.resolve(SettleOutcome.STALE)
+        return void

@@ -1,0 +1,320 @@
+"""Consecutive records of one partition, to be processed and settled.
+
+A delivery decodes its pages when they are asked for. It ends early when its records are void: after the user's own
+nack, when the broker revokes them, or when the connection broke. They come again then, in a new delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from opentelemetry.trace import Span
+
+from forebay.client.consume.answers import Verb
+from forebay.client.errors import InvalidNack, InvalidRange
+from forebay.client.replay.columns import (
+    AcceptedAt,
+    event_time,
+    unreadable_error,
+    wanted_columns,
+    whole_columns,
+)
+from forebay.client.values.ranges import Range, count, intersect, merge, without
+from forebay.client.values.records import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
+from forebay.client.values.sinks import Ordering
+from forebay.page.columns import Columns
+
+DELAY_S_MAX = 24 * 3600.0
+
+
+class Settler(Protocol):
+    """Where a delivery's answers go. Called from the user's threads."""
+
+    def touch(self, delivery: Delivery) -> None:
+        """The user is still at work: ask for more time where it is due."""
+
+    def settle(
+        self,
+        delivery: Delivery,
+        verb: Verb,
+        ranges: list[Range],
+        *,
+        delay_s: float | None = None,
+        reason: str = "",
+        wait: bool = False,
+    ) -> list[SettleResult]:
+        """Send an answer; with ``wait`` return its results, else nothing."""
+
+
+class Delivery:
+    """Records of one partition, or a gap. Made by a :class:`Subscriber`; usable from one thread at a time."""
+
+    def __init__(
+        self,
+        *,
+        settler: Settler,
+        partition: int,
+        incarnation: str,
+        owner_epoch: int = 0,
+        revision: int = 0,
+        pages: tuple[StoredPage, ...] = (),
+        attempts: dict[int, int] | None = None,
+        resend: bool = False,
+        durability: Durability = Durability.DISK,
+        gap: Gap | None = None,
+        ordering: Ordering = Ordering.STRICT,
+    ) -> None:
+        self._settler = settler
+        self._pages = pages
+        """Each with the range of it that is wanted, by rising offset."""
+        self._attempts = attempts or {}
+        self._columns: list[Columns | None] = [None] * len(pages)
+        self._whole: tuple[int, Columns] | None = None
+        """The page that was decoded last."""
+        self.partition = partition
+        self.incarnation = incarnation
+        """Of the sink: (incarnation, partition, offset) identifies a record for ever."""
+        self.owner_epoch = owner_epoch
+        self.revision = revision
+        self.resend = resend
+        """At least one record was delivered before."""
+        self.durability = durability
+        self.ordering = ordering
+        """RELAXED: what is given back comes again by itself, and nothing else becomes void by it."""
+        self.gap = gap
+        """Offsets that will never come; such a delivery has no records."""
+        self.ranges: tuple[Range, ...] = tuple(merge((page.first_offset, page.last_offset) for page in pages))
+        """The offsets to process, both ends included."""
+        self.left: list[Range] = list(self.ranges)
+        """What was not answered yet. The subscriber's lock protects this and the three below."""
+        self.void_from: int | None = None
+        """From this offset on the records are void."""
+        self.span: Span | None = None
+        self.taken_at = 0.0
+        self.extended_at = 0.0
+        """When its own deadline was last moved, in RELAXED order."""
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset to process, or of the gap."""
+        return self.ranges[0][0] if self.gap is None else self.gap.first_offset
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset to process, or of the gap."""
+        return self.ranges[-1][1] if self.gap is None else self.gap.last_offset
+
+    @property
+    def stale(self) -> bool:
+        """Whether all of it is void: its records come again, and answers to it do not count."""
+        return self.void_from is not None and self.void_from <= self.first_offset
+
+    @property
+    def traceparents(self) -> tuple[str, ...]:
+        """W3C contexts of the sends that these records came from."""
+        return tuple(part.traceparent for page in self._pages for part in page.parts if part.traceparent)
+
+    def __len__(self) -> int:
+        """Return how many records there are to process."""
+        ranges = self.ranges
+        return count(ranges if self.void_from is None else intersect(ranges, 0, self.void_from - 1))
+
+    def __repr__(self) -> str:
+        """Show where it is, never what is in it."""
+        kind = "Gap" if self.gap is not None else "Delivery"
+        return f"<{kind} partition={self.partition} offsets={self.first_offset}-{self.last_offset}>"
+
+    def __iter__(self) -> Iterator[DeliveredRecord]:
+        """Yield the records in order; ends early when they are void. Each one asks for more time when it is due.
+
+        Raises ``InvalidPage``, which names its offset, at a record that cannot be decoded: see ``with_unreadable``.
+        """
+        return self._records(unreadable_too=False)
+
+    def with_unreadable(self) -> Iterator[DeliveredRecord]:
+        """Yield the records as an iteration does, and those that cannot be decoded too.
+
+        Such a record has an empty value, and ``unreadable`` says why: its page is damaged in content, or its writer
+        sent something else than rows. ``dead_letter`` keeps it as it was published, and the records behind it go on.
+        """
+        return self._records(unreadable_too=True)
+
+    def _records(self, *, unreadable_too: bool) -> Iterator[DeliveredRecord]:
+        for index, page in enumerate(self._pages):
+            columns = self._decoded(index)
+            accepted_at = AcceptedAt(page.parts)
+            for position, value in enumerate(columns.values):
+                offset = page.first_offset + position
+                if self.void_from is not None and offset >= self.void_from:
+                    return
+                self._settler.touch(self)
+                why = columns.unreadable.get(position, "") if columns.unreadable else ""
+                if why and not unreadable_too:
+                    raise unreadable_error(page, offset, why)
+                yield DeliveredRecord(
+                    self.partition,
+                    offset,
+                    None if columns.keys is None else columns.keys[position],
+                    value,
+                    () if columns.headers is None else columns.headers[position],
+                    event_time(columns, position),
+                    accepted_at.of(offset),
+                    self._attempts.get(offset, 0),
+                    self.resend,
+                    self.owner_epoch,
+                    self.revision,
+                    self.incarnation,
+                    why,
+                )
+
+    def values(self) -> list[bytes]:
+        """Return all values at once: much faster than record by record.
+
+        Raises ``InvalidPage`` where one cannot be decoded.
+        """
+        self._settler.touch(self)
+        for index, page in enumerate(self._pages):
+            for position, why in self._decoded(index).unreadable.items():
+                if self.void_from is None or page.first_offset + position < self.void_from:
+                    raise unreadable_error(page, page.first_offset + position, why)
+        found = [value for index in range(len(self._pages)) for value in self._decoded(index).values]
+        return found if self.void_from is None else found[: len(self)]
+
+    def pages(self) -> tuple[StoredPage, ...]:
+        """Return the pages as they are stored, each with the range of it that is wanted."""
+        self._settler.touch(self)
+        return self._pages
+
+    def extend(self) -> None:
+        """Ask for more time when it is due, for work that goes on without taking records; taking one does it too."""
+        self._settler.touch(self)
+
+    def ack(self, first: int | None = None, last: int | None = None, *, wait: bool = False) -> list[SettleResult]:
+        """Settle the records from ``first`` to ``last``: one offset without ``last``, all of them without both.
+
+        Returns at once with nothing; with ``wait`` when the broker has answered, with a result per range. An answer
+        to void records is not sent, and ``STALE``. Raises ``InvalidRange`` for offsets outside of the delivery.
+        """
+        return self._settle(Verb.ACK, first, last, wait=wait)
+
+    def ack_until(self, offset: int, *, wait: bool = False) -> list[SettleResult]:
+        """Settle everything of the partition up to ``offset``, also what was not delivered."""
+        if self.gap is not None:
+            return []
+        return self._settler.settle(self, Verb.ACK_UNTIL, [(min(self.first_offset, offset), offset)], wait=wait)
+
+    def nack(
+        self, *, offset: int | None = None, delay_s: float | None = None, reason: str = "", wait: bool = False
+    ) -> list[SettleResult]:
+        """Give back the record at ``offset``, or without it all that is not settled.
+
+        It comes again, not before ``delay_s`` (else by the sink's back-off). In STRICT order all records behind it come
+        again after it; in RELAXED order they are still to be settled.
+        """
+        if offset is None:
+            return self.nack_from(self.first_offset, delay_s=delay_s, reason=reason, wait=wait)
+        return self.nack_from(offset, last=offset, delay_s=delay_s, reason=reason, wait=wait)
+
+    def nack_from(
+        self,
+        offset: int,
+        *,
+        last: int | None = None,
+        delay_s: float | None = None,
+        reason: str = "",
+        wait: bool = False,
+    ) -> list[SettleResult]:
+        """Give back what is not settled from ``offset`` on, or up to ``last``; it counts as one failed try of these.
+
+        In STRICT order all queued records of the partition from there on are void, because they come again behind it.
+        """
+        if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
+            raise InvalidNack(f"delay_s = {delay_s}: must be 0 to {DELAY_S_MAX:g}")
+        until = self.last_offset if last is None else last
+        return self._settle(Verb.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
+
+    def dead_letter(
+        self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
+    ) -> list[SettleResult]:
+        """Say that the target will never take the record at ``offset``, or those up to ``last``, or without it any of
+        what is not settled.
+
+        It goes to the sink's dead letters, and the records behind it go on.
+        """
+        return self._settle(Verb.DEAD_LETTER, offset, last, reason=reason, wait=wait)
+
+    def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
+        """Settle the record at ``offset``, or all that is not settled, as dropped: the target will never take it, and
+        nobody else is to look at it. Its subscription's account and a gap of its own say so.
+        """
+        return self._settle(Verb.DROP, offset, None, reason=reason, wait=wait)
+
+    def _settle(
+        self,
+        verb: Verb,
+        first: int | None,
+        last: int | None,
+        *,
+        delay_s: float | None = None,
+        reason: str = "",
+        wait: bool = False,
+    ) -> list[SettleResult]:
+        if self.gap is not None:
+            return []
+        if first is None:
+            first, last = self.first_offset, self.last_offset if last is None else last
+        elif last is None:
+            last = first
+        if not self.first_offset <= first <= last <= self.last_offset:
+            raise InvalidRange(f"offsets {first} to {last} are not within {self.first_offset} to {self.last_offset}")
+        ranges = intersect(self.ranges, first, last)
+        return self._settler.settle(self, verb, ranges, delay_s=delay_s, reason=reason, wait=wait)
+
+    def _decoded(self, index: int) -> Columns:
+        columns = self._columns[index]
+        if columns is None:
+            page = self._pages[index]
+            # Several parts of one page may be wanted: it is decoded once for those that follow one another.
+            if self._whole is None or self._whole[0] != page.base_offset:
+                self._whole = page.base_offset, whole_columns(page)
+            columns = self._columns[index] = wanted_columns(page, self._whole[1])
+        return columns
+
+    # --- for the subscriber, under its lock ----------------------------------------------------------------------
+
+    def answer(self, ranges: list[Range]) -> None:
+        """Note that these ranges were answered."""
+        self.left = without(self.left, ranges)
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether giving some of it back leaves the rest as it is."""
+        return self.ordering is Ordering.RELAXED
+
+    def void(self, from_offset: int) -> None:
+        """Note that the records from ``from_offset`` on are void."""
+        self.void_from = from_offset if self.void_from is None else min(self.void_from, from_offset)
+        self.left = intersect(self.left, 0, from_offset - 1)
+
+    def cut(self, from_offset: int) -> Delivery | None:
+        """Return it without what is at or behind ``from_offset``, for a delivery that nobody has taken yet."""
+        if self.first_offset >= from_offset:
+            return None
+        if self.last_offset < from_offset or self.gap is not None:
+            return self
+        kept = [page for page in self._pages if page.first_offset < from_offset]
+        kept[-1] = replace(kept[-1], last_offset=min(kept[-1].last_offset, from_offset - 1))
+        return Delivery(
+            settler=self._settler,
+            partition=self.partition,
+            incarnation=self.incarnation,
+            owner_epoch=self.owner_epoch,
+            revision=self.revision,
+            pages=tuple(kept),
+            attempts=self._attempts,
+            resend=self.resend,
+            durability=self.durability,
+            ordering=self.ordering,
+        )

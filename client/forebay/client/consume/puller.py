@@ -1,0 +1,137 @@
+"""Deliveries without a stream: one call per step, for small consumers and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from forebay.client.consume.answers import Answer, Verb
+from forebay.client.errors import SinkReplaced
+from forebay.client.telemetry import Telemetry
+from forebay.client.transport.channel import Channels, Unary
+from forebay.client.values import convert
+from forebay.client.values.convert import duration
+from forebay.client.values.ranges import count, merge
+from forebay.client.values.records import DeliveredRecord, PeekedRecord, SettleResult
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+
+class Pulling:
+    """Makes the single calls of the data path. Usable from several threads."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._unary = Unary(channels)
+
+    def _stub(self, sink: str) -> BufferServiceStub:
+        return self._channels.stub(BufferServiceStub, sink)
+
+    def pull(
+        self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float, incarnation: str
+    ) -> list[DeliveredRecord]:
+        """Take records; not repeated after a lost answer, because they would be in flight twice over."""
+        request = pb.PullRequest(
+            sink=sink,
+            subscription=subscription,
+            consumer_id=consumer_id,
+            max_records=max_records,
+            wait=duration(wait_s),
+            incarnation=incarnation,
+        )
+        response, _ = self._unary.call(
+            "Pull",
+            lambda t: self._stub(sink).Pull(request, timeout=t),
+            extra_s=wait_s,
+        )
+        Telemetry(sink, subscription).read("pull", len(response.records))
+        return [convert.delivered_record(record, response.incarnation) for record in response.records]
+
+    def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
+        """Settle records."""
+        pulled = tuple(records)
+        answers = _answers(pulled, Verb.ACK)
+        if not answers:
+            return []
+        acks = [answer.message().ack for answer in answers]
+        request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks, incarnation=_incarnation(pulled))
+        with Telemetry(sink, subscription).settling(Verb.ACK, *_told(answers)):
+            response, _ = self._unary.call("Ack", lambda t: self._stub(sink).Ack(request, timeout=t))
+        return [convert.settle_result(result) for result in response.results]
+
+    def nack(
+        self,
+        sink: str,
+        records: Iterable[DeliveredRecord],
+        *,
+        subscription: str,
+        delay_s: float | None,
+        reason: str,
+    ) -> list[SettleResult]:
+        """Give records back."""
+        pulled = tuple(records)
+        answers = _answers(pulled, Verb.NACK, delay_s=delay_s, reason=reason)
+        if not answers:
+            return []
+        nacks = [answer.message().nack for answer in answers]
+        request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks, incarnation=_incarnation(pulled))
+        with Telemetry(sink, subscription).settling(Verb.NACK, *_told(answers)):
+            response, _ = self._unary.call("Nack", lambda t: self._stub(sink).Nack(request, timeout=t))
+        return [convert.settle_result(result) for result in response.results]
+
+    def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str) -> int:
+        """Look a time up: a replay says first where it begins, and is ended then."""
+        moment = time if time.tzinfo is not None else time.astimezone()
+        request = pb.ReplayRequest(
+            sink=sink, partition=partition, start_time=convert.stamp(moment), incarnation=incarnation
+        )
+
+        def attempt(timeout_s: float) -> int:
+            call = self._stub(sink).Replay(request, timeout=timeout_s)
+            try:
+                return int(next(call).opened.start_offset)
+            finally:
+                call.cancel()
+
+        return self._unary.call("Replay", attempt)[0]
+
+    def peek(
+        self, sink: str, *, partition: int, offset: int | None, max_records: int, incarnation: str
+    ) -> list[PeekedRecord]:
+        """Look at a few records."""
+        request = pb.PeekRequest(
+            sink=sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
+        )
+        response, _ = self._unary.call("Peek", lambda t: self._stub(sink).Peek(request, timeout=t))
+        return [convert.peeked_record(record) for record in response.records]
+
+
+def _answers(
+    records: Iterable[DeliveredRecord], verb: Verb, *, delay_s: float | None = None, reason: str = ""
+) -> list[Answer]:
+    """Return one answer per partition, owner epoch and revision."""
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for record in records:
+        groups.setdefault((record.partition, record.owner_epoch, record.revision), []).append(record.offset)
+    return [
+        Answer(verb, *group, merge((offset, offset) for offset in offsets), delay_s, reason)
+        for group, offsets in groups.items()
+    ]
+
+
+def _incarnation(records: Sequence[DeliveredRecord]) -> str:
+    """The incarnation that records were pulled from; raises ``SinkReplaced`` where they are of several."""
+    found = list(dict.fromkeys(record.incarnation for record in records))
+    if len(found) > 1:
+        raise SinkReplaced(
+            f"the records were pulled from two sinks of one name, incarnations {found[0]!r} and {found[1]!r}: answer "
+            "those of each by themselves",
+            facts={"named": found[0], "current": found[1]},
+        )
+    return found[0]
+
+
+def _told(answers: Sequence[Answer]) -> tuple[int | None, int]:
+    """The partition, if all are of one, and how many records they are about."""
+    partitions = {answer.partition for answer in answers}
+    return partitions.pop() if len(partitions) == 1 else None, sum(count(answer.ranges) for answer in answers)

@@ -1,0 +1,307 @@
+"""The one owner of what a subscriber knows: its inbox, its answers, and whether its stream is alive.
+
+Users take deliveries and settle them; the stream's thread brings what the broker sends; grpc's thread asks for what to
+send. One lock protects all of it; nobody waits for the network under it.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from forebay.client.consume.answers import RANGES_MAX, Answer, Answers, Verb, pb_range
+from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.inbox import Inbox
+from forebay.client.errors import DeadlineExceeded, ForebayError
+from forebay.client.telemetry import Telemetry
+from forebay.client.values.ranges import Range, count, intersect
+from forebay.client.values.records import SettleOutcome, SettleResult
+from forebay.v1 import buffer_service_pb2 as pb
+
+NACKS: Final = frozenset((Verb.NACK, Verb.DEAD_LETTER))
+SETTLED: Final = frozenset((SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED))
+TOUCHES_PER_DEADLINE: Final = 10
+"""How often per deadline it is looked up whether more time is due."""
+
+
+class Session:
+    """One stream's life. Protected by the state's lock."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        """`opened` came."""
+        self.is_over = False
+        """Nothing more is sent or read."""
+
+
+class SubscriptionState:
+    """Inbox and answers of one subscriber. Its deliveries settle here."""
+
+    def __init__(self, telemetry: Telemetry, clock: Callable[[], float], *, settle_timeout_s: float = 30.0) -> None:
+        self._settle_timeout_s = settle_timeout_s
+        """Longest wait for the results of an answer."""
+        self._telemetry = telemetry
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._to_send = threading.Condition(self._lock)
+        """The sender waits here."""
+        self._news = threading.Condition(self._lock)
+        """Users wait here: for deliveries, for results, for the end; the stream's thread during its pauses."""
+        self._inbox = Inbox()
+        self._answers = Answers()
+        self._session: Session | None = None
+        self._ack_deadline_s = 30.0
+        self._touch_at = 0.0
+        self._fatal: ForebayError | None = None
+        self._closed = False
+        self.incarnation = ""
+        self.subscription_incarnation = ""
+
+    # --- users ---------------------------------------------------------------------------------------------------
+
+    def take(self, timeout_s: float | None) -> Delivery | None:
+        """Return the next delivery; ``None`` when closed, or when none came in time. Raises what ended it."""
+        until = None if timeout_s is None else self._clock() + timeout_s
+        with self._lock:
+            delivery = self._next(until)
+        if delivery is not None and delivery.gap is None:
+            delivery.span = self._telemetry.deliver(delivery.partition, len(delivery), delivery.traceparents)
+        return delivery
+
+    def _next(self, until: float | None) -> Delivery | None:
+        while not self._closed:
+            now = self._clock()
+            self._extend(None, now)
+            delivery = self._inbox.take()
+            if delivery is not None:
+                delivery.taken_at = now
+                if not self._inbox:
+                    self._to_send.notify()  # an ack that was gathering goes now
+                return delivery
+            if self._fatal is not None:
+                raise copy.copy(self._fatal)
+            if until is not None and now >= until:
+                return None
+            self._news.wait(None if until is None else until - now)
+        return None
+
+    def touch(self, delivery: Delivery) -> None:
+        """The user is at work on a delivery: ask for more time where it is due."""
+        now = self._clock()
+        if now < self._touch_at:  # read without the lock: at worst it is looked up once more
+            return
+        with self._lock:
+            self._extend(delivery, now)
+
+    def settle(
+        self,
+        delivery: Delivery,
+        verb: Verb,
+        ranges: list[Range],
+        *,
+        delay_s: float | None = None,
+        reason: str = "",
+        wait: bool = False,
+    ) -> list[SettleResult]:
+        """Send an answer; with ``wait`` return its results, else nothing."""
+        now = self._clock()
+        with self._lock:
+            to_send = ranges if verb is Verb.ACK_UNTIL else _within(delivery.left, ranges)
+            is_current = self._session is not None and self._inbox.is_current(delivery) and not delivery.stale
+            ended: list[Delivery] = []
+            answer: Answer | None = None
+            if is_current and to_send:
+                answer = Answer(
+                    verb,
+                    delivery.partition,
+                    delivery.owner_epoch,
+                    delivery.revision,
+                    to_send,
+                    delay_s,
+                    reason,
+                    is_awaited=wait,
+                    is_alone=delivery.relaxed,
+                    asked_at=now,
+                )
+                if self._answers.put(answer):
+                    answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
+                self._to_send.notify()
+                delivery.answer(to_send)
+                last = to_send[-1][1]
+                if verb is Verb.ACK_UNTIL and (
+                    last <= delivery.last_offset or self._inbox.has_come(delivery.partition, last)
+                ):
+                    ended = self._inbox.settled_until(delivery.partition, delivery.owner_epoch, last)
+                if verb is Verb.NACK and not delivery.relaxed:
+                    ended = self._inbox.gave_back(delivery, to_send[0][0])
+                    delivery.void(to_send[0][0])
+                elif verb in NACKS and not (delivery.left and delivery.left[-1][0] > to_send[0][0]):
+                    delivery.void(to_send[0][0])  # nothing behind it is left to be settled
+                if not delivery.left:
+                    self._inbox.settled(delivery)
+                    ended = [*(one for one in ended if one is not delivery), delivery]
+            results = self._await(answer, delivery, ranges) if wait else []
+        self._processed(ended, now, verb.value if verb in NACKS else "")
+        return results
+
+    def _await(self, answer: Answer | None, delivery: Delivery, ranges: list[Range]) -> list[SettleResult]:
+        if answer is None:
+            outcome = SettleOutcome.ALREADY_SETTLED
+            if self._session is None or not self._inbox.is_current(delivery) or delivery.void_from is not None:
+                outcome = SettleOutcome.STALE
+            return [SettleResult(delivery.partition, first, last, outcome) for first, last in ranges]
+        until = self._clock() + self._settle_timeout_s
+        while answer.results is None:
+            left_s = until - self._clock()
+            if left_s <= 0:
+                raise DeadlineExceeded(
+                    f"the broker has not answered this {answer.verb} of partition {answer.partition} within "
+                    f"{self._settle_timeout_s:g} s; whether it counted is not known"
+                )
+            self._news.wait(left_s)
+        return answer.results
+
+    def set_credit(self, credit: pb.Credit) -> None:
+        """Change the level of what may be in flight."""
+        with self._lock:
+            self._answers.tell(pb.DeliverRequest(credit=credit))
+            self._to_send.notify()
+
+    def close(self, timeout_s: float) -> None:
+        """Hand out nothing more; wait until what was answered has its results, or the stream is gone."""
+        until = self._clock() + timeout_s
+        with self._lock:
+            self._closed = True
+            self._news.notify_all()
+            self._to_send.notify()
+            while self._session is not None and not self._answers.is_idle():
+                left_s = until - self._clock()
+                if left_s <= 0:
+                    break
+                self._news.wait(left_s)
+
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def is_open(self) -> bool:
+        """Whether a stream is open."""
+        return self._session is not None
+
+    def _extend(self, worked_on: Delivery | None, now: float) -> None:
+        self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
+        for partition, owner_epoch, ranges in self._inbox.to_extend(worked_on, self._ack_deadline_s, now):
+            extend = pb.Extend(
+                partition=partition, owner_epoch=owner_epoch, ranges=[pb_range(one) for one in ranges[:RANGES_MAX]]
+            )
+            self._answers.tell(pb.DeliverRequest(extend=extend))
+            self._to_send.notify()
+
+    def _processed(self, ended: list[Delivery], now: float, error: str) -> None:
+        for delivery in ended:
+            span, delivery.span = delivery.span, None
+            if span is not None:
+                self._telemetry.processed(span, now - delivery.taken_at, error)
+
+    # --- the stream ----------------------------------------------------------------------------------------------
+
+    def next_request(self, session: Session) -> pb.DeliverRequest | None:
+        """Return what is to be sent next, waiting for it; ``None`` when the stream is over, or all was said."""
+        with self._lock:
+            while not session.is_over:
+                if session.is_open:
+                    # With deliveries at hand nothing stands still for want of this ack.
+                    message = self._answers.take(gather=bool(self._inbox) and not self._closed)
+                    if message is not None:
+                        return message
+                    if self._closed:
+                        return None
+                self._to_send.wait()
+        return None
+
+    def opened(self, session: Session, message: pb.DeliverOpened) -> None:
+        """The broker has opened the stream."""
+        with self._lock:
+            session.is_open = True
+            self._session = session
+            self.incarnation = message.incarnation
+            self.subscription_incarnation = message.subscription_incarnation
+            deadline_s = message.ack_deadline.seconds + message.ack_deadline.nanos / 1e9
+            self._ack_deadline_s = deadline_s or self._ack_deadline_s
+            self._to_send.notify()
+
+    def arrived(self, delivery: Delivery) -> None:
+        """A delivery or a gap came."""
+        with self._lock:
+            if self._inbox.arrived(delivery, self._clock()):
+                self._news.notify_all()
+
+    def pinged(self) -> None:
+        """The broker asks whether this process runs."""
+        with self._lock:
+            self._answers.tell(pb.DeliverRequest(pong=pb.Pong()))
+            self._to_send.notify()
+
+    def assigned(self, message: pb.Assignment) -> None:
+        """The broker says which partitions are this consumer's."""
+        owners = {one.partition: (one.owner_epoch, one.revision) for one in message.partitions}
+        now = self._clock()
+        with self._lock:
+            ended = self._inbox.assigned(owners)
+        self._processed(ended, now, "stale")
+
+    def revoked(self, message: pb.Revoked) -> None:
+        """The broker takes deliveries back."""
+        now = self._clock()
+        with self._lock:
+            ended = self._inbox.revoked(message.partition, message.from_offset, message.revision)
+        self._processed(ended, now, "stale")
+
+    def resolved(self, results: list[SettleResult]) -> None:
+        """The broker has answered the oldest ack or nack."""
+        now = self._clock()
+        with self._lock:
+            answer = self._answers.resolved(results)
+            ended: list[Delivery] = []
+            is_taken = any(one.outcome is SettleOutcome.OK for one in results)
+            if answer is not None and answer.verb is Verb.ACK_UNTIL:
+                done = [one.last_offset for one in results if one.outcome in SETTLED]
+                if done:
+                    ended = self._inbox.settled_until(answer.partition, answer.owner_epoch, max(done))
+            if answer is not None and answer.verb in NACKS and not is_taken:
+                self._inbox.not_given_back(answer.partition, answer.owner_epoch, answer.ranges[0][0])
+            self._news.notify_all()
+            self._to_send.notify()
+        self._processed(ended, now, "")
+        if answer is not None and answer.span is not None:
+            bad = [one.outcome for one in results if one.outcome in {SettleOutcome.STALE, SettleOutcome.UNKNOWN}]
+            self._telemetry.settled(answer.span, now - answer.asked_at, bad[0].value if bad else "")
+
+    def broke(self, session: Session, fatal: ForebayError | None) -> None:
+        """The stream has ended; with ``fatal`` there will be no other."""
+        now = self._clock()
+        with self._lock:
+            session.is_over = True
+            self._session = None
+            self._fatal = fatal
+            ended = self._inbox.broke()
+            void = self._answers.broke()
+            self._to_send.notify_all()
+            self._news.notify_all()
+        self._processed(ended, now, "stale")
+        for answer in void:
+            if answer.span is not None:
+                self._telemetry.settled(answer.span, now - answer.asked_at, SettleOutcome.STALE.value)
+
+    def pause(self, delay_s: float) -> None:
+        """Wait before the next stream, or until closed."""
+        until = self._clock() + delay_s
+        with self._lock:
+            while not self._closed and self._clock() < until:
+                self._news.wait(until - self._clock())
+
+
+def _within(left: list[Range], ranges: list[Range]) -> list[Range]:
+    return [one for first, last in ranges for one in intersect(left, first, last)]

@@ -1,0 +1,209 @@
+"""Keeps one deliver stream open: opens it, reads what comes, comes back when it breaks.
+
+One thread (``forebay-subscriber-SINK``) opens and reads; grpc's own thread asks the state for what to send. Both end
+with ``close``, in order: what was answered is sent, the stream is half-closed, and the broker ends it. The broker then
+knows that nothing failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import grpc
+
+from forebay.client.admin.schemas import SchemaCache
+from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.state import Session, SubscriptionState
+from forebay.client.errors import BrokerUnavailable, ClientFault, ForebayError, PageCorrupt, ProtocolViolation
+from forebay.client.replay.columns import checked_body
+from forebay.client.settings import SubscriberSettings
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.reconnect import Reconnect
+from forebay.client.transport.threads import GuardedThread, fault_of
+from forebay.client.values import convert, convert_sinks
+from forebay.client.values.ranges import intersect
+from forebay.client.values.records import Durability, StoredPage
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+DAMAGED_MAX: Final = 5
+"""Streams in a row that end with a damaged page and without a good one, until the damage counts as lasting."""
+
+log = logging.getLogger(__name__)
+
+
+class SubscribeStream:
+    """The thread of one subscriber."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        opening: Callable[[], pb.DeliverOpen],
+        settings: SubscriberSettings,
+        state: SubscriptionState,
+    ) -> None:
+        self._channels = channels
+        self._opening = opening
+        self._sink = opening().sink
+        self._schemas = SchemaCache(channels, self._sink)
+        self._settings = settings
+        self._state = state
+        self._call: grpc.Call | None = None
+        self._lock = threading.Lock()
+        """Protects the call against a `close` between two streams."""
+        self._stopped = False
+        self._session = Session()
+        self._progressed = False
+        """The stream brought deliveries or results."""
+        self._damaged = 0
+        """Streams in a row that ended with a damaged page."""
+        self._thread = GuardedThread(self._run, name=f"forebay-subscriber-{self._sink}", on_fault=self._failed)
+
+    def start(self) -> None:
+        """Start to connect."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the stream and the thread, in order where that succeeds in time. The state has to be closed."""
+        is_other = self._thread is not threading.current_thread()
+        if is_other and self._state.is_open():
+            self._thread.join(timeout_s)
+        self._cancel()
+        if is_other:
+            self._thread.join()
+
+    def _cancel(self) -> None:
+        with self._lock:
+            self._stopped = True
+            call = self._call
+        if call is not None:
+            call.cancel()
+
+    def _failed(self, fault: ClientFault) -> None:
+        """Something that nobody expected: end, and tell those who wait."""
+        self._state.broke(self._session, fault)
+        self._cancel()
+
+    def _run(self) -> None:
+        reconnect = Reconnect(self._channels.settings, clock=time.monotonic, random=random.random)
+        while not self._state.is_closed():
+            session = self._session = Session()
+            error = self._one_stream(session)
+            if session.is_open:
+                reconnect.opened()
+            if self._progressed:
+                reconnect.progressed()
+                self._progressed = False
+            if self._state.is_closed():
+                self._state.broke(session, None)
+                return
+            delay_s = reconnect.delay_s(error) if self._settings.reconnect else None
+            self._state.broke(session, error if delay_s is None else None)
+            if delay_s is None:
+                return
+            log.info(
+                "deliver stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
+                self._sink,
+                error.reason,
+                reconnect.failures,
+                delay_s,
+            )
+            self._state.pause(delay_s)
+
+    def _one_stream(self, session: Session) -> ForebayError:
+        """Run one stream to its end; return what ended it."""
+        try:
+            call = self._channels.stub(BufferServiceStub, self._sink).Deliver(self._requests(session))
+        except ValueError as failure:  # grpc: the channel was closed
+            return BrokerUnavailable(str(failure))
+        except ForebayError as error:
+            return error
+        with self._lock:
+            self._call = call
+            stopped = self._stopped
+        if stopped:
+            call.cancel()
+        try:
+            for response in call:
+                self._handle(session, response)
+        except grpc.RpcError as failure:
+            return self._channels.ended(failure, self._sink)
+        except PageCorrupt as error:
+            # Damaged on the way: what was not settled comes again over a new stream. If it is damaged again and again,
+            # it is so where it comes from.
+            call.cancel()
+            self._damaged += 1
+            return error if self._damaged >= DAMAGED_MAX else BrokerUnavailable(str(error), reason=error.reason)
+        except ForebayError as error:
+            call.cancel()
+            return error
+        return BrokerUnavailable("the broker ended the stream")
+
+    def _requests(self, session: Session) -> Iterator[pb.DeliverRequest]:
+        """Yield what is sent. Runs on grpc's thread, which would keep an error to itself."""
+        try:
+            yield pb.DeliverRequest(open=self._opening())
+            while (request := self._state.next_request(session)) is not None:
+                yield request
+            if self._state.is_closed() and session.is_open:
+                yield pb.DeliverRequest(close=pb.DeliverClose())
+        except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
+            self._failed(fault_of(error))
+
+    def _handle(self, session: Session, response: pb.DeliverResponse) -> None:
+        state = self._state
+        kind = response.WhichOneof("response")
+        self._progressed = self._progressed or kind in {"delivery", "results"}
+        if kind == "delivery":
+            state.arrived(self._delivery(response.delivery))
+            self._damaged = 0
+            self._channels.reached(self._sink)
+        elif kind == "results":
+            state.resolved([convert.settle_result(one) for one in response.results.results])
+        elif kind == "revoked":
+            state.revoked(response.revoked)
+        elif kind == "ping":
+            state.pinged()
+        elif kind == "assignment":
+            state.assigned(response.assignment)
+        elif kind == "gap":
+            gap = convert.gap(response.gap)
+            state.arrived(Delivery(settler=state, partition=gap.partition, incarnation=state.incarnation, gap=gap))
+        elif kind == "opened" and not session.is_open:
+            self._channels.reached(self._sink)
+            state.opened(session, response.opened)
+        elif kind is not None:
+            raise ProtocolViolation(f"{kind} came at a time when it must not")
+
+    def _delivery(self, message: pb.Delivery) -> Delivery:
+        ranges = [(one.first_offset, one.last_offset) for one in message.ranges]
+        pages: list[StoredPage] = []
+        schema_of = self._schemas.source(self._state.incarnation)
+        for page in message.pages:
+            body = checked_body(page)
+            last = page.base_offset + page.record_count - 1
+            pieces = intersect(ranges, page.base_offset, last)
+            if pieces:
+                whole = convert.stored_page(page, body, message.partition, *pieces[0], schema_of=schema_of)
+                pages.append(whole)
+                pages += [convert.narrowed(whole, first, end) for first, end in pieces[1:]]
+        if not pages:
+            raise ProtocolViolation("a delivery without records")
+        return Delivery(
+            settler=self._state,
+            partition=message.partition,
+            incarnation=self._state.incarnation,
+            owner_epoch=message.owner_epoch,
+            revision=message.revision,
+            pages=tuple(pages),
+            attempts={one.offset: one.attempt for one in message.attempts},
+            resend=message.resend,
+            durability=convert.enum(Durability, record_pb2.Durability, message.durability, "DURABILITY_"),
+            ordering=convert_sinks.ordering(message.ordering),
+        )

@@ -1,0 +1,1 @@
+"""Publishing: pages, windows, and streams that survive a broken connection."""

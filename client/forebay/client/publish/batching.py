@@ -1,0 +1,201 @@
+"""Gathers records into pages.
+
+A batch is open for one partition at a time; it is sealed when the next record does not fit, when it has lingered long
+enough, or when somebody flushes. Sealing costs nothing: the columns are encoded when the page is first sent. Not safe
+for threads: the outbox owns it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from forebay.client.publish.claims import Bulk, Claim, Promise, RecordClaim
+from forebay.client.publish.pages import EncodedPage, encode_columns
+from forebay.client.publish.sized_columns import SizedColumns
+from forebay.client.telemetry import SendSpan
+from forebay.page.columns import Headers
+
+FRAMING_BYTES: Final = 64
+"""Tags and lengths of the columns, at most."""
+LENGTH_BYTES: Final = 4
+"""Per record and column of lengths."""
+RICH_BYTES: Final = 4 + 8 + 6
+"""Per record of a batch with keys, times or headers: the most that these columns take beside their content."""
+HEADER_BYTES: Final = 16
+"""Around the name and value of a header, at most."""
+
+
+def headers_bytes(headers: Headers) -> int:
+    """Return the most that headers take in a page."""
+    return sum(len(name.encode()) + len(value) + HEADER_BYTES for name, value in headers)
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Records of one partition that will be one page, or a page that was ready."""
+
+    partition: int
+    opened_at: float
+    """On the publisher's clock."""
+
+    ticket: int
+    """Rises with every batch of the publisher."""
+
+    context: object = None
+    """Trace context of the first record."""
+
+    values: list[bytes] = field(default_factory=list)
+    value_lengths: array[int] = field(default_factory=partial(array, "I"))
+    keys: list[bytes | None] | None = None
+    event_times_us: list[int | None] | None = None
+    headers: list[Headers] | None = None
+    claims: list[Claim] = field(default_factory=list)
+    content_bytes: int = 0
+    """Values, keys and headers, without what the columns add."""
+
+    encoded: EncodedPage | None = None
+    """Once it was encoded; from the beginning for a page that was ready."""
+
+    span: SendSpan | None = None
+    """Once it was sent."""
+
+    @property
+    def count(self) -> int:
+        """Records in it."""
+        return self.encoded.record_count if self.encoded is not None else len(self.values)
+
+    @property
+    def is_rich(self) -> bool:
+        """Whether it has more columns than values."""
+        return self.keys is not None or self.event_times_us is not None or self.headers is not None
+
+    @property
+    def body_bytes(self) -> int:
+        """The most that its body takes."""
+        per_record = LENGTH_BYTES + (RICH_BYTES if self.is_rich else 0)
+        return FRAMING_BYTES + self.content_bytes + len(self.values) * per_record
+
+    def encode(self) -> EncodedPage:
+        """Return the page; the columns are encoded once and then let go."""
+        if self.encoded is None:
+            self.encoded = encode_columns(
+                self.values, self.keys, self.event_times_us, self.headers, value_lengths=self.value_lengths
+            )
+            self.values, self.keys, self.event_times_us, self.headers = [], None, None, None
+            self.value_lengths = array("I")
+        return self.encoded
+
+    def add(self, value: bytes, key: bytes | None, event_time_us: int | None, headers: Headers) -> None:
+        """Append one record."""
+        count = len(self.values)
+        self.values.append(value)
+        self.value_lengths.append(len(value))
+        self.content_bytes += len(value)
+        if key is not None or self.keys is not None:
+            self.keys = [None] * count if self.keys is None else self.keys
+            self.keys.append(key)
+            self.content_bytes += len(key) if key else 0
+        if event_time_us is not None or self.event_times_us is not None:
+            self.event_times_us = [None] * count if self.event_times_us is None else self.event_times_us
+            self.event_times_us.append(event_time_us)
+        if headers or self.headers is not None:
+            self.headers = [()] * count if self.headers is None else self.headers
+            self.headers.append(headers)
+            self.content_bytes += headers_bytes(headers)
+
+    def extend(self, columns: SizedColumns, first: int, end: int) -> None:
+        """Append the records ``[first, end)``, which have at most keys."""
+        count = len(self.values)
+        values, keys, lengths = columns.part(first, end)
+        self.values.extend(values)
+        self.value_lengths.extend(lengths)
+        self.content_bytes += columns.size(first, end)
+        if keys is not None or self.keys is not None:
+            self.keys = [None] * count if self.keys is None else self.keys
+            self.keys.extend(keys if keys is not None else [None] * len(values))
+        if self.event_times_us is not None:
+            self.event_times_us.extend([None] * len(values))
+        if self.headers is not None:
+            self.headers.extend([()] * len(values))
+
+    def claim_one(self, future: Promise) -> None:
+        """Let ``future`` wait for the record added last."""
+        self.claims.append(RecordClaim(future, len(self.values) - 1))
+
+    def claim_many(self, bulk: Bulk, count: int) -> None:
+        """Let ``bulk`` wait for the ``count`` records added last."""
+        self.claims.append(bulk.claim(self.count - count, count))
+
+
+@dataclass(frozen=True, slots=True)
+class PageBounds:
+    """How large a page may be."""
+
+    body_bytes: int
+    records: int
+
+    def fits(self, batch: Batch, size: int, *, is_rich: bool) -> bool:
+        """Return whether one more record of ``size`` content bytes fits. An empty batch takes any record."""
+        count = len(batch.values)
+        if not count:
+            return True
+        per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or batch.is_rich else 0)
+        body = FRAMING_BYTES + batch.content_bytes + size + (count + 1) * per_record
+        return count < self.records and body <= self.body_bytes
+
+    def is_full(self, batch: Batch) -> bool:
+        """Return whether no useful record fits any more."""
+        return len(batch.values) >= self.records or batch.body_bytes >= self.body_bytes
+
+    def how_many(self, batch: Batch | None, ends: Sequence[int], first: int, *, is_rich: bool) -> int:
+        """Return how many records from ``first`` on fit into ``batch``; ``ends`` are the summed content bytes.
+
+        ``ends[i]`` is the size of the records before ``i``. An empty batch takes at least one.
+        """
+        count = 0 if batch is None else len(batch.values)
+        per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or (batch is not None and batch.is_rich) else 0)
+        used = FRAMING_BYTES + count * per_record + (0 if batch is None else batch.content_bytes)
+        room = self.body_bytes - used
+        limit = ends[first] + first * per_record + room
+        candidates = range(first, min(len(ends) - 1, first + self.records - count) + 1)
+        fitting = bisect_right(candidates, limit, key=lambda end: ends[end] + end * per_record) - 1
+        return max(fitting, 0 if count else 1)
+
+
+class Batches:
+    """The open batches, at most one per partition."""
+
+    def __init__(self, bounds: PageBounds, linger_s: float) -> None:
+        self.bounds = bounds
+        self._linger_s = linger_s
+        self._open: dict[int, Batch] = {}
+
+    def limit(self, body_bytes: int) -> None:
+        """Take the broker's bound for a page's body, where it is lower than the user's."""
+        if body_bytes:
+            self.bounds = PageBounds(min(self.bounds.body_bytes, body_bytes), self.bounds.records)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Iterate over the open batches, oldest first."""
+        return iter(list(self._open.values()))
+
+    def get(self, partition: int) -> Batch | None:
+        """Return the open batch of a partition."""
+        return self._open.get(partition)
+
+    def open(self, batch: Batch) -> None:
+        """Add a batch; its partition must have none."""
+        self._open[batch.partition] = batch
+
+    def seal(self, partition: int) -> Batch | None:
+        """Take the open batch of a partition away."""
+        return self._open.pop(partition, None)
+
+    def due_at(self, batch: Batch) -> float:
+        """Return when a batch has lingered long enough."""
+        return batch.opened_at + self._linger_s

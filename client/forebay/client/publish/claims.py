@@ -1,0 +1,143 @@
+"""Who waits for a page: the futures that users hold.
+
+A page carries claims; its receipt or its failure settles them. A future cannot be cancelled: its records are on the
+way, and only the broker knows how far.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Lock
+from typing import Protocol
+
+from forebay.client.errors import ForebayError
+from forebay.client.values.records import Receipt
+
+
+class Promise(Future):  # type: ignore[type-arg]  # the kind of its result is its user's business
+    """A future that only the publisher can end."""
+
+    def cancel(self) -> bool:
+        """Return ``False``: what is on its way cannot be called back."""
+        return False
+
+
+class Claim(Protocol):
+    """A part of a page that somebody waits for."""
+
+    def settle(self, receipt: Receipt) -> None:
+        """The page is stored with this receipt."""
+
+    def fail(self, error: ForebayError) -> None:
+        """The page will not be sent again."""
+
+
+def _part(receipt: Receipt, index: int, count: int) -> Receipt:
+    """Return the receipt of ``count`` records of a page, from ``index`` on."""
+    first = receipt.first_offset
+    if first is None:
+        return receipt
+    first += index
+    return Receipt(receipt.sink, receipt.partition, first, first + count - 1, receipt.durability, receipt.duplicate)
+
+
+class RecordClaim:
+    """One record."""
+
+    __slots__ = ("_future", "_index")
+
+    def __init__(self, future: Promise, index: int) -> None:
+        self._future = future
+        self._index = index
+
+    def settle(self, receipt: Receipt) -> None:
+        """Answer the record's own receipt."""
+        self._future.set_result(_part(receipt, self._index, 1))
+
+    def fail(self, error: ForebayError) -> None:
+        """Answer the failure."""
+        self._future.set_exception(error)
+
+
+class PageClaim:
+    """A whole page."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: Promise) -> None:
+        self._future = future
+
+    def settle(self, receipt: Receipt) -> None:
+        """Answer the page's receipt."""
+        self._future.set_result(receipt)
+
+    def fail(self, error: ForebayError) -> None:
+        """Answer the failure."""
+        self._future.set_exception(error)
+
+
+class Bulk:
+    """Many records given at once, in one page or several."""
+
+    __slots__ = ("_error", "_future", "_left", "_lock", "_receipts")
+
+    def __init__(self, future: Promise) -> None:
+        self._future = future
+        self._lock = Lock()
+        """Protects what follows: pages end while later ones are still being made."""
+        self._receipts: list[Receipt | None] = []
+        self._error: ForebayError | None = None
+        self._left = 1  # the giver itself, until `seal`
+
+    def claim(self, index: int, count: int) -> BulkClaim:
+        """Return the claim for ``count`` records of a page from ``index`` on."""
+        with self._lock:
+            self._receipts.append(None)
+            self._left += 1
+            return BulkClaim(self, len(self._receipts) - 1, index, count)
+
+    def seal(self, error: ForebayError | None = None) -> None:
+        """No more claims come; ``error`` says that some records never got into a page."""
+        self._end_one(None, None, error)
+
+    def settle(self, slot: int, receipt: Receipt) -> None:
+        """Note the receipt of one claim."""
+        self._end_one(slot, receipt, None)
+
+    def fail(self, error: ForebayError) -> None:
+        """Note that one claim failed; the first failure is what the future raises."""
+        self._end_one(None, None, error)
+
+    def _end_one(self, slot: int | None, receipt: Receipt | None, error: ForebayError | None) -> None:
+        with self._lock:
+            if slot is not None:
+                self._receipts[slot] = receipt
+            self._error = self._error or error
+            self._left -= 1
+            is_last = not self._left
+        if not is_last:
+            return
+        if self._error is not None:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result([one for one in self._receipts if one is not None])
+
+
+class BulkClaim:
+    """The records of a bulk that are in one page."""
+
+    __slots__ = ("_bulk", "_count", "_index", "_slot")
+
+    def __init__(self, bulk: Bulk, slot: int, index: int, count: int) -> None:
+        self._bulk = bulk
+        self._slot = slot
+        self._index = index
+        self._count = count
+
+    def settle(self, receipt: Receipt) -> None:
+        """Answer the receipt of these records."""
+        self._bulk.settle(self._slot, _part(receipt, self._index, self._count))
+
+    def fail(self, error: ForebayError) -> None:
+        """Answer the failure."""
+        self._bulk.fail(error)

@@ -1,0 +1,238 @@
+"""What a publisher has taken and the broker has not confirmed: the one owner of that state.
+
+Users put records in and wait for room; the stream's threads take pages out and bring answers (``outbox_stream``). One
+lock protects all of it and is held for bookkeeping only: encoding, sending and the completion of futures happen
+outside.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from forebay.client.errors import FlushTimeout, ForebayError, PublisherClosed
+from forebay.client.publish.batching import Batch, Batches, PageBounds
+from forebay.client.publish.pages import EncodedPage
+from forebay.client.publish.sized_columns import SizedColumns
+from forebay.client.publish.window import Outgoing, Window
+from forebay.client.settings import PublisherSettings
+from forebay.client.telemetry import Telemetry
+from forebay.client.transport.failures import FailureLog
+from forebay.page.columns import Headers
+
+RecordTuple = tuple[bytes, bytes | None, int | None, Headers]
+"""Value, key, event time in microseconds, headers."""
+
+
+class Outbox:
+    """Batches, window and buffer bound of one publisher."""
+
+    def __init__(self, settings: PublisherSettings, telemetry: Telemetry, clock: Callable[[], float]) -> None:
+        self.settings = settings
+        self.telemetry = telemetry
+        self.clock = clock
+        self.lock = threading.Lock()
+        self.work = threading.Condition(self.lock)
+        """The sender waits here for something to send."""
+        self.room = threading.Condition(self.lock)
+        """Users wait here: for room, for the first `opened`, for flushes."""
+        self.change = threading.Condition(self.lock)
+        """The stream's thread waits here: for the end of a stream, for closing, for the next page to give up."""
+        self.batches = Batches(PageBounds(settings.page_bytes, settings.page_records), settings.linger_ms / 1000)
+        self.window: Window[Batch] = Window(settings.window_pages)
+        self.unfinished: dict[int, int] = {}
+        """Bytes of each batch that is not over, by ticket, rising."""
+        self.bytes = 0
+        """Their sum."""
+        self.failures = FailureLog()
+        self.fatal: ForebayError | None = None
+        """What ended the publisher."""
+        self.closing = False
+        self.partitions = 0
+        """0 until the first `opened`."""
+        self.record_bytes_max = 0
+        self.waiting = 0
+        """Users that wait: batches do not linger meanwhile."""
+        self._tickets = 0
+        self._unkeyed = 0
+        """Partition that records without a key go to, until its page is full."""
+
+    def put(self, partition: int | None, record: RecordTuple, size: int, claim: Callable[[Batch], None]) -> None:
+        """Add one record of ``size`` content bytes; blocks while the buffer is full."""
+        is_rich = record[1] is not None or record[2] is not None or bool(record[3])
+        with self.lock:
+            self._admit(size)
+            while True:
+                batch = self._batch(partition)
+                if self.batches.bounds.fits(batch, size, is_rich=is_rich):
+                    break
+                self.seal(batch.partition)
+            batch.add(*record)
+            claim(batch)
+            self._grow(batch, size)
+
+    def put_many(self, partition: int | None, columns: SizedColumns, claim: Callable[[Batch, int], None]) -> None:
+        """Add many records, cut into pages. Whole pages are encoded at once and without the lock, the rest later."""
+        first = 0
+        is_rich = columns.keys is not None
+        while first < len(columns):
+            end = first + self.batches.bounds.how_many(None, columns.ends, first, is_rich=is_rich)
+            if end < len(columns) and not self._is_begun(partition):
+                self._put_encoded(partition, columns.encode(first, end), partial(_claim_all, claim))
+                first = end
+                continue
+            with self.lock:
+                self._check_open()
+                begun = self.batches.get(self._target(partition))
+                end = first + self.batches.bounds.how_many(begun, columns.ends, first, is_rich=is_rich)
+                size = columns.size(first, end)
+                if not self._has_room(size):
+                    self._await_room(size)
+                    continue  # the batch may have been sealed meanwhile
+                batch = self._batch(partition)
+                if end > first:
+                    batch.extend(columns, first, end)
+                    claim(batch, end - first)
+                    self._grow(batch, size)
+                if end < len(columns):
+                    self.seal(batch.partition)
+                first = end
+
+    def put_page(self, partition: int, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
+        """Add a page that is ready; blocks while the buffer is full."""
+        self._put_encoded(partition, page, claim)
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Return when all that was put before is over; raise what failed since the last flush."""
+        until = None if timeout_s is None else self.clock() + timeout_s
+        with self.lock:
+            target = self._tickets
+            with _Counted(self):
+                while self.unfinished and next(iter(self.unfinished)) <= target:
+                    left_s = None if until is None else until - self.clock()
+                    if left_s is not None and left_s <= 0:
+                        raise FlushTimeout(f"{len(self.unfinished)} pages are not durable yet")
+                    self.room.wait(left_s)
+            error = self.failures.take() or (copy.copy(self.fatal) if self.fatal is not None else None)
+        if error is not None:
+            raise error
+
+    def await_opened(self, timeout_s: float) -> bool:
+        """Wait for the first `opened`; ``False`` when it did not come. Raises what ended the publisher."""
+        until = self.clock() + timeout_s
+        with self.lock:
+            while not self.partitions:
+                self._check_open()
+                left_s = until - self.clock()
+                if left_s <= 0:
+                    return False
+                self.room.wait(left_s)
+        return True
+
+    def close(self) -> None:
+        """Take no more; the stream ends when the rest is over."""
+        with self.lock:
+            self.closing = True
+            self.wake_all()
+
+    def seal(self, partition: int) -> None:
+        """Queue the open batch of a partition, if there is one. Under the lock."""
+        batch = self.batches.seal(partition)
+        if batch is not None:
+            self._queue(batch)
+            if partition == self._unkeyed:
+                self._unkeyed = (partition + 1) % max(1, self.partitions)
+
+    def wake_all(self) -> None:
+        """Let everybody look again. Under the lock."""
+        self.work.notify_all()
+        self.room.notify_all()
+        self.change.notify_all()
+
+    def _check_open(self) -> None:
+        if self.fatal is not None:
+            raise copy.copy(self.fatal)
+        if self.closing:
+            raise PublisherClosed("the publisher was closed")
+
+    def _has_room(self, size: int) -> bool:
+        return not self.bytes or self.bytes + size <= self.settings.buffer_bytes_max
+
+    def _admit(self, size: int) -> None:
+        self._check_open()
+        if not self._has_room(size):
+            self._await_room(size)
+
+    def _await_room(self, size: int) -> None:
+        with _Counted(self):
+            while not self._has_room(size):
+                self.room.wait()
+                self._check_open()
+
+    def _batch(self, partition: int | None) -> Batch:
+        """Return the open batch of a partition, a new one if there is none."""
+        target = self._target(partition)
+        batch = self.batches.get(target)
+        if batch is None:
+            batch = self._new_batch(target)
+            self.batches.open(batch)
+            self.work.notify()
+        return batch
+
+    def _is_begun(self, partition: int | None) -> bool:
+        """Return whether the next records would go into a page that has some. Right for the moment only."""
+        return self.batches.get(self._target(partition)) is not None
+
+    def _put_encoded(self, partition: int | None, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
+        size = len(page.body)
+        with self.lock:
+            self._admit(size)
+            target = self._target(partition)
+            self.seal(target)
+            batch = self._new_batch(target)
+            batch.encoded = page
+            claim(batch)
+            self._grow(batch, size)
+            self._queue(batch)
+            if partition is None:
+                self._unkeyed = (target + 1) % max(1, self.partitions)
+
+    def _target(self, partition: int | None) -> int:
+        return self._unkeyed if partition is None else partition
+
+    def _new_batch(self, partition: int) -> Batch:
+        self._tickets += 1
+        batch = Batch(partition, self.clock(), self._tickets, self.telemetry.current_context())
+        self.unfinished[batch.ticket] = 0
+        self.change.notify()
+        return batch
+
+    def _grow(self, batch: Batch, size: int) -> None:
+        self.bytes += size
+        self.unfinished[batch.ticket] += size
+        if batch.encoded is None and self.batches.bounds.is_full(batch):
+            self.seal(batch.partition)
+
+    def _queue(self, batch: Batch) -> None:
+        self.window.add(Outgoing(batch.partition, batch, batch.opened_at + self.settings.delivery_timeout_s))
+        self.work.notify()
+
+
+def _claim_all(claim: Callable[[Batch, int], None], batch: Batch) -> None:
+    claim(batch, batch.count)
+
+
+class _Counted:
+    """Counts somebody who waits, and lets the sender know that nothing should linger."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __enter__(self) -> None:
+        self._outbox.waiting += 1
+        self._outbox.work.notify()
+
+    def __exit__(self, *_: object) -> None:
+        self._outbox.waiting -= 1

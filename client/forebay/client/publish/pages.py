@@ -1,0 +1,104 @@
+"""Pages that are ready to be sent: bodies with their number of records and their checksum."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from forebay.client.errors import InvalidPage
+from forebay.client.values import convert
+from forebay.client.values.records import Encoding, HeadersLike
+from forebay.page import encoding, frames
+from forebay.page.crc32 import crc32
+from forebay.page.format import PAGE_RECORDS_MAX, Buffer, MalformedPage
+from forebay.v1 import record_pb2
+
+ENCODINGS: Final = {
+    Encoding.RECORDS: int(record_pb2.ENCODING_RECORDS),
+    Encoding.ARROW: int(record_pb2.ENCODING_ARROW),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPage:
+    """A body that is ready to be sent."""
+
+    body: bytes
+    """The records, encoded."""
+
+    record_count: int
+    """How many they are, 1 to 65,536."""
+
+    encoding: Encoding = Encoding.RECORDS
+
+    crc32: int = -1
+    """CRC-32 of ``body``; computed when it is not given."""
+
+    def __post_init__(self) -> None:
+        """Compute the checksum."""
+        if not 1 <= self.record_count <= PAGE_RECORDS_MAX:
+            raise InvalidPage(f"record_count = {self.record_count}: must be 1 to {PAGE_RECORDS_MAX}")
+        if self.crc32 == -1:
+            object.__setattr__(self, "crc32", crc32(self.body))
+
+
+def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> EncodedPage:
+    """Return a page of records that have only a value, from columns that are joined already.
+
+    ``value_lengths``: one number per record, or the same as little-endian 32-bit bytes (4 per record).
+    ``values``: all values without separators, as long as the sum of the lengths, which is not computed.
+    Raises ``InvalidPage``.
+    """
+    with malformed():
+        body, count = encoding.encode_joined(value_lengths, values)
+    return EncodedPage(body, count)
+
+
+def encode_columns(
+    values: Sequence[bytes],
+    keys: Sequence[bytes | None] | None = None,
+    event_times_us: Sequence[int | None] | None = None,
+    headers: Sequence[HeadersLike | None] | None = None,
+    *,
+    value_lengths: array[int] | None = None,
+) -> EncodedPage:
+    """Return a page of records given as columns of equal length. Raises ``InvalidPage`` where they are not.
+
+    ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without.
+    ``value_lengths``: the lengths of the values where they are known already.
+    """
+    stored = None if headers is None else [convert.headers(entries) for entries in headers]
+    with malformed():
+        body = encoding.encode_columns(values, keys, event_times_us, stored, value_lengths=value_lengths)
+    return EncodedPage(body, len(values))
+
+
+@contextmanager
+def malformed(subject: str = "") -> Iterator[None]:
+    """Turn ``MalformedPage`` into ``InvalidPage``; ``subject`` is put before its text."""
+    try:
+        yield
+    except MalformedPage as error:
+        raise InvalidPage(f"{subject}{error}") from error
+
+
+def event_time_us(event_time: datetime | int | None) -> int | None:
+    """Return an event time as it stands in a column."""
+    return None if event_time is None else convert.to_us(event_time)
+
+
+def frame_publish_page(partition: int, sequence: int, page: EncodedPage, traceparent: str) -> bytes:
+    """Return a serialized ``PublishRequest`` with a page."""
+    return frames.publish_request(
+        partition,
+        sequence,
+        encoding=ENCODINGS[page.encoding],
+        record_count=page.record_count,
+        crc32=page.crc32,
+        body=page.body,
+        traceparent=traceparent,
+    )

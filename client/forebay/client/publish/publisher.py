@@ -1,0 +1,284 @@
+"""Publishes records, idempotently: each of them once, in order per partition, through broken connections and restarts.
+
+    with client.publisher("orders") as publisher:
+        future = publisher.send(b"value", key=b"k")
+        publisher.send_many(values)
+        publisher.flush()
+
+What is not durable within ``delivery_timeout_s`` fails with ``DeliveryTimeout``; whether it is stored is not known
+then, so sending it again may store it twice. Everything else is stored exactly as often as it was sent: once.
+
+With a ``Stage`` the records are stored and not visible before ``Client.epochs.commit`` names them. Such a publisher
+stages all or fails: the first record that fails ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from types import TracebackType
+from typing import Final, Self, cast
+
+from forebay.client.admin.epochs import stage_message
+from forebay.client.errors import (
+    BrokerUnavailable,
+    ForebayError,
+    InvalidPage,
+    InvalidPartition,
+    RecordTooLarge,
+    StagingUnsupported,
+    UsedAfterFork,
+)
+from forebay.client.publish.batching import Batch, headers_bytes
+from forebay.client.publish.claims import Bulk, PageClaim, Promise
+from forebay.client.publish.outbox import Outbox
+from forebay.client.publish.pages import EncodedPage, event_time_us
+from forebay.client.publish.sized_columns import SizedColumns, check_types
+from forebay.client.publish.stream import PublishStream
+from forebay.client.settings import PublisherSettings
+from forebay.client.telemetry import Telemetry
+from forebay.client.transport.channel import Channels
+from forebay.client.values import convert
+from forebay.client.values.epochs import Stage, StagedToken
+from forebay.client.values.records import HeadersLike, Receipt
+from forebay.page.format import PAGE_BYTES_MAX
+
+GOODBYE_S: Final = 10.0
+"""How long ``close`` waits for the broker to end the stream once everything is over."""
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Return the partition that records with ``key`` go to: CRC-32 (zlib) of the key, modulo their number."""
+    return zlib.crc32(key) % partitions
+
+
+class Publisher:
+    """One writer of one sink. Usable from several threads; not across ``fork``: open one in the child.
+
+    Made by ``Client.publisher``, which returns when the broker has accepted it.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        *,
+        settings: PublisherSettings,
+        writer_id: str | None = None,
+        stage: Stage | None = None,
+        incarnation: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        on_close: Callable[[Publisher], None] = lambda publisher: None,
+    ) -> None:
+        self.sink: Final = sink
+        self.stage: Final = stage
+        self.writer_id: Final = writer_id or uuid.uuid4().hex
+        self._pid = os.getpid()
+        self._closed = False
+        self._on_close = on_close
+        self._outbox = Outbox(settings, Telemetry(sink), clock)
+        staging = None if stage is None else stage_message(stage)
+        named = incarnation or (stage.incarnation if stage is not None else "")
+        self._stream = PublishStream(channels, sink, self.writer_id, self._outbox, staging, named)
+        self._stream.start()
+        try:
+            opened = self._outbox.await_opened(settings.delivery_timeout_s)
+        except ForebayError:
+            self.abandon()
+            raise
+        if not opened:
+            self.abandon()
+            why = self._stream.last_error
+            raise BrokerUnavailable(
+                f"no broker opened sink {sink!r} within {settings.delivery_timeout_s:g} s: "
+                f"{'no answer' if why is None else why}"
+            ) from why
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions of the sink."""
+        return self._outbox.partitions
+
+    @property
+    def incarnation(self) -> str:
+        """Incarnation of the sink that is published to. One that is deleted and made anew ends the publisher."""
+        return self._stream.incarnation
+
+    def staged(self) -> StagedToken:
+        """Return what was staged and has its receipt, for the commit; ``flush`` or ``close`` first, to have all."""
+        if self.stage is None:
+            raise StagingUnsupported("this publisher was opened without a stage")
+        return StagedToken(self.stage.token, tuple(self._stream.stored()), self.incarnation)
+
+    def send(
+        self,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: HeadersLike | None = None,
+        event_time: datetime | int | None = None,
+        partition: int | None = None,
+    ) -> Future[Receipt]:
+        """Add a record; its future gives the record's own receipt (``first_offset == last_offset``).
+
+        With a key it goes to partition CRC-32(key) modulo partitions, without one in turn, page by page, unless
+        ``partition`` says where. Blocks while the buffer is full; do not call it from a future's callback, which
+        runs on the thread that makes room. ``event_time`` is aware, or microseconds since 1970 UTC.
+
+        Raises ``RecordTooLarge``, ``InvalidPartition``, ``InvalidPage``, ``PublisherClosed``, ``UsedAfterFork``, and
+        what ended the publisher (``WriterFenced``, ``SinkNotFound``, ``SinkReplaced``, ...).
+        """
+        self._check(partition)
+        if type(value) is not bytes or (key is not None and type(key) is not bytes):
+            raise InvalidPage("value and key must be bytes")
+        given = convert.headers(headers)
+        size = len(value) + len(key or b"") + (headers_bytes(given) if given else 0)
+        self._check_size(size)
+        if partition is None and key is not None:
+            partition = partition_of(key, self._outbox.partitions)
+        future = Promise()
+        record = (value, key, event_time_us(event_time), given)
+        self._outbox.put(partition, record, size, lambda batch: batch.claim_one(future))
+        return cast("Future[Receipt]", future)
+
+    def send_many(
+        self,
+        values: Sequence[bytes],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        partition: int | None = None,
+    ) -> Future[list[Receipt]]:
+        """Add many records at once, in as few pages as they fit into; order is kept per partition.
+
+        The future gives one receipt per page, or part of a page, that they went into: in the order of the records,
+        but grouped by partition where keys spread them. Blocks and raises as ``send`` does; nothing is added when
+        a record is refused by this call.
+        """
+        self._check(partition)
+        if keys is not None and len(keys) != len(values):
+            raise InvalidPage(f"keys has {len(keys)} entries for {len(values)} values")
+        check_types(values, keys)
+        if keys is None or partition is not None:
+            parts = [(partition, SizedColumns.of(values, keys))]
+        else:
+            parts = [(target, SizedColumns.of(*some)) for target, some in self._by_partition(values, keys).items()]
+        for _, columns in parts:
+            if columns.ends[-1] > self._outbox.record_bytes_max:
+                self._check_size(columns.largest())
+        future = Promise()
+        bulk = Bulk(future)
+        error: ForebayError | None = None
+        try:
+            for target, columns in parts:
+                self._put_many(target, columns, bulk)
+        except ForebayError as failure:
+            error = failure
+            raise
+        finally:
+            bulk.seal(error)
+        return cast("Future[list[Receipt]]", future)
+
+    def send_page(self, page: EncodedPage, *, partition: int) -> Future[Receipt]:
+        """Add a page that is encoded already (``forebay.client.publish.pages``), behind what its partition has.
+
+        Raises ``InvalidPage`` for a body over 1 MiB with more than one record, and what ``send`` raises.
+        """
+        self._check(partition)
+        if page.record_count == 1:
+            self._check_size(len(page.body))
+        elif len(page.body) > PAGE_BYTES_MAX:
+            raise InvalidPage(f"a page of {len(page.body)} bytes: must be at most {PAGE_BYTES_MAX}")
+        future = Promise()
+        self._outbox.put_page(partition, page, lambda batch: batch.claims.append(PageClaim(future)))
+        return cast("Future[Receipt]", future)
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Return when all that was sent before is durable; raise the first failure since the last flush.
+
+        Raises ``FlushTimeout`` after ``timeout_s``; without it, ``delivery_timeout_s`` bounds the wait.
+        """
+        self._check(None)
+        self._outbox.flush(timeout_s)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flush, tell the broker that this writer will not come back, end the threads. Closing twice is fine.
+
+        Raises what failed since the last flush. What is not durable after ``timeout_s`` fails with
+        ``PublishAbandoned``.
+        """
+        if self._pid != os.getpid() or self._closed:
+            return
+        self._closed = True
+        self._outbox.close()
+        try:
+            self._outbox.flush(timeout_s)
+        finally:
+            if not self._stream.join(GOODBYE_S if timeout_s is None else min(timeout_s, GOODBYE_S)):
+                self.abandon()
+            self._on_close(self)
+
+    def abandon(self) -> None:
+        """Close without waiting: what is not durable fails with ``PublishAbandoned``."""
+        if self._pid != os.getpid():
+            return
+        self._closed = True
+        self._outbox.close()
+        self._stream.abandon()
+        self._stream.join(None)
+        self._on_close(self)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; after an exception without waiting, so that it is not hidden behind an outage."""
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def _check(self, partition: int | None) -> None:
+        if self._pid != os.getpid():
+            raise UsedAfterFork("this publisher was opened before fork; open one in this process")
+        if partition is not None and not 0 <= partition < self._outbox.partitions:
+            highest = self._outbox.partitions - 1
+            raise InvalidPartition(
+                f"partition {partition} does not exist; sink {self.sink!r} has 0 to {highest}",
+                facts={"partition": str(partition), "partitions": str(self._outbox.partitions)},
+            )
+
+    def _check_size(self, size: int) -> None:
+        if size > self._outbox.record_bytes_max:
+            bound = self._outbox.record_bytes_max
+            raise RecordTooLarge(
+                f"a record of {size} bytes is over the broker's bound of {bound} bytes",
+                facts={"size": str(size), "bound": str(bound)},
+            )
+
+    def _put_many(self, partition: int | None, columns: SizedColumns, bulk: Bulk) -> None:
+        def claim(batch: Batch, count: int) -> None:
+            batch.claim_many(bulk, count)
+
+        self._outbox.put_many(partition, columns, claim)
+
+    def _by_partition(
+        self, values: Sequence[bytes], keys: Sequence[bytes | None]
+    ) -> dict[int | None, tuple[list[bytes], list[bytes | None]]]:
+        groups: dict[int | None, tuple[list[bytes], list[bytes | None]]] = {}
+        partitions = self._outbox.partitions
+        for value, key in zip(values, keys, strict=True):
+            target = None if key is None else partition_of(key, partitions)
+            group = groups.get(target)
+            if group is None:
+                group = groups[target] = ([], [])
+            group[0].append(value)
+            group[1].append(key)
+        return groups

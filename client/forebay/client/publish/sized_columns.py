@@ -1,0 +1,74 @@
+"""Values and keys given at once, with what is needed to cut them into pages: every size is taken once.
+
+Most columns hold values of one size. That is found by comparing memory, not number by number, and makes sums products.
+"""
+
+from __future__ import annotations
+
+import operator
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from forebay.client.errors import InvalidPage
+from forebay.client.publish.pages import EncodedPage, encode_columns
+from forebay.page.numbers import is_one_size, lengths_of
+
+
+def check_types(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> None:
+    """Raise ``InvalidPage`` for what could not be encoded later, on another thread."""
+    if list(map(type, values)).count(bytes) != len(values):
+        raise InvalidPage("values and keys must be bytes")
+    if keys is not None:
+        kinds = list(map(type, keys))
+        if kinds.count(bytes) + kinds.count(type(None)) != len(keys):
+            raise InvalidPage("values and keys must be bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class SizedColumns:
+    """Columns of equal length."""
+
+    values: Sequence[bytes]
+    keys: Sequence[bytes | None] | None
+    value_lengths: array[int]
+    ends: Sequence[int]
+    """Bytes of keys and values before each record, and of all together: one entry more than records."""
+
+    @classmethod
+    def of(cls, values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> SizedColumns:
+        """Take the sizes of columns whose types were checked."""
+        lengths = lengths_of(values)
+        return cls(values, keys, lengths, _ends(lengths, keys))
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.values)
+
+    def size(self, first: int, end: int) -> int:
+        """Return the bytes of keys and values of the records ``[first, end)``."""
+        return self.ends[end] - self.ends[first]
+
+    def largest(self) -> int:
+        """Return the bytes of key and value of the largest record, 0 for none."""
+        return max(map(operator.sub, self.ends[1:], self.ends), default=0)
+
+    def part(self, first: int, end: int) -> tuple[Sequence[bytes], Sequence[bytes | None] | None, array[int]]:
+        """Return values, keys and value lengths of the records ``[first, end)``."""
+        keys = None if self.keys is None else self.keys[first:end]
+        return self.values[first:end], keys, self.value_lengths[first:end]
+
+    def encode(self, first: int, end: int) -> EncodedPage:
+        """Return a page of the records ``[first, end)``."""
+        values, keys, lengths = self.part(first, end)
+        return encode_columns(values, keys, value_lengths=lengths)
+
+
+def _ends(lengths: array[int], keys: Sequence[bytes | None] | None) -> Sequence[int]:
+    if keys is not None:
+        sizes = (length + len(key or b"") for length, key in zip(lengths, keys, strict=True))
+        return list(accumulate(sizes, initial=0))
+    if is_one_size(lengths) and lengths[0]:
+        return range(0, (len(lengths) + 1) * lengths[0], lengths[0])
+    return list(accumulate(lengths, initial=0))

@@ -1,0 +1,220 @@
+"""Keeps one publish stream open: opens, sends, reads answers, comes back when it breaks.
+
+Threads: this one (``forebay-publisher-SINK``) opens streams and gives up late pages; one per stream reads answers
+(``forebay-answers-SINK``); grpc's own thread asks the outbox for pages. All end with ``close``.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import grpc
+
+from forebay.client.errors import (
+    BrokerUnavailable,
+    ClientClosed,
+    ClientFault,
+    ForebayError,
+    ProtocolViolation,
+    PublishAbandoned,
+)
+from forebay.client.publish.outbox import Outbox
+from forebay.client.publish.outbox_stream import OutboxStream, Session
+from forebay.client.publish.pages import frame_publish_page
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.reconnect import Reconnect
+from forebay.client.transport.threads import GuardedThread, fault_of
+from forebay.client.values.epochs import StagedPart
+from forebay.v1 import buffer_service_pb2 as pb
+
+METHOD: Final = "/forebay.v1.BufferService/Publish"
+log = logging.getLogger(__name__)
+
+
+def _as_it_is(frame: bytes) -> bytes:
+    """Pages are serialised by the sender already."""
+    return frame
+
+
+class PublishStream:
+    """The threads of one publisher."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        writer_id: str,
+        outbox: Outbox,
+        stage: pb.PublishStage | None = None,
+        incarnation: str = "",
+    ) -> None:
+        self._channels = channels
+        self._sink = sink
+        self._writer_id = writer_id
+        self._outbox = outbox
+        self._stage = stage
+        self._stream = OutboxStream(outbox, renews=stage is None)
+        self._epoch: int | None = None
+        self.incarnation = incarnation
+        """Of the sink, once it is known: every stream after the first is for that one, and for no other of its name."""
+        self._encoding = threading.Lock()
+        """A page is encoded once: the sender of a broken stream may still be at it when the next one begins."""
+        self._abandoned = False
+        self._progressed = False
+        """The stream brought answers."""
+        self._call: grpc.Call | None = None
+        self.last_error: ForebayError | None = None
+        """Why the last stream broke."""
+        self._thread = GuardedThread(self._run, name=f"forebay-publisher-{sink}", on_fault=self._failed)
+
+    def stored(self) -> list[StagedPart]:
+        """Return what has its receipt, by partition."""
+        with self._outbox.lock:
+            return [part for _, part in sorted(self._stream.stored.items())]
+
+    def start(self) -> None:
+        """Start to connect."""
+        self._thread.start()
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Wait for the end; ``False`` when it did not come in time. The outbox has to be closed."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def abandon(self) -> None:
+        """End at once; what is not durable fails with ``PublishAbandoned``."""
+        with self._outbox.lock:
+            self._abandoned = True
+            call = self._call
+            self._outbox.wake_all()
+        if call is not None:
+            call.cancel()
+        self._stream.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
+
+    def _failed(self, fault: ClientFault) -> None:
+        """Something that nobody expected: end, and tell those who wait."""
+        self._stream.end_all(fault)
+        self._outbox.close()
+        with self._outbox.lock:
+            call = self._call
+        if call is not None:
+            call.cancel()
+
+    def _run(self) -> None:
+        reconnect = Reconnect(self._channels.settings, clock=self._outbox.clock, random=random.random)
+        while not self._stream.is_done():
+            session = Session()
+            error = self._one_stream(session)
+            self.last_error = error or self.last_error
+            if session.is_open:
+                reconnect.opened()
+            if self._progressed:
+                reconnect.progressed()
+                self._progressed = False
+            if error is None:
+                continue
+            delay_s = reconnect.delay_s(error)
+            if delay_s is None:
+                self._stream.end_all(error)
+                self._outbox.close()
+                break
+            log.info(
+                "publish stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
+                self._sink,
+                error.reason,
+                reconnect.failures,
+                delay_s,
+            )
+            self._stream.await_change(None, self._outbox.clock() + delay_s)
+
+    def _one_stream(self, session: Session) -> ForebayError | None:
+        """Run one stream to its end; return what broke it, ``None`` when it ended as it should."""
+        if (lost := self._stream.lost()) is not None:
+            return lost
+        resumed = self._epoch is not None and not self._stream.may_renew()
+        try:
+            channel = self._channels.of_sink(self._sink)
+            publish = channel.stream_stream(METHOD, _as_it_is, pb.PublishResponse.FromString)
+            call = publish(self._requests(session, self._epoch if resumed else None))
+        except ValueError as failure:  # grpc: the channel was closed
+            return ClientClosed(str(failure))
+        except ForebayError as error:
+            return error
+        with self._outbox.lock:
+            self._call = call
+            abandoned = self._abandoned
+        if abandoned:
+            call.cancel()
+        reader = threading.Thread(
+            target=self._read,
+            args=(call, session, resumed),
+            name=f"forebay-answers-{self._sink}",
+            daemon=True,
+        )
+        reader.start()
+        self._stream.await_change(session, None)
+        call.cancel()
+        reader.join()
+        expected = self._stream.is_done() or self._stream.may_renew()
+        self._stream.broke(session)
+        if (lost := self._stream.lost()) is not None:
+            return lost
+        if session.error is None and not expected:
+            return BrokerUnavailable("the broker ended the stream")
+        return session.error
+
+    def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
+        """Yield what is sent, serialised. Runs on grpc's thread, which would keep an error to itself."""
+        try:
+            yield from self._serialised(session, epoch)
+        except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
+            self._stream.over(session, fault_of(error))
+
+    def _serialised(self, session: Session, epoch: int | None) -> Iterator[bytes]:
+        opening = pb.PublishOpen(
+            sink=self._sink,
+            writer_id=self._writer_id,
+            writer_epoch=epoch,
+            stage=self._stage,
+            answers_together=True,
+            incarnation=self.incarnation,
+        )
+        yield pb.PublishRequest(open=opening).SerializeToString()
+        telemetry = self._outbox.telemetry
+        while (taken := self._stream.take(session)) is not None:
+            batch, sequence = taken
+            with self._encoding:
+                encoded = batch.encode()
+                if batch.span is None:
+                    batch.span = telemetry.send(batch.partition, encoded.record_count, batch.context)
+            yield frame_publish_page(batch.partition, sequence, encoded, batch.span.traceparent)
+        if self._stream.is_done() and self._stage is None:
+            yield pb.PublishRequest(close=pb.PublishClose()).SerializeToString()
+
+    def _read(self, call: Iterable[pb.PublishResponse], session: Session, resumed: bool) -> None:
+        """Read answers until the stream ends. Runs on a thread of its own."""
+        error: ForebayError | None = None
+        try:
+            for response in call:
+                kind = response.WhichOneof("response")
+                self._progressed = self._progressed or kind in {"answer", "answers"}
+                if kind == "answers":
+                    self._stream.answered(response.answers.answers, self._sink)
+                elif kind == "answer":
+                    self._stream.answered([response.answer], self._sink)
+                elif session.is_open:
+                    raise ProtocolViolation("a second `opened` on one stream")
+                else:
+                    self._channels.reached(self._sink)
+                    self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
+                    self._stream.opened(session, response.opened, resumed=resumed)
+        except grpc.RpcError as failure:
+            error = self._channels.ended(failure, self._sink)
+        except ForebayError as failure:
+            error = failure
+        finally:  # also when something that nobody expected ends this thread: the next stream goes on
+            self._stream.over(session, error)

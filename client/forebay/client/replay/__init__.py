@@ -1,0 +1,1 @@
+"""Replay: pages and records that are read again without being settled."""

@@ -1,0 +1,150 @@
+"""Stored pages as columns and records."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import datetime
+
+from forebay.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
+from forebay.client.publish.pages import malformed
+from forebay.client.replay.rows import json_values
+from forebay.client.values import convert
+from forebay.client.values.records import (
+    DropReason,
+    Encoding,
+    Gap,
+    PagePart,
+    ReplayedRecord,
+    StoredPage,
+)
+from forebay.page.columns import Columns, columns_of
+from forebay.page.crc32 import crc32
+from forebay.page.runs import Run, runs_of
+from forebay.v1 import record_pb2
+
+
+def checked_body(page: record_pb2.StoredPage) -> bytes:
+    """Return the body, which protobuf copies each time; raises ``PageCorrupt`` when it is not what was published."""
+    body = page.body
+    found = crc32(body)
+    if found != page.crc32:
+        facts = {"stated": f"{page.crc32:08x}", "found": f"{found:08x}", "base_offset": str(page.base_offset)}
+        raise PageCorrupt(f"the page at offset {page.base_offset} fails its checksum", facts=facts)
+    return body
+
+
+def runs(page: StoredPage) -> list[Run]:
+    """Return the runs of a page, all of its records. Raises ``InvalidPage`` for a body that is not a page."""
+    if page.encoding is not Encoding.RECORDS:
+        raise InvalidPage(f"this version cannot decode pages with encoding {page.encoding}")
+    with malformed(f"the page at offset {page.base_offset} is not a RecordPage: "):
+        found = runs_of(page.body)
+    if sum(map(len, found)) != page.record_count:
+        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the records that it states")
+    return found
+
+
+def decode_columns(page: StoredPage) -> Columns:
+    """Return the wanted records of a page as columns. Raises ``InvalidPage`` where one of them cannot be decoded."""
+    columns = wanted_columns(page, whole_columns(page))
+    if columns.unreadable:
+        first = min(columns.unreadable)
+        raise unreadable_error(page, page.first_offset + first, columns.unreadable[first])
+    return columns
+
+
+def unreadable_error(page: StoredPage, offset: int, reason: str) -> InvalidPage:
+    """Return what is raised for a record that cannot be decoded."""
+    facts = {"partition": str(page.partition), "offset": str(offset), "base_offset": str(page.base_offset)}
+    return InvalidPage(f"offset {offset} of partition {page.partition} cannot be decoded: {reason}", facts=facts)
+
+
+def whole_columns(page: StoredPage) -> Columns:
+    """Return all records of a page as columns, wanted or not, and which of them cannot be decoded: perhaps all."""
+    try:
+        if page.encoding is Encoding.ARROW:
+            values, header, unreadable = json_values(page)
+            return Columns(values, None, None, [(header,)] * len(values), unreadable)
+        with malformed():
+            return columns_of(runs(page))
+    except (InvalidPage, SchemaNotFound) as broken:
+        count = page.record_count
+        return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
+
+
+def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
+    """Return the wanted records of a page, given all of it."""
+    first = page.first_offset - page.base_offset
+    end = page.last_offset - page.base_offset + 1
+    if first == 0 and end == page.record_count:
+        return columns
+    return Columns(
+        columns.values[first:end],
+        None if columns.keys is None else columns.keys[first:end],
+        None if columns.event_times_us is None else columns.event_times_us[first:end],
+        None if columns.headers is None else columns.headers[first:end],
+        {place - first: why for place, why in columns.unreadable.items() if first <= place < end},
+    )
+
+
+def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
+    """Yield the wanted records of a page. Raises ``InvalidPage`` at the first one that cannot be decoded."""
+    for found in records_and_gaps(page):
+        if isinstance(found, Gap):
+            raise unreadable_error(page, found.first_offset, found.detail)
+        yield found
+
+
+def records_and_gaps(page: StoredPage) -> Iterator[ReplayedRecord | Gap]:
+    """Yield the wanted records of a page, and a gap for consecutive ones that cannot be decoded."""
+    columns = wanted_columns(page, whole_columns(page))
+    accepted_at = AcceptedAt(page.parts)
+    gap: Gap | None = None
+    for index, value in enumerate(columns.values):
+        offset = page.first_offset + index
+        why = columns.unreadable.get(index)
+        if gap is not None and gap.detail != why:
+            yield gap
+            gap = None
+        if why is not None:
+            at, first = accepted_at.of(offset), offset if gap is None else gap.first_offset
+            gap = Gap(page.partition, first, offset, DropReason.UNREADABLE, at, detail=why)
+            continue
+        yield ReplayedRecord(
+            page.partition,
+            offset,
+            None if columns.keys is None else columns.keys[index],
+            value,
+            () if columns.headers is None else columns.headers[index],
+            event_time(columns, index),
+            accepted_at.of(offset),
+        )
+    if gap is not None:
+        yield gap
+
+
+def event_time(columns: Columns, index: int) -> datetime | None:
+    """Return the event time of a record."""
+    microseconds = None if columns.event_times_us is None else columns.event_times_us[index]
+    return None if microseconds is None else convert.from_us(microseconds)
+
+
+class AcceptedAt:
+    """Finds when an offset of a page was accepted. Offsets are asked for in rising order."""
+
+    def __init__(self, parts: tuple[PagePart, ...]) -> None:
+        self._parts = parts
+        self._starts = [part.first_offset for part in parts]
+        self._until = -1
+        self._at = parts[0].accepted_at if parts else convert.EPOCH
+
+    def of(self, offset: int) -> datetime:
+        """Return the time at which ``offset`` was accepted."""
+        if offset >= self._until and self._parts:
+            index = max(0, bisect_right(self._starts, offset) - 1)
+            self._at = self._parts[index].accepted_at
+            following = index + 1
+            self._until = self._starts[following] if following < len(self._starts) else sys.maxsize
+        return self._at

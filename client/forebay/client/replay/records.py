@@ -1,0 +1,38 @@
+"""Reads pages again record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forebay.client.replay.columns import decode_records, records_and_gaps
+from forebay.client.replay.reader import Reading
+from forebay.client.replay.replayer import OnGap
+from forebay.client.values.records import Gap, ReplayedRecord, StoredPage
+
+
+class RecordReplay(Reading[ReplayedRecord | Gap]):
+    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See ``PageReplay``.
+
+    Stored records that cannot be decoded are a gap too, with the reason ``UNREADABLE``; or ``InvalidPage`` is raised,
+    which names the first one.
+    """
+
+    def __init__(self, pages: Reading[StoredPage | Gap], on_gap: OnGap = "raise") -> None:
+        self._pages = pages
+        self._decode = records_and_gaps if on_gap == "yield" else decode_records
+        self._records = self._read()
+
+    def _read(self) -> Iterator[ReplayedRecord | Gap]:
+        for page in self._pages:
+            if isinstance(page, Gap):
+                yield page
+            else:
+                yield from self._decode(page)
+
+    def __next__(self) -> ReplayedRecord | Gap:
+        """Return the next record or gap."""
+        return next(self._records)
+
+    def close(self) -> None:
+        """End the iteration. Closing twice is fine."""
+        self._pages.close()

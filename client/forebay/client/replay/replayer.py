@@ -1,0 +1,262 @@
+"""Reads a partition again, and changes nothing by it.
+
+An iterator that survives a broken stream: it re-attaches behind the last page that it returned, to the same end. What
+is missing is said, never skipped: a gap raises ``GapError``, or is yielded where the caller asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final, Literal, TypedDict
+
+import grpc
+
+from forebay.client.admin.schemas import SchemaCache
+from forebay.client.errors import (
+    BrokerUnavailable,
+    ForebayError,
+    GapError,
+    InvalidRange,
+    PageCorrupt,
+    UsedAfterFork,
+)
+from forebay.client.replay.columns import checked_body
+from forebay.client.replay.reader import Reading
+from forebay.client.settings import RetryPolicy
+from forebay.client.telemetry import Telemetry
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.retry import RetryState
+from forebay.client.values import convert
+from forebay.client.values.records import Gap, StoredPage
+from forebay.v1 import buffer_service_pb2 as pb
+from forebay.v1 import record_pb2
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
+
+OnGap = Literal["raise", "yield"]
+
+AHEAD_S: Final = 1.0
+"""How old a stream that was opened ahead may be when it is read."""
+
+
+class ReplayOptions(TypedDict, total=False):
+    """What is read, and how."""
+
+    start: int | None
+    """First offset; else the earliest that is stored."""
+
+    start_time: datetime | None
+    """Instead: the first record accepted then or later. Without a zone it is local."""
+
+    end: int | None
+    """The offset behind the last; else the end as it is when reading begins."""
+
+    follow: bool
+    """Wait for new records at the end."""
+
+    on_gap: OnGap
+    """``"raise"``, the default, or ``"yield"``."""
+
+    incarnation: str
+    """Of the sink that the offsets belong to; another one of that name raises ``SinkReplaced``. Empty: any."""
+
+
+class PageReplay(Reading[StoredPage | Gap]):
+    """Iterator of :class:`StoredPage`, cut to what was asked for, and of :class:`Gap` with ``on_gap="yield"``.
+
+    Usable from one thread at a time; ``close`` from any. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,
+    ``SinkNotFound``, ``InvalidPartition``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` once the broker
+    was away for longer than ``reattach_timeout_s``.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        *,
+        partition: int,
+        start: int | None = None,
+        start_time: datetime | None = None,
+        end: int | None = None,
+        follow: bool = False,
+        on_gap: OnGap = "raise",
+        incarnation: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if start is not None and start_time is not None:
+            raise InvalidRange("start and start_time: give one of them")
+        self._channels = channels
+        self._sink = sink
+        self._schemas = SchemaCache(channels, sink)
+        self._telemetry = Telemetry(sink)
+        self._partition = partition
+        self._next = start
+        self._start_time = start_time
+        self._end = end
+        self._follow = follow
+        self._on_gap = on_gap
+        self._clock = clock
+        self._sleep = sleep
+        self._pid = os.getpid()
+        self.incarnation = incarnation
+        """Of the sink, once it is known."""
+        self._is_opened = False
+        """The broker has said what is read."""
+        self._call: grpc.Call | None = None
+        self._begun_at: float | None = None
+        """When the stream was opened, as long as nobody has read from it."""
+        self._closing = threading.Event()
+        timeout_s = channels.settings.reattach_timeout_s
+        reconnect = channels.settings.reconnect
+        self._retry = RetryState(
+            RetryPolicy(
+                tries_max=reconnect.tries_max,
+                delay_min_s=reconnect.delay_min_s,
+                delay_max_s=reconnect.delay_max_s,
+                delay_factor=reconnect.delay_factor,
+                budget_s=timeout_s,
+            ),
+            random.random,
+        )
+        self._steps = self._read()
+
+    def __next__(self) -> StoredPage | Gap:
+        """Return the next page or gap; ends at the end, or when it is closed."""
+        if self._pid != os.getpid():
+            raise UsedAfterFork("this replay was opened before fork; open one in this process")
+        if self._closing.is_set():
+            raise StopIteration
+        return next(self._steps)
+
+    @property
+    def left(self) -> int:
+        """Offsets up to the end; 0 where that is not known: before the first page, or when it follows."""
+        return 0 if self._next is None or self._end is None else max(0, self._end - self._next)
+
+    def begin(self) -> None:
+        """Open the stream before the first page is asked for, so that it is here then. Once is enough.
+
+        What goes wrong is raised when the page is asked for.
+        """
+        if self._call is None and not self._closing.is_set():
+            with suppress(ForebayError):
+                self._connect()
+                self._begun_at = self._clock()
+
+    def close(self) -> None:
+        """End the iteration. Closing twice is fine."""
+        self._closing.set()
+        if self._call is not None and self._pid == os.getpid():
+            self._call.cancel()
+
+    def _read(self) -> Iterator[StoredPage | Gap]:
+        while not self._closing.is_set():
+            try:
+                yield from self._one_stream()
+                return
+            except ForebayError as error:
+                if self._closing.is_set():
+                    return
+                if not error.retryable and not isinstance(error, PageCorrupt):
+                    raise
+                delay_s = self._retry.failed(self._clock(), error.retry_after_s)
+                if delay_s is None:
+                    raise
+            self._sleep(delay_s)
+
+    def _request(self) -> pb.ReplayRequest:
+        request = pb.ReplayRequest(
+            sink=self._sink,
+            partition=self._partition,
+            end_offset=self._end,
+            follow=self._follow,
+            incarnation=self.incarnation,
+        )
+        if self._next is not None:
+            request.start_offset = self._next
+        elif self._start_time is not None:
+            request.start_time.CopyFrom(convert.stamp(self._start_time))
+        return request
+
+    def _one_stream(self) -> Iterator[StoredPage | Gap]:
+        if self._next is not None and self._end is not None and self._next >= self._end and self._is_opened:
+            return
+        call = self._stream()
+        try:
+            for response in call:
+                kind = response.WhichOneof("response")
+                if kind == "pages":
+                    for message in response.pages.pages:
+                        page = self._cut(message, checked_body(message))
+                        if page is not None:
+                            self._next = page.last_offset + 1
+                            self._retry.succeeded()
+                            self._telemetry.read("replay", len(page))
+                            yield page
+                elif kind == "gap":
+                    gap = convert.gap(response.gap)
+                    self._next = gap.last_offset + 1
+                    if self._on_gap == "raise":
+                        raise _gap_error(gap)
+                    self._retry.succeeded()
+                    yield gap
+                elif kind == "opened":
+                    self._opened(response.opened)
+        except grpc.RpcError as failure:
+            raise self._channels.ended(failure, self._sink) from failure
+        finally:
+            call.cancel()
+
+    def _connect(self) -> Any:
+        try:
+            self._call = self._channels.stub(BufferServiceStub, self._sink).Replay(self._request())
+        except ValueError as failure:  # grpc: the channel was closed
+            raise BrokerUnavailable(str(failure)) from failure
+        return self._call
+
+    def _stream(self) -> Any:
+        """The stream that was opened ahead, if that was a moment ago: else what it holds may be trimmed by now."""
+        begun_at, self._begun_at = self._begun_at, None
+        if begun_at is None or self._call is None:
+            return self._connect()
+        if self._clock() - begun_at <= AHEAD_S:
+            return self._call
+        self._call.cancel()
+        return self._connect()
+
+    def _opened(self, message: pb.ReplayOpened) -> None:
+        self._is_opened, self.incarnation = True, message.incarnation
+        if self._next is None:
+            self._next = message.start_offset
+        if self._end is None and message.HasField("end_offset"):
+            self._end = message.end_offset
+
+    def _cut(self, message: record_pb2.StoredPage, body: bytes) -> StoredPage | None:
+        """Return the wanted part of a page, ``None`` when there is none."""
+        first = message.base_offset if self._next is None else max(message.base_offset, self._next)
+        last = message.base_offset + message.record_count - 1
+        if self._end is not None:
+            last = min(last, self._end - 1)
+        if first > last:
+            return None
+        schema_of = self._schemas.source(self.incarnation)
+        return convert.stored_page(message, body, self._partition, first, last, schema_of)
+
+
+def _gap_error(gap: Gap) -> GapError:
+    facts = {
+        "partition": str(gap.partition),
+        "first_offset": str(gap.first_offset),
+        "last_offset": str(gap.last_offset),
+        "drop_reason": gap.reason.value,
+    }
+    return GapError(
+        f"offsets {gap.first_offset} to {gap.last_offset} of partition {gap.partition} are gone ({gap.reason})",
+        facts=facts,
+    )

@@ -1,0 +1,73 @@
+"""Pages of rows with a schema: their framing, and rows as records.
+
+A row is a record without a key; its value is one JSON object, and the header ``forebay.schema_version`` says which
+schema it has. Turning rows into that needs pyarrow, which is imported when the first such page is read. Who wants the
+rows as Arrow batches uses ``forebay.client.arrow``.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Final
+
+from forebay.client.errors import ArrowNotInstalled, InvalidPage
+from forebay.client.publish.pages import EncodedPage, malformed
+from forebay.client.values.records import Encoding, Header, StoredPage
+from forebay.packaging import install_command
+from forebay.page import rows
+from forebay.page.rows import DictionaryColumns, RowsBody
+
+VERSION_HEADER: Final = "forebay.schema_version"
+
+
+def encode_rows(
+    schema_version: int, count: int, messages: bytes, dictionary_columns: DictionaryColumns = ()
+) -> EncodedPage:
+    """Return a page of rows; ``messages`` are those of Arrow's IPC stream format that follow the schema message."""
+    return EncodedPage(rows.encode_rows(schema_version, count, messages, dictionary_columns), count, Encoding.ARROW)
+
+
+def read_rows(page: StoredPage) -> RowsBody:
+    """Return what a page of rows holds. Raises ``InvalidPage`` for a body that is not a page of rows."""
+    with malformed(f"the page at offset {page.base_offset} is not an ArrowPage: "):
+        found = rows.rows_of(page.body)
+    if page.encoding is not Encoding.ARROW or found.count != page.record_count:
+        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
+    return found
+
+
+def json_values(page: StoredPage) -> tuple[list[bytes], Header, dict[int, str]]:
+    """Return all rows of a page as JSON objects, the header that they have, and which are unreadable, each with why.
+
+    The value of an unreadable row is empty. Raises ``ArrowNotInstalled``, ``InvalidPage`` where no row can be read, and
+    what asking for the schema raises.
+    """
+    body = read_rows(page)
+    if page.schema_of is None:
+        raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
+    arrow = _arrow()
+    schema = page.schema_of(body.schema_version).arrow_schema
+    try:
+        found = arrow.readable_rows(schema, body.messages, body.count, body.dictionary_columns)
+        values: list[bytes] = arrow.json_objects(found.batch)
+    except arrow.UNREADABLE as broken:
+        raise InvalidPage(
+            f"the page at offset {page.base_offset} does not hold rows of version {body.schema_version}: {broken}"
+        ) from broken
+    unreadable = {place: part.reason for part in found.unreadable for place in range(part.first, part.end)}
+    if unreadable:
+        readable = iter(values)
+        values = [b"" if place in unreadable else next(readable) for place in range(body.count)]
+    return values, (VERSION_HEADER, str(body.schema_version).encode()), unreadable
+
+
+def _arrow() -> ModuleType:
+    try:
+        from forebay import arrow  # noqa: PLC0415 - an optional extra
+    except ImportError as missing:
+        if (missing.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise ArrowNotInstalled(
+            f"this sink holds rows with a schema, and reading them needs pyarrow: {install_command('arrow')}"
+        ) from missing
+    return arrow

@@ -1,0 +1,1 @@
+"""Transport: channels, TLS, retries and the diagnosis of unreachable brokers."""

@@ -1,0 +1,1 @@
+"""Values that users hold, and their conversion from and to the wire."""

@@ -1,0 +1,1 @@
+"""Targets of a deliverer, one file per target, and their registry."""

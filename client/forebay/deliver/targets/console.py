@@ -1,0 +1,53 @@
+"""Prints records to standard output, one line each, in the form of `forebay.deliver.targets.encoding`.
+
+What was printed is acked: for looking at a sink without consuming it there is ``forebay peek`` and
+``forebay tail``.
+"""
+
+from __future__ import annotations
+
+import sys
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
+
+from forebay.deliver.errors import TargetGone
+from forebay.deliver.outcome import Delivered, Outcome
+from forebay.deliver.targets import encoding as encode
+from forebay.text import visible_json
+
+if TYPE_CHECKING:
+    from forebay.deliver.batch import Batch, BatchLimits
+    from forebay.deliver.targets.target import TargetContext
+
+
+class ConsoleTarget:
+    """A `forebay.deliver.Target` that prints."""
+
+    def __init__(self, stream: BinaryIO | None = None) -> None:
+        """Print to ``stream``, by default standard output."""
+        self._stream = stream or sys.stdout.buffer
+        self._whole_batches = Lock()
+
+    def open(self, context: TargetContext) -> BatchLimits | None:
+        """Do nothing."""
+
+    def send(self, batch: Batch) -> Outcome:
+        """Print a batch whole. `TargetGone` once nobody reads any more."""
+        # A tab in JSON is space between values; what a string holds and a terminal would obey is escaped.
+        lines = (visible_json(line.decode().replace("\t", " ")) for line in encode.envelopes(batch))
+        text = "".join(f"{line}\n" for line in lines).encode()
+        with self._whole_batches:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except BrokenPipeError as error:
+                raise TargetGone("nobody reads the output any more") from error
+        return Delivered()
+
+    def close(self) -> None:
+        """Leave the stream open: it is not ours."""
+
+
+def console_target() -> ConsoleTarget:
+    """Build the target; it has no options."""
+    return ConsoleTarget()

@@ -1,0 +1,235 @@
+"""Sends batches to an HTTP(S) address.
+
+Every request carries ``Idempotency-Key`` (for a batch ``<incarnation>-<partition>-<first>-<last>``, for a
+single record ``<incarnation>-<partition>-<offset>``), ``Forebay-Sink``, ``Forebay-Incarnation``,
+``Forebay-Partition``, ``Forebay-First-Offset``, ``Forebay-Last-Offset`` the W3C trace context, and
+``Forebay-Resend: true`` when some of the records were delivered before. A second delivery may cut its
+batches differently, so a target that is to take each record once remembers the keys of records: those of
+the envelopes, or of single records. The status alone decides what the answer means
+(`forebay.deliver.classify.status`), from its line on; a redirect is not followed. A request has
+``timeout_s`` from its beginning to the end of its answer (`forebay.deliver.targets.http_exchange`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import httpcore2
+from opentelemetry import propagate
+
+from forebay.credentials import CredentialReport
+from forebay.deliver import classify
+from forebay.deliver.batch import BatchLimits
+from forebay.deliver.errors import InvalidOption
+from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
+from forebay.deliver.targets import encoding as encode
+from forebay.deliver.targets.http_exchange import Network
+from forebay.deliver.targets.http_settings import Format, HttpSettings, problem_of_value
+from forebay.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from forebay.deliver.batch import Batch
+    from forebay.deliver.targets.target import TargetContext
+
+_log = logging.getLogger("forebay.deliver")
+_ERRORS: Final = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol,
+)
+_QUOTING: Final = (httpcore2.ProtocolError, httpcore2.ProxyError, httpcore2.UnsupportedProtocol)
+"""Errors whose text may quote a header or what the other end sent."""
+_SECRET_CHARACTERS_MIN: Final = 4
+_SCHEMES: Final = frozenset({"Basic", "Bearer", "Digest", "Negotiate", "Token", "ApiKey"})
+"""Parts of credentials that are no secret."""
+_ANSWER_BYTES_MAX: Final = 64 << 10
+_TITLE_CHARACTERS_MAX: Final = 200
+
+
+class HttpTarget:
+    """A `forebay.deliver.Target` that speaks HTTP/1.1 over a pool of kept connections."""
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._settings = settings
+        self._now = now
+        self._place = settings.place
+        self._network = Network(clock)
+        self._report = CredentialReport(settings.credential_files, log=_log, clock=clock, now=now)
+        self._pool: httpcore2.ConnectionPool | None = None
+        self._default_headers: dict[str, str] = {}
+        self._secrets: tuple[str, ...] = ()
+        """What no reason may hold, the longest first."""
+
+    def open(self, context: TargetContext) -> BatchLimits | None:
+        """Make the pool; connects to nothing yet. `InvalidOption` if a certificate or variable cannot be
+        used.
+        """
+        settings = self._settings
+        self._default_headers = self._headers()
+        if self._secrets and settings.is_plain:
+            _log.warning(
+                "credentials go unencrypted over the network sink=%s target=%s variable=%s; use an https:// address",
+                *(context.sink, self._place, settings.authorization_env),
+            )
+        self._report.look()
+        self._pool = settings.pool(context.concurrency, self._network)
+        return BatchLimits(records_max=1) if settings.format is Format.SINGLE else None
+
+    def send(self, batch: Batch) -> Outcome:
+        """Send a batch in one request, or record by record in the single format."""
+        settings = self._settings
+        if settings.format is Format.SINGLE:
+            return self._send_singly(batch)
+        lines = encode.envelopes(batch) if settings.envelope else (encode.bare(r.value) for r in batch.records)
+        if settings.format is Format.NDJSON:
+            body = b"".join(line + b"\n" for line in lines)
+        else:
+            body = b"[" + b",\n".join(lines) + b"]"
+        return self._request(batch, batch.key, body)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _send_singly(self, batch: Batch) -> Outcome:
+        for index, record in enumerate(batch.records):
+            one = batch.only(index)
+            body = next(encode.envelopes(one)) if self._settings.envelope else record.value
+            match self._request(one, one.record_key(record.offset), body):
+                case Delivered():
+                    continue
+                case Retry() as retry:
+                    return Retry(retry.reason, delay_s=retry.delay_s, delivered=index)
+                case Reject() as reject:
+                    return Reject(reject.reason, delivered=index, exact=True)
+        return Delivered()
+
+    def _request(self, batch: Batch, key: str, body: bytes) -> Outcome:
+        headers = {
+            **self._default_headers,
+            "Idempotency-Key": key,
+            "Forebay-Sink": batch.sink,
+            "Forebay-Incarnation": batch.incarnation,
+            "Forebay-Partition": str(batch.partition),
+            "Forebay-First-Offset": str(batch.first_offset),
+            "Forebay-Last-Offset": str(batch.last_offset),
+        }
+        if batch.resend:
+            headers["Forebay-Resend"] = "true"
+        propagate.inject(headers)
+        if self._pool is None:
+            raise RuntimeError("the target has not been opened")
+        settings = self._settings
+        self._report.look()
+        exchange = self._network.begin(settings.timeout_s, settings.tls_layers)
+        try:
+            with self._pool.stream(
+                settings.method,
+                settings.target_url,
+                headers=list(headers.items()),
+                content=body,
+                extensions={"timeout": settings.timeouts},
+            ) as response:
+                # Once the status is there the fate is known: what goes wrong with the rest changes nothing.
+                return self._judged(response.status, response.headers, _answer(response))
+        except _ERRORS as error:
+            status = exchange.status
+            if status is not None:
+                return self._judged(status, (), b"")
+            return self._cleaned(classify.transport(error, place=self._place, quotes=isinstance(error, _QUOTING)))
+
+    def _judged(self, status: int, headers: Iterable[tuple[bytes, bytes]], answer: bytes) -> Outcome:
+        found = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        outcome = classify.status(
+            status,
+            place=self._place,
+            detail=_title(found.get("content-type", ""), answer),
+            retry_after_s=classify.retry_after(
+                found.get("retry-after"), now=self._now(), delay_max_s=self._settings.retry_after_max_s
+            ),
+        )
+        return self._cleaned(outcome)
+
+    def _cleaned(self, outcome: Outcome) -> Outcome:
+        """Return an outcome whose reason holds no credential, which a target may have sent back."""
+        if isinstance(outcome, Delivered):
+            return outcome
+        reason = outcome.reason
+        for secret in self._secrets:
+            reason = reason.replace(secret, "[credential]")
+        return replace(outcome, reason=reason)
+
+    def _headers(self) -> dict[str, str]:
+        settings = self._settings
+        form = "application/json" if settings.envelope else "application/octet-stream"
+        default = {
+            Format.NDJSON: "application/x-ndjson",
+            Format.JSON_ARRAY: "application/json",
+            Format.SINGLE: form,
+        }
+        headers = {
+            "Accept-Encoding": "identity",
+            "User-Agent": "forebay",
+            "Content-Type": settings.content_type or default[settings.format],
+            **dict(settings.headers),
+        }
+        if settings.authorization_env:
+            value = os.environ.get(settings.authorization_env, "").strip()
+            where = f"the environment variable {settings.authorization_env}"
+            if not value:
+                raise InvalidOption("http", "authorization_env", f"{where} is not set")
+            if problem := problem_of_value(value):
+                raise InvalidOption("http", "authorization_env", f"the value of {where} {problem}")
+            headers["Authorization"] = value
+            parts = {part for part in (value, *value.split()) if len(part) >= _SECRET_CHARACTERS_MIN}
+            self._secrets = tuple(sorted(parts - _SCHEMES, key=len, reverse=True))
+        return headers
+
+
+def _answer(response: httpcore2.Response) -> bytes:
+    """Read the answer within bounds of size and time, so that the connection can be kept; what is beyond is left."""
+    answer = b""
+    try:
+        for chunk in response.iter_stream():
+            answer += chunk
+            if len(answer) > _ANSWER_BYTES_MAX:
+                break
+    except _ERRORS:
+        return b""
+    return answer
+
+
+def http_target(**options: str) -> HttpTarget:
+    """Build the target from options as a command line has them, the fields of `HttpSettings`."""
+    return HttpTarget(HttpSettings.from_options(options))
+
+
+def _title(content_type: str, answer: bytes) -> str:
+    """Return the title of a problem document (RFC 9457), which names the kind of problem and quotes no
+    request.
+    """
+    if content_type.split(";", maxsplit=1)[0].strip().lower() != "application/problem+json":
+        return ""
+    try:
+        problem = json.loads(answer)
+    except (ValueError, RecursionError):
+        return ""
+    title = problem.get("title") if isinstance(problem, dict) else None
+    return visible(title[:_TITLE_CHARACTERS_MAX]) if isinstance(title, str) else ""

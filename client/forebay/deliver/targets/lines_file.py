@@ -1,0 +1,178 @@
+r"""A file of JSON lines that holds each record once and whole.
+
+A line is an envelope of `forebay.deliver.targets.encoding`; it begins with the record's key, and from these keys
+the file itself says what it holds. The rules:
+
+- A batch is written, then synced, and only then may it be acked. So a line that is torn, having no line
+  end, was never acked.
+- Before a file is used, what another process (or this one, before it was killed) left at its end is read:
+  a torn line is cut off, whole lines count as written once they have been synced. What is written already
+  is not written again.
+- A failed write is cut off again; a failed sync too, since a later sync would succeed without having
+  written anything.
+- Nothing else is ever cut off: a file that does not begin with a line of ours is refused, a strange line
+  further on is reported and left.
+
+The file is locked (flock) while it is written, so that several processes can take turns, and may be
+renamed away at any time (log rotation): a new one is begun.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from forebay.deliver.ranges import Ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_log = logging.getLogger("forebay.deliver")
+
+_KEY: Final = re.compile(rb'\{"key":"([^"]+)-\d+-(\d+)",')
+_SLICE_BYTES: Final = 1 << 20
+
+
+class ForeignFile(OSError):
+    """The file holds something else. Move it away, or choose another path."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} does not begin with a line of this target; move it away or choose another path")
+
+
+class FileInUse(OSError):
+    """Another process is writing the file. Try again later."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is being written by another process")
+
+
+class LinesFile:
+    """One partition's file. Not thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        # Up to here the file is whole and synced, and `_written` says what it holds.
+        self._length = 0
+        self._written: dict[str, Ranges] = {}
+
+    def append(self, incarnation: str, lines: Sequence[tuple[int, bytes]]) -> int:
+        """Write the lines, given by offset, that are not in the file; sync; return how many were written.
+
+        Raises `OSError`, `ForeignFile` and `FileInUse` among them; then none of the lines counts as written.
+        """
+        with self._locked() as descriptor:
+            self._catch_up(descriptor)
+            written = self._written.setdefault(incarnation, Ranges())
+            new = [(offset, line) for offset, line in lines if offset not in written]
+            if new:
+                self._write(descriptor, b"".join(line + b"\n" for _, line in new))
+                for offset, _ in new:
+                    written.add(offset)
+            return len(new)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open the file if it is not the one at the path, and hold its lock."""
+        while True:
+            if self._descriptor is None:
+                self._descriptor = _open(self._path)
+                self._length = 0
+            descriptor = self._descriptor
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise FileInUse(self._path) from error
+            if _same_file(descriptor, self._path):
+                break
+            self.close()  # it was renamed away: what it holds stays known
+        try:
+            yield descriptor
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def _catch_up(self, descriptor: int) -> None:
+        """Read what stands behind the part that is known, and cut off a torn line."""
+        size = os.fstat(descriptor).st_size
+        if size == self._length:
+            return
+        if size < self._length:
+            _log.warning("file was cut by somebody else path=%s length=%d known=%d", self._path, size, self._length)
+            self._length = 0
+            self._written.clear()
+        whole = self._scan(descriptor)
+        if whole < size:
+            _log.warning("torn line cut off path=%s position=%d bytes=%d", self._path, whole, size - whole)
+            os.ftruncate(descriptor, whole)
+        os.fsync(descriptor)
+        self._length = whole
+
+    def _scan(self, descriptor: int) -> int:
+        """Note the keys of all lines from `_length` on and return where the last whole line ends."""
+        position, rest = self._length, b""
+        strange = 0
+        while data := os.pread(descriptor, _SLICE_BYTES, position + len(rest)):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                if (key := _KEY.match(line)) is not None:
+                    self._written.setdefault(key[1].decode(), Ranges()).add(int(key[2]))
+                elif position == 0:
+                    raise ForeignFile(self._path)
+                else:
+                    strange += 1
+                position += len(line) + 1
+        if position == 0 and rest and not _could_begin(rest):
+            raise ForeignFile(self._path)
+        if strange:
+            _log.error("strange lines left in place path=%s lines=%d", self._path, strange)
+        return position
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        try:
+            position = self._length
+            view = memoryview(data)
+            while view:
+                count = os.pwrite(descriptor, view, position)
+                position += count
+                view = view[count:]
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, self._length)
+            raise
+        self._length = position
+
+
+def _open(path: Path) -> int:
+    """Open or create a file and make its name durable."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return descriptor
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _could_begin(torn: bytes) -> bool:
+    """Return whether a torn first line could be one of ours; zeros are what a power cut leaves of one."""
+    beginning = b'{"key":"'
+    return torn.startswith(beginning) or beginning.startswith(torn) or not torn.strip(b"\0")

@@ -1,0 +1,87 @@
+"""Which targets there are, and how one is found by name.
+
+Three are built in. A package of a user's own adds more through the entry-point group ``forebay.targets``,
+and any importable object is named as ``module:attribute``. Whatever is named is called with the options as
+keywords, all text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Final
+
+from forebay.deliver.errors import InvalidOption, TargetUnusable, UnknownTarget
+from forebay.deliver.targets.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+GROUP: Final = "forebay.targets"
+"""The entry-point group."""
+
+_BUILT_IN: Final = {
+    "console": "forebay.deliver.targets.console:console_target",
+    "file": "forebay.deliver.targets.file:file_target",
+    "http": "forebay.deliver.targets.http:http_target",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all targets that can be loaded, sorted."""
+    return tuple(sorted({*_BUILT_IN, *(found.name for found in entry_points(group=GROUP))}))
+
+
+def load(name: str) -> Callable[..., Target]:
+    """Return what builds the target ``name``: a built-in one, an entry point's, or a ``module:attribute``.
+
+    `UnknownTarget` lists what exists; `TargetUnusable` says what is missing or wrong.
+    """
+    registered = {found.name: found for found in entry_points(group=GROUP)}
+    if name in _BUILT_IN:
+        entry = EntryPoint(name, _BUILT_IN[name], GROUP)
+    elif name in registered:
+        entry = registered[name]
+    elif ":" in name:
+        entry = EntryPoint(name, name, GROUP)
+    else:
+        raise UnknownTarget(name, names())
+    factory = _resolve(entry)
+    if not callable(factory):
+        raise TargetUnusable(name, "it cannot be called; name a class, or a function that returns a target")
+    return factory
+
+
+def create(name: str, options: Mapping[str, str]) -> Target:
+    """Build the target ``name`` with ``options``.
+
+    `InvalidOption` if it does not take one of them or needs another; `TargetUnusable` if what it builds is
+    no target.
+    """
+    factory = load(name)
+    try:
+        inspect.signature(factory).bind(**options)
+    except TypeError as error:
+        raise InvalidOption(name, ", ".join(options) or "(none)", str(error)) from error
+    target = factory(**options)
+    if not isinstance(target, Target):
+        raise TargetUnusable(name, f"a {type(target).__qualname__} lacks open, send or close")
+    return target
+
+
+def _resolve(entry: EntryPoint) -> Callable[..., Target]:
+    module, _, attribute = entry.value.partition(":")
+    try:
+        found: object = importlib.import_module(module.strip())
+    except ModuleNotFoundError as error:
+        hint = "; install forebay[deliver]" if entry.name in _BUILT_IN else ""
+        raise TargetUnusable(entry.name, f"there is no module {error.name}{hint}") from error
+    except (ImportError, ValueError) as error:
+        raise TargetUnusable(entry.name, str(error)) from error
+    for part in attribute.split("[")[0].strip().split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise TargetUnusable(entry.name, f"module {module} has no {attribute}") from error
+    return found  # type: ignore[return-value]  # checked by the caller, which calls it

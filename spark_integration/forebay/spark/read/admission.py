@@ -1,0 +1,68 @@
+"""How far the next micro-batch goes: every partition gets its part of what the limit allows.
+
+The parts are equal, and what a short partition leaves over goes to the others: a partition with a small lag never waits
+behind one with a large one. Bytes are counted by the mean size of the partition's stored records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from forebay.spark.read.ranges import Held
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a micro-batch may hold; None is no bound."""
+
+    records: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    partition: int
+    records: int
+    record_bytes: float
+
+
+def admitted(start: Mapping[int, int], held: Sequence[Held], bounds: Bounds) -> dict[int, int]:
+    """Return where the next micro-batch ends in each partition. At least one record comes in, if there is one."""
+    lags = [
+        _Lag(one.partition, one.next - start.get(one.partition, 0), one.record_bytes)
+        for one in held
+        if one.next > start.get(one.partition, 0)
+    ]
+    taken = {lag.partition: lag.records for lag in lags}
+    for budget, by_bytes in ((bounds.records, False), (bounds.bytes, True)):
+        if budget is not None:
+            allowed = _shared(_rotated(lags, start), float(budget), by_bytes=by_bytes)
+            taken = {partition: min(records, allowed[partition]) for partition, records in taken.items()}
+    if lags and not any(taken.values()):
+        taken[_rotated(lags, start)[0].partition] = 1
+    return {one.partition: start.get(one.partition, 0) + taken.get(one.partition, 0) for one in held}
+
+
+def _rotated(lags: Sequence[_Lag], start: Mapping[int, int]) -> list[_Lag]:
+    """Begin with another partition after each batch, so that a limit below their number starves none."""
+    turn = sum(start.values()) % max(1, len(lags))
+    return [*lags[turn:], *lags[:turn]]
+
+
+def _shared(lags: Sequence[_Lag], budget: float, *, by_bytes: bool) -> dict[int, int]:
+    """Return how many records of each partition the budget pays for."""
+    given = {lag.partition: 0 for lag in lags}
+    for lag, parts in (*_by_size(lags, by_bytes=by_bytes), *((lag, 1) for lag in lags)):
+        cost = max(1.0, lag.record_bytes) if by_bytes else 1.0
+        more = min(lag.records - given[lag.partition], int(budget / parts / cost))
+        given[lag.partition] += more
+        budget -= more * cost
+    return given
+
+
+def _by_size(lags: Sequence[_Lag], *, by_bytes: bool) -> Iterator[tuple[_Lag, int]]:
+    """Yield the smallest first, each with the number of those that still wait: what it leaves over is theirs."""
+    ordered = sorted(lags, key=lambda lag: lag.records * (lag.record_bytes if by_bytes else 1.0))
+    for place, lag in enumerate(ordered):
+        yield lag, len(ordered) - place

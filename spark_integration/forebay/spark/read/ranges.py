@@ -1,0 +1,145 @@
+"""Which offsets a read covers and how they are cut into tasks: decided from what the broker says it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.read import Bound, ReadOptions
+from forebay.spark.read.schema import GAP_COLUMN
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a partition of the sink holds."""
+
+    partition: int
+    earliest: int
+    """Lowest offset that is stored."""
+    next: int
+    """Offset that the next record will get."""
+    record_bytes: float = 0.0
+    """Mean stored size of a record; 0 when nothing is stored."""
+
+    def up_to(self, end: int) -> Held:
+        """Return what is held below an offset."""
+        return replace(self, next=min(self.next, end))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets [start, end) of a partition."""
+
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Records of a partition that are gone."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    reason: str
+    """Why, in the broker's words."""
+
+    def goes_on_in(self, other: Missing) -> bool:
+        """Say whether ``other`` is missing right behind this, for the same reason."""
+        return self.last_offset + 1 == other.first_offset and self.reason == other.reason
+
+
+def plan_spans(options: ReadOptions, held: Sequence[Held]) -> list[Span]:
+    """Return what each task reads. Raises `ForebaySparkError` for offsets that the sink does not have."""
+    _check_named(options, held)
+    return [
+        piece for one in held for piece in cut(_span(options, one), options.max_records_per_split or max(1, one.next))
+    ]
+
+
+def plan_start(options: ReadOptions, held: Sequence[Held]) -> dict[int, int]:
+    """Return where a stream begins, by partition. Raises `ForebaySparkError` for offsets that are not there."""
+    _check_named(options, held)
+    return {one.partition: _start(options, one) for one in held}
+
+
+def plan_batch(options: ReadOptions, start: Mapping[int, int], end: Mapping[int, int]) -> list[Span]:
+    """Return what the tasks of a micro-batch read. Raises `ForebaySparkError` for one that ends before it begins."""
+    spans: list[Span] = []
+    for partition in sorted({*start, *end}):
+        first, last = start.get(partition, 0), end.get(partition, 0)
+        where = f"partition {partition} of sink {options.target.sink!r}"
+        if last < first:
+            raise ForebaySparkError(
+                f"A micro-batch ends at offset {last} of {where} before it begins at {first}.",
+                "The checkpoint is older than the position, or of another query: use a checkpoint location of its "
+                "own for each query, and with a subscription a name of its own.",
+            )
+        spans += cut(Span(partition, first, last), options.max_records_per_split or max(1, last))
+    return spans
+
+
+def _check_named(options: ReadOptions, held: Sequence[Held]) -> None:
+    partitions = {one.partition for one in held}
+    unknown = sorted({*options.starting.by_partition, *options.ending.by_partition} - partitions)
+    if unknown:
+        raise ForebaySparkError(
+            f"Sink {options.target.sink!r} has no partition {unknown[0]}; it has {len(held)}, counted from 0.",
+            "Name only partitions that exist in startingOffsets and endingOffsets.",
+        )
+
+
+def _span(options: ReadOptions, held: Held) -> Span:
+    end = _resolve(options.ending.of(held.partition), held)
+    _check_reached("endingOffsets", end, options, held)
+    start, asked = _start(options, held), _resolve(options.starting.of(held.partition), held)
+    if end < asked:
+        raise ForebaySparkError(
+            f"The range of {_where(options, held)} ends at offset {end} before it begins at {asked}.",
+            "Raise endingOffsets or lower startingOffsets.",
+        )
+    return Span(held.partition, min(start, end), end)
+
+
+def _start(options: ReadOptions, held: Held) -> int:
+    start = _resolve(options.starting.of(held.partition), held)
+    _check_reached("startingOffsets", start, options, held)
+    if start < held.earliest and options.fail_on_data_loss:
+        raise ForebaySparkError(
+            f"startingOffsets asks for offset {start} in {_where(options, held)}, "
+            f"whose earliest record is at {held.earliest}.",
+            'Set startingOffsets to "earliest", or accept the loss with .option("failOnDataLoss", "false").',
+        )
+    if GAP_COLUMN in options.metadata:
+        return start  # the task tells what is gone
+    return max(start, held.earliest)
+
+
+def _check_reached(name: str, offset: int, options: ReadOptions, held: Held) -> None:
+    if offset > held.next:
+        raise ForebaySparkError(
+            f"{name} asks for offset {offset} in {_where(options, held)}, which ends before offset {held.next}.",
+            f"Lower {name}, or set it to latest.",
+        )
+
+
+def _where(options: ReadOptions, held: Held) -> str:
+    return f"partition {held.partition} of sink {options.target.sink!r}"
+
+
+def _resolve(offset: int | Bound, held: Held) -> int:
+    if offset is Bound.EARLIEST:
+        return held.earliest
+    if offset is Bound.LATEST:
+        return held.next
+    return int(offset)
+
+
+def cut(span: Span, records_max: int) -> list[Span]:
+    """Return the pieces of a span, in order; none of an empty one."""
+    return [
+        Span(span.partition, start, min(start + records_max, span.end))
+        for start in range(span.start, span.end, records_max)
+    ]

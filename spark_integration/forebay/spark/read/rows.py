@@ -1,0 +1,296 @@
+"""Which columns a read has, and how stored pages become batches with them.
+
+A sink that keeps a schema is read as rows, with the columns of the latest version: pages of older ones show null where
+a column is newer than they are. Any sink can be read as records; a row is a JSON object then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from forebay.arrow import RowsUnreadable, one_batch, rows_from_json
+from forebay.client import Encoding, StoredPage, errors
+from forebay.client.arrow import readable_rows, record_batch
+from forebay.client.replay.columns import decode_columns, wanted_columns, whole_columns
+from forebay.client.replay.rows import VERSION_HEADER
+from forebay.page.columns import Columns, Headers
+from forebay.spark.arrow_types import arrow_schema
+from forebay.spark.broker import connect
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.read import EventTimes, ReadOptions, SchemaOptions
+from forebay.spark.options.write import Rows, Target
+from forebay.spark.read.arrow_pages import missing_batch, page_batch, places, within
+from forebay.spark.read.ranges import Missing
+from forebay.spark.read.schema import RECORD, read_schema, row_columns
+from forebay.spark.remedies import explained
+from forebay.spark.row_schema import nullable_schema, parse, readable_as
+from forebay.spark.write.row_fitting import Fitting, Misfit, may_be_null, nulls_in
+
+UNREADABLE: Final = "UNREADABLE"
+"""Why stored rows are left out: they cannot be decoded."""
+_AS_RECORDS: Final = 'Read records instead: .option("row_format", "record").'
+
+
+class PageReader(Protocol):
+    """Makes batches of stored pages. Is pickled."""
+
+    schema: pa.Schema
+    """Of each batch."""
+
+    def batch(self, page: StoredPage) -> pa.RecordBatch:
+        """Return the wanted part of a page, perhaps no row of it.
+
+        Raises `ForebayError`, or `ForebaySparkError` for what does not fit.
+        """
+
+    def readable(self, page: StoredPage) -> PageRows:
+        """Return what can be read of a page of which `batch` has failed. Raises for what does not fit."""
+
+    def missing(self, missing: Missing) -> pa.RecordBatch:
+        """Return the one row that stands for what is gone, where column ``_gap`` was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRows:
+    """The wanted rows of a page that can be read."""
+
+    batch: pa.RecordBatch
+    kept: pa.BooleanArray | None = None
+    """Of each wanted row: it is in the batch. None stands for all."""
+    unreadable: tuple[Missing, ...] = ()
+    """Where the others are, and why."""
+
+
+class NotARow(ForebaySparkError):
+    """A record stands among rows with a schema."""
+
+
+class RecordPages:
+    """Reads records."""
+
+    def __init__(self, schema: StructType, sink: str, event_times: EventTimes | None = None) -> None:
+        """``schema`` has the columns of the read; with ``event_times`` only records come that have one in there."""
+        self.schema = arrow_schema(schema)
+        self._sink = sink
+        self._event_times = event_times
+
+    def batch(self, page: StoredPage) -> pa.RecordBatch:
+        """See `PageReader`."""
+        if self._event_times is None:
+            return page_batch(page, self.schema, sink=self._sink)
+        if page.encoding is Encoding.ARROW:
+            raise _no_event_time(f"Offset {page.first_offset} of partition {page.partition} is a row, which")
+        wanted = within(page, self._event_times.start_us, self._event_times.end_us)
+        if not wanted.true_count:  # then nothing else of the page has to be decoded
+            return pa.RecordBatch.from_pylist([], schema=self.schema)
+        return page_batch(page, self.schema, sink=self._sink).filter(wanted)
+
+    def readable(self, page: StoredPage) -> PageRows:
+        """See `PageReader`."""
+        columns = wanted_columns(page, whole_columns(page))
+        kept = _kept(page, columns.unreadable)
+        if not kept.true_count or page.encoding is not Encoding.ARROW or self._event_times is not None:
+            every = {place: columns.unreadable.get(place, "") for place in range(len(page))}
+            empty = pa.RecordBatch.from_pylist([], schema=self.schema)
+            return PageRows(empty, _kept(page, every), tuple(_missing_of(page, every)))
+        batch = page_batch(page, self.schema, sink=self._sink, rows=columns).filter(kept)
+        return PageRows(batch, kept, tuple(_missing_of(page, columns.unreadable)))
+
+    def missing(self, missing: Missing) -> pa.RecordBatch:
+        """See `PageReader`."""
+        return missing_batch(missing, self.schema, sink=self._sink)
+
+
+class RowPages:
+    """Reads rows with a schema."""
+
+    def __init__(self, schema: StructType, about: frozenset[str], sink: str, *, every_column: bool) -> None:
+        """``schema`` has the columns of the read; those in ``about`` are no columns of the rows.
+
+        With ``every_column`` a page with more columns than that is refused; else they are left out.
+        """
+        self.schema = arrow_schema(schema)
+        self._about = pa.schema([field for field in self.schema if field.name in about])
+        self._rows = pa.schema([field for field in self.schema if field.name not in about])
+        self._fitting = Fitting(self._rows, drop_others=not every_column)
+        self._never_null = [field for field in self._rows if not may_be_null(field)]
+        self._sink = sink
+
+    def batch(self, page: StoredPage) -> pa.RecordBatch:
+        """See `PageReader`."""
+        if page.encoding is Encoding.ARROW:
+            return self._with_places(page, self._fitted(page, record_batch(page)), None)
+        return self._with_places(page, self._sent_again(page), None)
+
+    def readable(self, page: StoredPage) -> PageRows:
+        """See `PageReader`."""
+        try:
+            rows, unreadable = self._readable_rows(page)
+        except (errors.InvalidPage, errors.SchemaNotFound) as broken:
+            rows = pa.RecordBatch.from_pylist([], schema=self._rows)
+            unreadable = dict.fromkeys(range(len(page)), str(broken))
+        kept = _kept(page, unreadable)
+        return PageRows(self._with_places(page, rows, kept), kept, tuple(_missing_of(page, unreadable)))
+
+    def _with_places(self, page: StoredPage, rows: pa.RecordBatch, kept: pa.BooleanArray | None) -> pa.RecordBatch:
+        """Return rows with what there is about them; ``kept`` says which wanted rows of the page they are."""
+        self._check_nulls(page, rows)
+        if not self._about.names:
+            return rows
+        found = places(page, self._about, self._sink)
+        if "_headers" in self._about.names:
+            found["_headers"] = pa.nulls(len(page), self._about.field("_headers").type)
+        if kept is not None:
+            found = {name: column.filter(kept) for name, column in found.items()}
+        columns = [found[name] if name in found else rows.column(name) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _readable_rows(self, page: StoredPage) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Return the rows of a page that can be read, and the places of the others, each with why."""
+        unreadable: dict[int, str] = {}
+        if page.encoding is Encoding.ARROW:
+            batch, parts = readable_rows(page)
+            for first, last, why in parts:
+                unreadable.update(dict.fromkeys(range(first - page.first_offset, last - page.first_offset + 1), why))
+            return self._fitted(page, batch), unreadable
+        decoded = decode_columns(page)
+        batches = []
+        for place, (value, headers) in enumerate(zip(decoded.values, _headers_of(decoded), strict=True)):
+            try:
+                if VERSION_HEADER not in dict(headers):
+                    raise RowsUnreadable("it is a record and not a row")
+                batches.append(rows_from_json([value], self._rows))
+            except RowsUnreadable as broken:
+                unreadable[place] = str(broken)
+        return one_batch([pa.RecordBatch.from_pylist([], schema=self._rows), *batches]), unreadable
+
+    def missing(self, missing: Missing) -> pa.RecordBatch:
+        """See `PageReader`."""
+        about = missing_batch(missing, self._about, sink=self._sink)
+        columns = [
+            about.column(field.name) if field.name in self._about.names else pa.nulls(1, field.type)
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _fitted(self, page: StoredPage, rows: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return self._fitting.batch(rows)
+        except Misfit as newer:
+            raise ForebaySparkError(
+                f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink"
+                f" {self._sink!r} have a newer schema than this query was planned with: {newer}.",
+                "Load the sink again: restart the query from its checkpoint, or call spark.read...load() again. "
+                'A query for some columns goes on: name them with .option("columns", "<a>,<b>").',
+            ) from newer
+
+    def _check_nulls(self, page: StoredPage, rows: pa.RecordBatch) -> None:
+        """Raise `ForebaySparkError` for a null where a user has set a schema without: Spark would read it as 0."""
+        for field in self._never_null:
+            path = nulls_in(rows.column(field.name), field)
+            if path is not None:
+                raise ForebaySparkError(
+                    f"Column {path} is null within offsets {page.first_offset} to {page.last_offset} of partition"
+                    f" {page.partition} of sink {self._sink!r}, and the schema that was set says that it never is.",
+                    "Leave .schema(...) out, or let every column and nested field of it be nullable.",
+                )
+
+    def _sent_again(self, page: StoredPage) -> pa.RecordBatch:
+        """Return rows that were dead letters, and were sent again one by one, as JSON."""
+        decoded = decode_columns(page)
+        for index, found in enumerate(_headers_of(decoded)):
+            if VERSION_HEADER not in dict(found):
+                raise NotARow(
+                    f"Offset {page.first_offset + index} of partition {page.partition} is a record and not a row.",
+                    _AS_RECORDS,
+                )
+        try:
+            return rows_from_json(decoded.values, self._rows)
+        except RowsUnreadable as broken:
+            raise errors.InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+
+
+def _headers_of(decoded: Columns) -> list[Headers]:
+    return decoded.headers or [()] * len(decoded)
+
+
+def _kept(page: StoredPage, unreadable: Mapping[int, str]) -> pa.BooleanArray:
+    return pa.array([place not in unreadable for place in range(len(page))], pa.bool_())
+
+
+def _missing_of(page: StoredPage, unreadable: Mapping[int, str]) -> Iterator[Missing]:
+    """Yield where rows that cannot be read are, those side by side together."""
+    first: int | None = None
+    for place in range(len(page) + 1):
+        if place in unreadable:
+            first = place if first is None else first
+        elif first is not None:
+            start = page.first_offset + first
+            yield Missing(page.partition, start, page.first_offset + place - 1, UNREADABLE)
+            first = None
+
+
+def columns_of(options: SchemaOptions) -> StructType:
+    """Return the columns of a read. Raises `ForebaySparkError`."""
+    if options.rows is Rows.JSON:
+        raise ForebaySparkError("Option row_format is 'json' for a read.", "Set it to one of: auto, record, arrow.")
+    latest = _latest(options.target)
+    if latest is None and options.rows is Rows.ARROW:
+        raise ForebaySparkError(f"Sink {options.target.sink!r} has no schema of rows.", _AS_RECORDS)
+    if latest is None:
+        return read_schema(options.columns, options.metadata)
+    return row_columns(nullable_schema(latest), options.columns, options.metadata)
+
+
+def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = False) -> PageReader:
+    """Return what makes batches of ``schema``: Spark passes on what a user has set. Raises `ForebaySparkError`.
+
+    A stream of all columns refuses pages that have more of them: what it has passed is not read again.
+    """
+    sink = options.target.sink
+    may_be_records = options.rows is not Rows.ARROW and set(options.columns or ()) <= set(RECORD.fieldNames())
+    if options.event_times is not None and _latest(options.target) is not None:
+        raise _no_event_time(f"Sink {sink!r} holds rows with a schema: such a row")
+    if may_be_records and schema == read_schema(options.columns, options.metadata):
+        return RecordPages(schema, sink, options.event_times)
+    latest = None if options.rows is Rows.RECORD else _latest(options.target)
+    if latest is None:
+        raise ForebaySparkError(
+            "A read of format forebay has a schema of its own, and another one was set.",
+            "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
+            "the options columns and metadata choose columns.",
+        )
+    latest = nullable_schema(latest)
+    own = row_columns(latest, options.columns, options.metadata)
+    if schema != own and not readable_as(own, schema):
+        raise ForebaySparkError(
+            f"Sink {sink!r} holds rows of another schema than the one that was set, or that this was planned with:"
+            f"\n  {latest.simpleString()}",
+            "Load the sink again: its schema may have grown. Or leave .schema(...) out, or name columns of it with "
+            "their types.",
+        )
+    about = set(own.fieldNames()) - set(latest.fieldNames())
+    every_column = is_stream and options.columns is None and schema == own
+    return RowPages(schema, frozenset(about), sink, every_column=every_column)
+
+
+def _no_event_time(what: str) -> ForebaySparkError:
+    return ForebaySparkError(
+        f"{what} has no event time but its columns, and option timestamps is 'event_time'.",
+        "Leave timestamps out and filter on the column: .load().where(\"happened_at >= '2026-01-01'\").",
+    )
+
+
+def _latest(target: Target) -> StructType | None:
+    """Return the schema of a sink's rows, None where it has none that Spark could read."""
+    try:
+        with connect(target, patience_s=target.connect_timeout_s) as client:
+            _, found = client.schemas.latest(target.sink)
+    except errors.ForebayError as error:
+        raise explained(error, target, doing="ask for the schema of") from error
+    return None if found is None else parse(found.spark_schema)

@@ -1,0 +1,75 @@
+"""A stream's position in the broker: a named subscription, settled as far as Spark has committed.
+
+The checkpoint says what is read next; the subscription keeps the records until then, pins where a new query begins, and
+shows its lag. It never runs ahead of a commit, so what was read and not committed can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from forebay.client import Client, Position, errors
+from forebay.spark.options.read import Bound, ReadOptions
+from forebay.spark.read.offsets import StreamOffset
+from forebay.spark.read.ranges import plan_start
+from forebay.spark.read.sink_view import SinkView, resolved, view
+
+
+class Settling:
+    """The subscription of one query. Used in the driver."""
+
+    def __init__(self, options: ReadOptions, name: str) -> None:
+        """``name`` is the subscription's."""
+        self._options = options
+        self._sink = options.target.sink
+        self._name = name
+        self._settled: Mapping[int, int] = {}
+
+    def begin(self, client: Client) -> StreamOffset:
+        """Return where a new query begins: where the subscription stands, made at the start if there is none.
+
+        Nothing but `settle` moves it, so a first batch that failed begins there again, whatever ``latest`` is by then.
+        Raises `ForebaySparkError` for a start that the sink does not have.
+        """
+        found = view(client, self._sink)
+        if self._name not in found.watermarks:
+            start = self._start(client, found)
+            accepts_loss = not self._options.fail_on_data_loss
+            client.subscriptions.create(
+                self._sink,
+                self._name,
+                start=start,
+                or_earliest=accepts_loss,
+                exist_ok=True,
+                incarnation=found.incarnation,
+            )
+            found = view(client, self._sink)
+        return StreamOffset(found.incarnation, found.watermarks[self._name], initial=True)
+
+    def settle(self, client: Client, upto: StreamOffset) -> None:
+        """Settle all below a place that Spark has committed. Doing it again changes nothing, nor does a lower one.
+
+        A subscription that was deleted, or that the query had not when it began, is made there.
+        """
+        if upto.initial or all(offset <= self._settled.get(at, 0) for at, offset in upto.partitions.items()):
+            return
+        try:
+            client.subscriptions.settle(self._sink, self._name, offsets=upto.partitions, incarnation=upto.incarnation)
+        except errors.SubscriptionNotFound:
+            client.subscriptions.create(
+                self._sink,
+                self._name,
+                start=dict(upto.partitions),
+                or_earliest=True,
+                exist_ok=True,
+                incarnation=upto.incarnation,
+            )
+        self._settled = upto.partitions
+
+    def _start(self, client: Client, found: SinkView) -> Position:
+        starting = self._options.starting
+        if starting.at is not None:
+            return starting.at
+        if starting.by_partition:
+            return plan_start(resolved(client, self._options, found), found.held)
+        return "latest" if starting.default is Bound.LATEST else "earliest"

@@ -1,0 +1,67 @@
+"""What the driver asks about a sink before it plans a read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from forebay.client import Client, SinkStats
+from forebay.spark.options.read import Offsets, ReadOptions
+from forebay.spark.read.ranges import Held
+
+
+@dataclass(frozen=True, slots=True)
+class SinkView:
+    """A sink at one moment. All of it is durable: no crash takes an offset back."""
+
+    incarnation: str
+    """Random, from its creation."""
+
+    held: tuple[Held, ...]
+    """What each partition holds."""
+
+    watermarks: Mapping[str, Mapping[int, int]]
+    """Lowest offset that is not settled, by subscription and partition."""
+
+    def ends(self) -> dict[int, int]:
+        """Return the offset that the next record gets, by partition."""
+        return {one.partition: one.next for one in self.held}
+
+
+def view(client: Client, sink: str) -> SinkView:
+    """Ask for a sink. Raises `SinkNotFound`, `BrokerUnavailable`."""
+    return _view(client.sinks.stats(sink))
+
+
+def resolved(client: Client, options: ReadOptions, found: SinkView) -> ReadOptions:
+    """Return the options with offsets in the place of times."""
+    return replace(
+        options,
+        starting=_resolved(client, options.target.sink, options.starting, found),
+        ending=_resolved(client, options.target.sink, options.ending, found),
+    )
+
+
+def _resolved(client: Client, sink: str, offsets: Offsets, found: SinkView) -> Offsets:
+    if offsets.at is None:
+        return offsets
+    at = {
+        one.partition: min(
+            one.next, client.offset_at(sink, offsets.at, partition=one.partition, incarnation=found.incarnation)
+        )
+        for one in found.held
+    }
+    return Offsets(offsets.default, at)
+
+
+def _view(stats: SinkStats) -> SinkView:
+    return SinkView(
+        incarnation=stats.incarnation,
+        held=tuple(
+            Held(one.partition, one.earliest_offset, one.next_offset, one.bytes / one.records if one.records else 0.0)
+            for one in stats.partitions
+        ),
+        watermarks={
+            one.name: {place.partition: place.watermark for place in one.partitions} for one in stats.subscriptions
+        },
+    )

@@ -1,0 +1,180 @@
+"""Follows a sink as a stream. The position is Spark's, in the checkpoint; a subscription follows it, if one is named.
+
+Offsets are handed out once in a sink's life, so a micro-batch that is run again has the rows that it had. This object
+lives in the driver; a task gets another one, which knows only what it was made with and its `Split`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from forebay.client import Client, errors
+from forebay.spark.asking import Asking, check_incarnation
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.read import ReadOptions
+from forebay.spark.read.admission import Bounds, admitted
+from forebay.spark.read.offsets import Json, StreamOffset, beginning, parsed
+from forebay.spark.read.ranges import plan_batch, plan_start
+from forebay.spark.read.rows import page_reader
+from forebay.spark.read.settlement import Settling
+from forebay.spark.read.sink_view import SinkView, resolved, view
+from forebay.spark.read.task_reader import Split, read_split
+from forebay.spark.versions import (
+    DataSourceStreamReader,
+    InputPartition,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver and reads them in tasks."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """``schema`` has the columns that Spark wants: those of the source, unless a user set others.
+
+        Raises `ForebaySparkError` for what the sink does not hold.
+        """
+        self._options = options
+        self._pages = page_reader(options, schema, is_stream=True)
+        self._asked = Asking(options.target)
+        self._initial: StreamOffset | None = None
+        """Spark asks twice, and ``latest`` has to be the same both times."""
+        self._settling = Settling(options, options.subscription) if options.subscription is not None else None
+        self._target: Mapping[int, int] | None = None
+        """Where a query with `Trigger.AvailableNow` ends."""
+        self._seen: StreamOffset | None = None
+        """The end of the sink when it was looked at last."""
+        self._planned: StreamOffset | None = None
+        """Where the last micro-batch ends, for a Spark that does not say where the next one begins."""
+
+    def initialOffset(self) -> Json:
+        """Return where the query begins. Raises `ForebaySparkError`."""
+        if self._initial is None:
+            self._initial = self._asked(self._find_start if self._settling is None else self._settling.begin)
+        return self._initial.json()
+
+    def _find_start(self, client: Client) -> StreamOffset:
+        found = view(client, self._options.target.sink)
+        options = resolved(client, self._options, found)
+        return StreamOffset(found.incarnation, plan_start(options, found.held), initial=True)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit that the options set."""
+        if self._options.max_records_per_trigger is not None:
+            return ReadMaxRows(self._options.max_records_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the sink ends: the query ends there too."""
+        self._target = self._asked(self._look).ends()
+
+    def latestOffset(self, start: Json | None = None, limit: ReadLimit | None = None) -> Json:
+        """Return where the micro-batch ends that begins at ``start``; ``start`` itself when there is nothing new.
+
+        Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
+        Before Spark 4.2 it passes neither, and there is no limit.
+        """
+        if start is None or limit is None:
+            return self._without_start()
+        begin = parsed(start)
+        found = self._asked(self._look)
+        self._check_same(begin, found)
+        self._settle(begin)
+        return self._end(begin, found, limit).json()
+
+    def _without_start(self) -> Json:
+        found = self._asked(self._look)
+        begin = self._planned or self._initial
+        if begin is None:
+            # The query goes on from a checkpoint that Spark has not shown: what it has read lies below its start.
+            self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.held})
+        else:
+            self._check_same(begin, found)
+            self._planned = self._end(begin, found, ReadAllAvailable())
+        return self._planned.json()
+
+    def _end(self, begin: StreamOffset, found: SinkView, limit: ReadLimit) -> StreamOffset:
+        held = found.held
+        if self._target is not None:
+            held = tuple(one.up_to(self._target.get(one.partition, 0)) for one in held)
+        end = admitted(begin.partitions, held, self._bounds(limit))
+        if all(offset <= begin.at(partition) for partition, offset in end.items()):
+            return begin
+        return StreamOffset(
+            found.incarnation,
+            {**begin.partitions, **end},
+            began=begin.partitions if begin.initial else None,
+        )
+
+    def reportLatestOffset(self) -> Json | None:
+        """Return the end of the sink, as it was seen last."""
+        return None if self._seen is None else self._seen.json()
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """Cut a micro-batch into tasks. Raises `ForebaySparkError`."""
+        first, last = parsed(start), parsed(end)
+        self._planned = last
+        self._check_same(last, self._asked(self._look))
+        spans = plan_batch(self._options, beginning(first, last), last.partitions)
+        return [Split(span, last.incarnation) for span in spans]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one split. Raises `ForebaySparkError`."""
+        if isinstance(partition, Split):  # Spark passes another one when there is nothing to read
+            yield from read_split(self._options, self._pages, partition)
+
+    def commit(self, end: Json) -> None:
+        """Settle what the batches up to ``end`` have read. Spark calls it when the next one is planned."""
+        self._settle(parsed(end))
+
+    def stop(self) -> None:
+        """Close the connection."""
+        self._asked.close()
+
+    def _settle(self, upto: StreamOffset) -> None:
+        settling = self._settling
+        if settling is None or (self._seen is not None and self._seen.incarnation != upto.incarnation):
+            return
+        try:
+            self._asked(lambda client: settling.settle(client, upto))
+        except ForebaySparkError as error:
+            if not isinstance(error.__cause__, errors.BrokerUnavailable):
+                raise
+            _log.warning("settling waits for the broker sink=%s: %s", self._options.target.sink, error.__cause__)
+
+    def _bounds(self, limit: ReadLimit) -> Bounds:
+        match limit:
+            case ReadMaxRows(max_rows):
+                return Bounds(records=max_rows, bytes=self._options.max_bytes_per_trigger)
+            case ReadMaxBytes(max_bytes):
+                return Bounds(bytes=max_bytes)
+        return Bounds()
+
+    def _look(self, client: Client) -> SinkView:
+        found = view(client, self._options.target.sink)
+        self._seen = StreamOffset(found.incarnation, found.ends())
+        return found
+
+    def _check_same(self, offset: StreamOffset, found: SinkView) -> None:
+        check_incarnation(offset.incarnation, found, self._options.target)
+        for one in found.held:
+            if one.next < offset.at(one.partition):
+                raise ForebaySparkError(
+                    f"The query stands at offset {offset.at(one.partition)} of partition {one.partition} of sink "
+                    f"{self._options.target.sink!r}, which ends before offset {one.next}.",
+                    "Start the query with a new checkpoint location: the sink's data is older than this one. "
+                    "(Was the broker restored from a backup?)",
+                )

@@ -1,0 +1,1 @@
+"""Reading of what consumers could not process."""

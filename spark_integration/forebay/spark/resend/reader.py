@@ -1,0 +1,194 @@
+"""Reads as a stream what the consumers of a subscription could not process, and acks it by committing.
+
+Planning a micro-batch leases a set of it, under a name that the checkpoint holds; Spark's commit settles the set. This
+object lives in the driver; a task gets another one, which knows only what it was made with and its `ResendSplit`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from forebay.client import Client, ResendRanges, SettleOutcome, errors
+from forebay.spark.asking import Asking, check_incarnation
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.read import ReadOptions, Resending
+from forebay.spark.read.rows import page_reader
+from forebay.spark.read.sink_view import view
+from forebay.spark.resend.sets import Json, SetOffset, parsed_set, splits
+from forebay.spark.resend.task_reader import ResendSplit, read_resends
+from forebay.spark.versions import (
+    DataSourceStreamReader,
+    InputPartition,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+_log: Final = logging.getLogger(__name__)
+RECORDS: Final = 10_000
+"""Records of a micro-batch, unless the options say otherwise."""
+RECORDS_MAX: Final = 1_000_000
+"""The broker leases no more at a time."""
+_SETTLED: Final = (SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED)
+
+
+class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver and reads them in tasks."""
+
+    def __init__(self, options: ReadOptions, resending: Resending, schema: StructType) -> None:
+        """``schema`` has the columns that Spark wants: those of the source, unless a user set others.
+
+        Raises `ForebaySparkError` for what the sink does not hold.
+        """
+        self._options = options
+        self._resending = resending
+        self._pages = page_reader(options, schema, is_stream=True)
+        self._ask = Asking(options.target)
+        self._initial: SetOffset | None = None
+        """Spark asks twice, and it has to be the same both times."""
+        self._settled: str | None = None
+        """The holder of the last set that was settled."""
+        self._left: int | None = None
+        """With `Trigger.AvailableNow`, how many records are still to be read."""
+
+    def initialOffset(self) -> Json:
+        """Return where the query begins: before its first set. Raises `ForebaySparkError`."""
+        if self._initial is None:
+            found = self._ask(lambda client: view(client, self._options.target.sink))
+            self._initial = SetOffset(found.incarnation, f"spark-{secrets.token_hex(8)}")
+        return self._initial.json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit that the options set."""
+        if self._options.max_records_per_trigger is None and self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadMaxRows(min(self._options.max_records_per_trigger or RECORDS, RECORDS_MAX))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note how much is set aside now: the query ends when it has read as much."""
+        self._left = self._ask(self._set_aside)
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """Lease the next set and return the place behind it; ``start`` itself when nothing is set aside.
+
+        Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
+        """
+        begin = parsed_set(start)
+        self._check_same(begin)
+        self._settle(begin)
+        if self._left is not None and self._left <= 0:
+            return begin.json()
+        records, size = self._bounds(limit)
+        wanted = begin.next(())
+        found = self._ask(
+            lambda client: client.resends.lease(
+                self._options.target.sink,
+                self._resending.subscription,
+                holder=wanted.holder,
+                duration_s=self._resending.lease_s,
+                records_max=records,
+                bytes_max=size,
+                before_due=self._resending.before_due,
+                incarnation=begin.incarnation,
+            )
+        )
+        if not found.partitions:
+            return begin.json()
+        if self._left is not None:
+            self._left -= found.records
+        return begin.next(found.partitions).json()
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """Cut a set into tasks, and lease it again: a query that was started again has it by its name and ranges."""
+        first, last = parsed_set(start), parsed_set(end)
+        self._check_same(last)
+        if last.number <= first.number:
+            return []
+        self._settle(first)
+        self._hold(last)
+        return [
+            ResendSplit(piece) for part in last.parts for piece in splits(part, self._options.max_records_per_split)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one split. Raises `ForebaySparkError`."""
+        if isinstance(partition, ResendSplit):  # Spark passes another one when there is nothing to read
+            yield from read_resends(self._options, self._pages, partition.part)
+
+    def commit(self, end: Json) -> None:
+        """Settle a set. Spark calls it when the next one is planned, which has settled it already."""
+        try:
+            self._settle(parsed_set(end))
+        except ForebaySparkError as error:
+            if not isinstance(error.__cause__, errors.BrokerUnavailable):
+                raise
+            _log.warning("settling waits for the broker sink=%s: %s", self._options.target.sink, error.__cause__)
+
+    def stop(self) -> None:
+        """Close the connection."""
+        self._ask.close()
+
+    def _settle(self, upto: SetOffset) -> None:
+        """Settle a set that Spark has committed. Doing it again changes nothing."""
+        if not upto.parts or self._settled == upto.holder:
+            return
+        sink, name = self._options.target.sink, self._resending.subscription
+        results = self._ask(lambda client: client.resends.settle(sink, name, holder=upto.holder, ranges=upto.parts))
+        self._settled = upto.holder
+        left = [one for one in results if one.outcome not in _SETTLED]
+        if left:
+            records = sum(one.last_offset - one.first_offset + 1 for one in left)
+            _log.warning(
+                "records are with somebody else by now, who processes them too sink=%s subscription=%s records=%d",
+                *(sink, name, records),
+            )
+
+    def _hold(self, planned: SetOffset) -> None:
+        sink, name = self._options.target.sink, self._resending.subscription
+        found = self._ask(
+            lambda client: client.resends.lease_again(
+                sink, name, holder=planned.holder, ranges=planned.parts, duration_s=self._resending.lease_s
+            )
+        )
+        lost = _records(planned.parts) - found.records
+        if lost:
+            _log.warning(
+                "records of a batch are settled or with somebody else by now sink=%s subscription=%s records=%d",
+                *(sink, name, lost),
+            )
+
+    def _bounds(self, limit: ReadLimit) -> tuple[int, int | None]:
+        records, size = RECORDS_MAX, self._options.max_bytes_per_trigger
+        match limit:
+            case ReadMaxRows(max_rows):
+                records = min(max_rows, RECORDS_MAX)
+            case ReadMaxBytes(max_bytes):
+                size = max_bytes
+            case ReadAllAvailable():
+                size = None
+        return records if self._left is None else min(records, self._left), size
+
+    def _set_aside(self, client: Client) -> int:
+        found = client.sinks.stats(self._options.target.sink)
+        return sum(
+            part.parked_records
+            for one in found.subscriptions
+            if one.name == self._resending.subscription
+            for part in one.partitions
+        )
+
+    def _check_same(self, offset: SetOffset) -> None:
+        target = self._options.target
+        check_incarnation(offset.incarnation, self._ask(lambda client: view(client, target.sink)), target)
+
+
+def _records(parts: Sequence[ResendRanges]) -> int:
+    return sum(part.records for part in parts)

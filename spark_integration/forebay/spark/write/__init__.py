@@ -1,0 +1,1 @@
+"""Writing: from rows to staged pages, and the commit of an epoch."""

@@ -1,0 +1,110 @@
+"""Which epoch the rows of a task belong to: decided from what the driver drew and from what Spark tells its tasks.
+
+    a stream             producer = query id + write name, epoch = batch id, run = the query's run
+    a batch              producer = run = an id of its own, epoch 0
+    a batch that says    as a stream: run again for the same micro-batch it is written once
+      epoch_from_query
+
+A query id lives in the checkpoint, so the producer is the same after a restart, and a micro-batch that is run again has
+the same epoch. A token names one attempt of a task: Spark's own numbers of attempts come again after a restart.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from forebay.client import EpochCheck, Stage, StagedPart, StagedSummary
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.write import WRITE_NAME_MAX, WriteOptions
+from forebay.spark.write.content import RowContent
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+RUN_ID: Final = "spark.jobGroup.id"
+"""Spark gives the jobs of a query its run's id as their group; a property for the run itself is not set in tasks."""
+
+_HASH_BYTES: Final = 8
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the driver draws before any task starts. Is pickled."""
+
+    ticket: int
+    """Of two runs the one with the higher ticket is the newer one."""
+
+    batch: str | None
+    """Names a batch; None where the query that runs it does."""
+
+    incarnation: str = ""
+    """Of the sink that the run writes to: in another one of that name it stages and commits nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one attempt of a task has staged: travels to the driver with the commit message."""
+
+    stage: Stage
+    """Its epoch and its token."""
+
+    parts: tuple[StagedPart, ...] = ()
+    """Pages and records by partition; empty where there is a summary."""
+
+    summary: StagedSummary | None = None
+    """Of the parts, where they are many: thousands of tasks send this to the driver."""
+
+    already_committed: bool = False
+    """The epoch was committed before: the task only counted its rows."""
+
+    content: RowContent | None = None
+    """Of all rows of the task, staged or not; None where they were not counted."""
+
+    check: EpochCheck = EpochCheck.RECORDS
+    """Comparison with the epoch when it is committed already."""
+
+
+def own_id() -> str:
+    """Return an id for a batch."""
+    return f"batch-{uuid.uuid4().hex}"
+
+
+def write_name(options: WriteOptions) -> str:
+    """Return the name that the sink remembers a query by: its own, cut where it is too long, by default."""
+    name = options.write_name or options.target.sink
+    if len(name) <= WRITE_NAME_MAX:
+        return name
+    mark = blake2b(name.encode(), digest_size=_HASH_BYTES).hexdigest()
+    return f"{name[: WRITE_NAME_MAX - len(mark) - 1]}-{mark}"
+
+
+def stage_of(run: Run, options: WriteOptions, local_property: Callable[[str], str | None]) -> Stage:
+    """Return the stage of one attempt, with a token of its own. Raises `ForebaySparkError` outside of a query."""
+    if run.batch is not None:
+        return Stage(producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation)
+    query, batch, spark_run = (local_property(name) or "" for name in (QUERY_ID, BATCH_ID, RUN_ID))
+    if not (_UUID.fullmatch(query) and batch.isdecimal()):
+        raise ForebaySparkError(
+            "Spark names no query and no micro-batch for this write.",
+            "Use epoch_from_query only for writes inside of foreachBatch, and on the thread that it is called on.",
+        )
+    if not _UUID.fullmatch(spark_run):
+        raise ForebaySparkError(
+            f"The job group of this write is {spark_run!r}, and not the run of its query.",
+            "Set no job group around writes to Forebay; or leave epoch_from_query out.",
+        )
+    name = write_name(options)
+    return Stage(
+        producer=f"{query}:{name}",
+        write_name=name,
+        epoch=int(batch),
+        run=spark_run,
+        ticket=run.ticket,
+        takeover=options.takeover,
+        incarnation=run.incarnation,
+    )

@@ -1,0 +1,62 @@
+"""Write jobs: what the tasks of a write need, resolved in the driver from one incarnation of the sink.
+
+Partitions, the ticket and the version of the schema belong together, and to no other sink of that name. A batch, and
+each micro-batch of a stream, is resolved when it begins. One that finds its sink made anew meanwhile is resolved again,
+so it goes whole into the sink that is there, with that sink's schema. From then on the tasks and the commit name the
+incarnation: where the sink is deleted and made anew under them they are refused, and nothing is visible.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql.types import StructType
+
+from forebay.client import errors
+from forebay.spark.broker import SINKS_SEEN, SinkFacts, look_up
+from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.write import WriteOptions
+from forebay.spark.write.record_schema import RowPlan
+from forebay.spark.write.schema_registration import schema_of_write
+from forebay.spark.write.transaction import begin_batch, begin_stream
+from forebay.spark.write.writer import WriteJob
+
+TRIES: Final = 3
+"""How often a sink may be made anew while a write begins."""
+_GONE: Final = (errors.SinkReplaced, errors.SinkNotFound)
+
+log = logging.getLogger(__name__)
+
+
+def batch_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob:
+    """Return the job of a batch. Raises `ForebaySparkError`."""
+    return _again_when_made_anew(options, lambda: _batch_job(options, plan, rows, look_up(options)))
+
+
+def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob:
+    """Return the job of a micro-batch; a broker that was found before may be away. Raises `ForebaySparkError`."""
+    return _again_when_made_anew(options, lambda: _stream_job(options, plan, rows, SINKS_SEEN.look_up(options)))
+
+
+def _batch_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts) -> WriteJob:
+    run = begin_batch(options, facts.incarnation)
+    return WriteJob(options, plan, facts, run, schema_of_write(options, plan, rows, facts.incarnation))
+
+
+def _stream_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts) -> WriteJob:
+    run = begin_stream(options, facts.incarnation)
+    return WriteJob(options, plan, facts, run, schema_of_write(options, plan, rows, facts.incarnation))
+
+
+def _again_when_made_anew(options: WriteOptions, resolve: Callable[[], WriteJob]) -> WriteJob:
+    """Return what ``resolve`` returns, of the sink that is there now. Nothing was written when it fails."""
+    for _ in range(TRIES - 1):
+        try:
+            return resolve()
+        except ForebaySparkError as error:
+            if not isinstance(error.__cause__, _GONE) or not SINKS_SEEN.forget(options.target, error.__cause__):
+                raise
+            log.warning("sink was deleted since it was written to, and is looked up again sink=%s", options.target.sink)
+    return resolve()

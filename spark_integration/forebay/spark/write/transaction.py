@@ -1,0 +1,140 @@
+"""What the driver does around the tasks of a write: begin a run, then commit what Spark accepted, or throw it away.
+
+Spark names the attempts that it accepted and no others, so a killed or doubled attempt is never committed, however it
+ended. A commit is tried until its outcome is known, because Spark runs a micro-batch again whose commit failed, and
+calls abort before that: neither does harm when the epoch is there already.
+
+Staged rows take room, so what cannot be committed any more is thrown away at once where somebody knows of it: a task
+that fails does it for its own attempt. A micro-batch may be run again, so of a stream only attempts are thrown away. A
+batch that failed never is: its epoch is closed, which throws away all of it and turns away who still writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from forebay.client import CommittedEpochs, EpochCommit, EpochContent, StagedToken, errors
+from forebay.spark.broker import connect, take_ticket
+from forebay.spark.options.write import Delivery, Target, WriteOptions
+from forebay.spark.remedies import explained
+from forebay.spark.write.content import RowContent
+from forebay.spark.write.epochs import Run, Staged, own_id
+
+ABORT_PATIENCE_S: Final = 5.0
+"""What is not thrown away by then goes by the sink's `staging_ttl`."""
+
+log = logging.getLogger(__name__)
+
+
+def begin_batch(options: WriteOptions, incarnation: str) -> Run | None:
+    """Draw what the tasks of a batch share; None for at least once. Raises `ForebaySparkError`."""
+    if options.delivery is Delivery.AT_LEAST_ONCE:
+        return None
+    ticket = take_ticket(options.target, incarnation, patience_s=options.target.connect_timeout_s)
+    return Run(ticket, None if options.epoch_from_query else own_id(), incarnation)
+
+
+def begin_stream(options: WriteOptions, incarnation: str) -> Run | None:
+    """Draw what the tasks of a micro-batch share; None for at least once. Raises `ForebaySparkError`.
+
+    A query that runs waits here for a broker that is away, for as long as a task would.
+    """
+    if options.delivery is Delivery.AT_LEAST_ONCE:
+        return None
+    return Run(take_ticket(options.target, incarnation, patience_s=options.delivery_timeout_s), None, incarnation)
+
+
+def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: float) -> CommittedEpochs:
+    """Make what was staged visible, all of it at once, in all sinks of one broker. Raises `ForebaySparkError`.
+
+    All attempts of one write belong to one epoch. Those without a row are named too: a second write of the same run
+    under the same name is told from this one by its tokens. A write that no task has staged has nothing to commit.
+    """
+    commits = [_commit_of(target, staged) for target, staged in writes if staged]
+    if not commits:
+        return CommittedEpochs((), already_committed=False)
+    target = writes[0][0]
+    try:
+        with connect(target, patience_s=patience_s) as client:
+            done = client.epochs.commit(commits, patience_s=patience_s)
+    except errors.ForebayError as error:
+        raise explained(error, target, doing="commit to") from error
+    for one in commits:
+        log.info(
+            "epoch was committed sink=%s producer=%s epoch=%d records=%d already_committed=%s",
+            one.sink,
+            one.producer,
+            one.epoch,
+            sum(token.records for token in one.tokens),
+            done.already_committed,
+        )
+    if done.already_committed:
+        _tell_of_other_rows(commits, done)
+    return done
+
+
+def _commit_of(target: Target, staged: Sequence[Staged]) -> EpochCommit:
+    tokens = [StagedToken(one.stage.token, one.parts, summary=one.summary) for one in staged]
+    return EpochCommit.of(target.sink, staged[0].stage, tokens, content=_content_of(staged), check=staged[0].check)
+
+
+def _content_of(staged: Sequence[Staged]) -> EpochContent | None:
+    """Return the content of all attempts together; None where one of them has not counted."""
+    total = RowContent()
+    for one in staged:
+        if one.content is None:
+            return None
+        total += one.content
+    return total.of_epoch
+
+
+def _tell_of_other_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -> None:
+    """Log the epochs whose repeat has as many rows as what was committed, and not the same ones."""
+    for sent, stored in zip(commits, done.epochs, strict=True):
+        if sent.content is not None and stored.digest and sent.content.digest != stored.digest:
+            log.warning(
+                "epoch was repeated with other rows, and the first ones stay sink=%s producer=%s epoch=%d records=%d",
+                sent.sink,
+                sent.producer,
+                sent.epoch,
+                sent.content.records,
+            )
+
+
+def abort(target: Target, staged: Sequence[Staged]) -> None:
+    """Throw away what attempts staged, if the broker is there. Never raises; what is committed stays."""
+    if not staged:
+        return
+    stage = staged[0].stage
+    try:
+        with connect(target, patience_s=ABORT_PATIENCE_S) as client:
+            tokens = [one.stage.token for one in staged]
+            client.epochs.abort(target.sink, stage.producer, stage.epoch, tokens, incarnation=stage.incarnation)
+    except errors.ForebayError as error:
+        _left(target, stage.producer, error)
+
+
+def close(target: Target, run: Run) -> None:
+    """End a batch that failed by a commit of nothing, if the broker is there. Never raises.
+
+    When its own commit was made after all and only the answer was lost, it stays: the broker refuses this one.
+    """
+    if run.batch is None:
+        return
+    nothing = EpochCommit(
+        target.sink, producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation
+    )
+    try:
+        with connect(target, patience_s=ABORT_PATIENCE_S) as client:
+            client.epochs.commit([nothing], patience_s=ABORT_PATIENCE_S)
+    except errors.EpochConflict:
+        log.info("batch was committed although Spark took it for failed sink=%s producer=%s", target.sink, run.batch)
+    except errors.ForebayError as error:
+        _left(target, run.batch, error)
+
+
+def _left(target: Target, producer: str, error: errors.ForebayError) -> None:
+    reason = error.reason
+    log.warning("staged rows were left to staging_ttl sink=%s producer=%s reason=%s", target.sink, producer, reason)

@@ -1,0 +1,249 @@
+"""Writes the rows of Spark's tasks to a sink: exactly once, or at least once.
+
+A task has one publisher and ends when every page has its receipt. Exactly once the pages are only staged by then, under
+a token of the attempt; they become visible when the driver commits the tokens of the attempts that Spark accepted, all
+at one instant. At least once they are visible at once, and an attempt that fails or is killed leaves what it wrote.
+
+The end of ``write`` proves nothing: Spark ends the input of a killed attempt early and without an error. Nothing of
+gRPC is part of the objects that Spark pickles: the client is made inside the task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from forebay.client import EpochCheck, Receipt, Stage, errors
+from forebay.spark import telemetry
+from forebay.spark.broker import SinkFacts, connect
+from forebay.spark.options.write import WriteOptions
+from forebay.spark.remedies import explained
+from forebay.spark.versions import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from forebay.spark.write import transaction
+from forebay.spark.write.arrow_paging import ArrowPager
+from forebay.spark.write.content import CountedBatches
+from forebay.spark.write.epochs import Run, Staged, stage_of
+from forebay.spark.write.paging import Pager, Ready
+from forebay.spark.write.record_schema import RowPlan
+from forebay.spark.write.schema_registration import RowSchema
+from forebay.spark.write.valid_rows import ValidRows
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """All that a task needs to know. Is pickled."""
+
+    options: WriteOptions
+    plan: RowPlan
+    facts: SinkFacts
+    run: Run | None = None
+    """For exactly once; None writes at least once."""
+    rows: RowSchema | None = None
+    """The schema that rows have, where they are written with one."""
+
+
+@dataclass(frozen=True)
+class WrittenTask(WriterCommitMessage):
+    """What one task has written."""
+
+    records: int
+    """Rows."""
+
+    pages: int
+    """Pages that carried them."""
+
+    duplicates: int
+    """Pages that the broker had already, because an answer was lost and the publisher sent them again."""
+
+    staged: Staged | None = None
+    """What waits for the commit; None when it was written at least once."""
+
+
+class ForebayWriter(DataSourceArrowWriter):
+    """Writes a batch."""
+
+    def __init__(self, job: WriteJob) -> None:
+        """``job`` has been checked against the broker."""
+        self.job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write or stage one task's rows; returns when all are durable. Raises `ForebaySparkError`."""
+        return run_task(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make what the tasks staged visible. Raises `ForebaySparkError`; then nothing of it is visible."""
+        commit_job(self.job, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Throw away what was staged. A batch of its own is over by this, also for attempts that still write."""
+        run = self.job.run
+        if run is not None and run.batch is not None:
+            transaction.close(self.job.options.target, run)
+        else:
+            transaction.abort(self.job.options.target, staged_by(messages))
+
+
+class ForebayStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream. Spark makes one for the tasks, and another one for commit or abort."""
+
+    def __init__(self, job: WriteJob) -> None:
+        """``job`` has been checked against the broker."""
+        self.job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write or stage one task's rows; returns when all are durable. Raises `ForebaySparkError`."""
+        return run_task(self.job, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the micro-batch visible. Raises `ForebaySparkError`; Spark then runs it again after a restart."""
+        commit_job(self.job, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Throw away what the tasks staged, as far as it is known; Spark calls it after a failed commit too."""
+        transaction.abort(self.job.options.target, staged_by(messages))
+
+
+def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Commit what the messages of a write name; a write at least once has nothing to commit."""
+    options = job.options
+    transaction.commit([(options.target, staged_by(messages))], patience_s=options.delivery_timeout_s)
+
+
+def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    """Return what tasks staged. A task that has not ended has no message."""
+    written = (message for message in messages if isinstance(message, WrittenTask))
+    return [message.staged for message in written if message.staged is not None]
+
+
+def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
+    """Write a task's rows from inside the task."""
+    context = TaskContext.get()
+    task_partition = context.partitionId() if context is not None else 0
+    local_property = _no_property if context is None else context.getLocalProperty
+    stage = None if job.run is None else stage_of(job.run, job.options, local_property)
+    with telemetry.task("write", job.options.target.sink), _thrown_away_unless_it_ends(job, stage):
+        try:
+            if stage is None:
+                return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
+            return _stage_rows(job, CountedBatches(batches), task_partition, stage)
+        except errors.ForebayError as error:
+            raise explained(error, job.options.target, doing="write to") from error
+
+
+def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage) -> WrittenTask:
+    """Stage a task's rows. Where the epoch is committed they are counted only: its repeat has to be the same."""
+    try:
+        written = write_rows(job, iter(batches), task_partition=task_partition, clock=time.monotonic, stage=stage)
+    except errors.AlreadyCommitted:
+        batches.drain()
+        written = WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
+    assert written.staged is not None, "there is a stage"
+    staged = replace(written.staged, content=batches.content, check=EpochCheck[job.options.epoch_check.name])
+    return replace(written, staged=staged)
+
+
+@contextmanager
+def _thrown_away_unless_it_ends(job: WriteJob, stage: Stage | None) -> Iterator[None]:
+    """Give back the room of an attempt that fails: the next one needs it."""
+    ended = False
+    try:
+        yield
+        ended = True
+    finally:
+        if not ended and stage is not None:
+            transaction.abort(job.options.target, [Staged(stage)])
+
+
+def _no_property(name: str) -> str | None:
+    return None
+
+
+def write_rows(
+    job: WriteJob,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    task_partition: int,
+    clock: Callable[[], float],
+    stage: Stage | None = None,
+) -> WrittenTask:
+    """Publish or stage all rows and wait for their receipts. Raises `ForebayError` for what the broker refuses."""
+    options = job.options
+    pager = _pager(job, task_partition)
+    valid = ValidRows(job.plan, options.invalid_utf8)
+    with (
+        connect(options.target, patience_s=options.delivery_timeout_s) as client,
+        client.publisher(
+            options.target.sink,
+            stage=stage,
+            incarnation=job.facts.incarnation,
+            window_pages=options.window_pages,
+            delivery_timeout_s=options.delivery_timeout_s,
+        ) as publisher,
+    ):
+        receipts = _Receipts()
+        for batch in batches:
+            for ready in pager.add(valid.checked(batch), now_s=clock()):
+                receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
+        for ready in pager.rest():
+            receipts.expect(ready, publisher.send_page(ready.page, partition=ready.partition))
+        publisher.flush()
+        if stage is None:
+            return receipts.wait(None)
+        token = publisher.staged().summarized
+        return receipts.wait(Staged(stage, token.parts, token.summary))
+
+
+def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
+    options = job.options
+    bounds: dict[str, Any] = {
+        "partitions": job.facts.partitions,
+        "first_partition": task_partition,
+        "page_bytes": min(options.page_bytes, job.facts.page_bytes_max),
+        "page_records": job.facts.page_records_max,
+        "linger_s": options.linger_ms / 1000,
+    }
+    if job.rows is None:
+        return Pager(job.plan, **bounds)
+    return ArrowPager(
+        job.rows,
+        partition_by=options.partition_by,
+        compression=options.arrow_compression,
+        dictionary=options.arrow_dictionary,
+        case_sensitive=options.case_sensitive,
+        **bounds,
+    )
+
+
+class _Receipts:
+    """The answers that a task waits for. Raises what a page failed with as soon as it is noticed."""
+
+    def __init__(self) -> None:
+        self._expected: deque[Future[Receipt]] = deque()
+        self._records = 0
+        self._pages = 0
+        self._duplicates = 0
+
+    def expect(self, ready: Ready, future: Future[Receipt]) -> None:
+        """Count a page that was sent, and take the answers that have come."""
+        self._expected.append(future)
+        self._records += ready.page.record_count
+        self._pages += 1
+        while self._expected and self._expected[0].done():
+            self._take()
+
+    def wait(self, staged: Staged | None) -> WrittenTask:
+        """Return when every page has its receipt."""
+        while self._expected:
+            self._take()
+        return WrittenTask(self._records, self._pages, self._duplicates, staged)
+
+    def _take(self) -> None:
+        self._duplicates += self._expected.popleft().result().duplicate

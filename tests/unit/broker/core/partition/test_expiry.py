@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from forebay.broker.core.partition.expiry import expired
+from tests.unit.broker.samples import entry
+
+
+def test_what_was_accepted_before_the_time_is_too_old() -> None:
+    entries = [entry(0, age_us=1), entry(1, age_us=4), entry(2, age_us=5), entry(3, age_us=6)]
+
+    assert [found.base for found in expired(entries, 5, ())] == [0, 1]
+
+
+def test_nothing_is_too_old_where_the_first_is_not() -> None:
+    assert expired([entry(0, age_us=5)], 5, ()) == []
+    assert expired([], 5, ()) == []
+
+
+def test_what_is_in_flight_is_passed_over() -> None:
+    entries = [entry(0), entry(1), entry(2)]
+
+    assert [found.base for found in expired(entries, 1, {0, 2})] == [1]
+
+
+def test_the_first_that_is_young_enough_ends_the_search() -> None:
+    """A stamp that is a little lower behind it, as after a crash, goes with the next look."""
+    assert expired([entry(0, age_us=5), entry(1, age_us=4)], 5, ()) == []

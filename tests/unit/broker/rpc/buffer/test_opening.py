@@ -1,0 +1,33 @@
+"""The first message of a stream comes in time, or the stream is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from forebay.broker.core.errors import InvalidOpen
+from forebay.broker.rpc.buffer.opening import first
+
+pytestmark = pytest.mark.anyio
+
+
+class Stream:
+    """A stream whose peer has said something, or nothing."""
+
+    def __init__(self, message: str | None) -> None:
+        self._message = message
+
+    async def read(self) -> str:
+        if self._message is None:
+            await asyncio.Event().wait()
+        return self._message or ""
+
+
+async def test_the_first_message_is_returned() -> None:
+    assert await first(Stream("open")) == "open"
+
+
+async def test_a_stream_that_says_nothing_is_refused() -> None:
+    with pytest.raises(InvalidOpen, match="did not come within"):
+        await first(Stream(None), within_s=0.01)

@@ -1,0 +1,31 @@
+"""Which answers go out together. How a stream behaves as a whole stands in the integration tests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.rpc.buffer.publish_stream import PublishStream, _Unanswered
+from forebay.broker.runtime.publish.stored import Stored
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_durable_is_answered_also_when_the_store_has_failed_behind_it() -> None:
+    loop = asyncio.get_running_loop()
+    stored: asyncio.Future[Stored] = loop.create_future()
+    stored.set_result(Stored(0, 1, duplicate=False))
+    lost: asyncio.Future[Stored] = loop.create_future()
+    lost.set_exception(StoreFenced("on purpose"))
+    stream = PublishStream(cast("Any", None), cast("Any", None))
+    stream._answers.extend([_Unanswered(0, 5, 10, stored), _Unanswered(0, 6, 10, lost)])
+
+    await stream._first()
+    answered = [(answer.sequence, answer.HasField("receipt")) for answer in stream._ready(256)]
+
+    assert answered == [(5, True)]
+    with pytest.raises(StoreFenced):
+        await stream._first()

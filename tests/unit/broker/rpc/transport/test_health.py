@@ -1,0 +1,37 @@
+"""Watches of the health are bounded; they are open to strangers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from grpc_health.v1 import health_pb2
+
+from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.rpc.transport.health import BoundedHealth
+
+pytestmark = pytest.mark.anyio
+REQUEST = health_pb2.HealthCheckRequest()
+
+
+class Context:
+    """As much of gRPC's context as a watch uses."""
+
+    def __init__(self) -> None:
+        self.written = asyncio.Event()
+
+    async def write(self, response: Any) -> None:
+        self.written.set()
+
+
+async def test_one_watch_too_many_is_refused_until_another_one_has_ended() -> None:
+    health, context = BoundedHealth(watches_max=1), Context()
+    watching = asyncio.ensure_future(health.Watch(REQUEST, context))
+    await context.written.wait()
+    with pytest.raises(TooManyStreams):
+        await health.Watch(REQUEST, Context())
+
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert health.watches == 0

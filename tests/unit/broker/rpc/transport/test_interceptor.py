@@ -1,0 +1,143 @@
+"""What a call ends with when it is refused; that each refusal has its status is a test of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from contextlib import suppress
+from typing import NoReturn
+
+import grpc
+import grpc.aio
+import pytest
+
+from forebay.broker.core.errors import Draining
+from forebay.broker.core.resources.connections import ConnectionLimits
+from forebay.broker.rpc.transport import interceptor
+from forebay.broker.rpc.transport.interceptor import StatusInterceptor, abort
+from forebay.broker.runtime.resources.connections import Connections
+
+pytestmark = pytest.mark.anyio
+
+
+class Caller:
+    """The library's side of a call: takes one status, or is gone."""
+
+    def __init__(self, *, gone: bool) -> None:
+        self._gone = gone
+        self.code: grpc.StatusCode | None = None
+        self.kept: BaseException | None = None
+        """The library keeps the error, and the error the call."""
+
+    async def abort(self, code: grpc.StatusCode, text: str, metadata: tuple[tuple[str, bytes], ...]) -> NoReturn:
+        """End the call, as the library does."""
+        if self._gone:
+            raise grpc.aio.InternalError('Failed "execute_batch"')
+        self.code = code
+        self.kept = grpc.aio.AbortError("Locally aborted.")
+        raise self.kept
+
+
+async def test_a_refusal_ends_the_call_with_its_code() -> None:
+    caller = Caller(gone=False)
+
+    with pytest.raises(grpc.aio.AbortError):
+        await abort(caller, Draining())
+
+    assert caller.code is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_refusal_that_nobody_waits_for_any_more_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await abort(Caller(gone=True), Draining())
+
+    assert not [line for line in caplog.records if line.levelname in {"WARNING", "ERROR"}]
+
+
+class Request:
+    """Something large."""
+
+
+async def test_a_refused_call_lets_its_request_go_at_once_and_not_when_garbage_is_collected() -> None:
+    caller = Caller(gone=False)
+    seen: list[weakref.ref[Request]] = []
+
+    async def call() -> None:
+        request = Request()
+        seen.append(weakref.ref(request))
+        try:
+            raise Draining
+        except Draining as refusal:
+            await abort(caller, refusal)
+
+    gc.disable()
+    try:
+        with suppress(grpc.aio.AbortError):
+            await call()
+        await asyncio.sleep(0)
+        assert caller.kept is not None
+        assert [found() for found in seen] == [None]
+    finally:
+        gc.enable()
+
+
+class Stream:
+    """A call whose headers take until ``sent`` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.sent = asyncio.Event(), asyncio.Event()
+        self.headers = 0
+
+    def peer(self) -> str:
+        return ""
+
+    async def send_initial_metadata(self, metadata: object) -> None:
+        self.begun.set()
+        await self.sent.wait()
+        self.headers += 1
+
+
+async def streaming() -> tuple[Stream, asyncio.Task[None]]:
+    """A stream that has begun, and its task."""
+
+    async def serve(requests: object, context: object) -> None:
+        await asyncio.Event().wait()
+
+    async def found(details: object) -> grpc.RpcMethodHandler[object, object]:
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+    class Details:
+        method = "/forebay.v1.BufferService/Deliver"
+
+    wrapping = StatusInterceptor(Connections(ConnectionLimits(1, 1, 1), lambda: 0.0))
+    handler = await wrapping.intercept_service(found, Details())
+    stream = Stream()
+    task = asyncio.ensure_future(handler.stream_stream(None, stream))
+    await stream.begun.wait()
+    return stream, task
+
+
+async def test_a_stream_that_is_cancelled_while_its_headers_are_sent_has_sent_them_when_it_ends() -> None:
+    stream, task = await streaming()
+    task.cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    early = task.done()
+
+    stream.sent.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (early, stream.headers) == (False, 1)
+
+
+async def test_a_stream_whose_peer_does_not_take_the_headers_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interceptor, "ABORT_S", 0.01)
+    stream, task = await streaming()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert stream.headers == 0

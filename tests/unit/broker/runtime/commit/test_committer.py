@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from forebay.broker.core.errors import DiskFull, TooManyWaiting
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.writes import PutAge, PutCursor
+from forebay.broker.runtime.commit import group
+from forebay.broker.runtime.commit.group import Lineup
+from forebay.broker.storage.store.memory import MemoryStore
+from tests.unit.broker.runtime.bench import bench
+from tests.unit.broker.runtime.held_store import HeldStore
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_append_is_answered_when_its_sync_has_returned_and_not_before() -> None:
+    store = HeldStore()
+    async with bench(store) as at:
+        store.hold()
+        append = at.append(b"a")
+        await store.reached()
+
+        assert not append.done.done()
+        assert (at.log.tail.next_offset, at.log.recent, at.tail.size) == (0, [], 0)
+        store.let_go()
+        await append.done
+
+        assert (at.log.tail.next_offset, at.confirmed, at.committer.waiting_bytes) == (1, [0], 0)
+        assert at.tail.size == len(append.page.body)
+
+
+async def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:
+    store = HeldStore()
+    async with bench(store) as at:
+        store.hold()
+        first = at.append(b"a")
+        await store.reached()
+        rest = [at.append(b"b") for _ in range(50)]
+        before = at.committer.groups
+        store.let_go()
+        await asyncio.gather(first.done, *(append.done for append in rest))
+
+        assert at.committer.groups - before == 2
+        assert [synced.pages for synced in at.synced[-2:]] == [1, 1]
+
+
+async def test_results_come_in_the_order_of_the_appends() -> None:
+    async with bench() as at:
+        appends = [at.append(b"x" * (number % 7), page_records=3) for number in range(40)]
+        await asyncio.gather(*(append.done for append in appends))
+
+        assert at.order == [append.first for append in appends]
+
+
+async def test_writes_become_durable_with_the_next_batch() -> None:
+    store = HeldStore()
+    async with bench(store) as at:
+        store.hold()
+        under_way = at.append(b"a")
+        await store.reached()
+        written = at.committer.write([PutAge(1, 2)])
+        appended = at.append(b"b")
+        before = at.committer.groups
+        store.let_go()
+        await asyncio.gather(under_way.done, written, appended.done)
+
+        assert at.committer.groups - before == 2
+
+
+async def test_of_many_cursors_in_a_batch_the_last_is_stored() -> None:
+    store = HeldStore()
+    async with bench(store) as at:
+        store.hold()
+        under_way = at.committer.write([PutAge(1, 2)])
+        await store.reached()
+        waiting = [
+            at.committer.write([PutCursor(1, "default", 0, Cursor(watermark=number, acked=number))])
+            for number in range(10)
+        ]
+        store.let_go()
+        await asyncio.gather(under_way, *waiting)
+
+        assert at.synced[-1].writes == 1
+        [stored] = [value for key, value in store.scan_meta() if key[0] == 0x13]
+        assert b"\x00\x00\x00\x09" in stored
+
+
+async def test_no_more_bytes_wait_than_the_bound_allows() -> None:
+    store = HeldStore()
+    async with bench(store, waiting_bytes_max=100) as at:
+        store.hold()
+        append = at.append(b"x" * 80)
+        size = len(append.page.body)
+
+        at.committer.admit(100 - size)
+        with pytest.raises(TooManyWaiting) as refused:
+            at.committer.admit(101 - size)
+
+        assert refused.value.facts == {"waiting": str(size), "bound": "100"}
+        store.let_go()
+        await append.done
+        at.committer.admit(100)
+
+
+async def test_one_append_over_the_bound_passes_when_nothing_waits() -> None:
+    async with bench(waiting_bytes_max=100) as at:
+        at.committer.admit(101)
+
+
+async def test_appends_stop_at_the_reserve_of_the_disk_and_come_back_by_themselves() -> None:
+    store = MemoryStore()
+    async with bench(store, reserve=1_000) as at:
+        store.room = 1_500
+        at.committer.look_at_disk()
+
+        at.committer.admit(500)
+        with pytest.raises(DiskFull) as refused:
+            at.committer.admit(501)
+
+        assert refused.value.facts == {"free": "1500", "reserve": "1000"}
+        store.room = 10_000
+        at.committer.look_at_disk()
+        at.committer.admit(501)
+
+
+async def test_what_waits_for_its_sync_counts_against_the_disk() -> None:
+    store = HeldStore()
+    store.room = 2_000
+    async with bench(store, reserve=1_000) as at:
+        store.hold()
+        append = at.append(b"x" * 600)
+
+        with pytest.raises(DiskFull):
+            at.committer.admit(600)
+        store.let_go()
+        await append.done
+
+
+async def test_partitions_that_a_group_has_left_out_are_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "GROUP_BYTES", 20)
+    monkeypatch.setattr(group, "QUANTUM_BYTES", 10)
+    store = HeldStore()
+    served: list[int] = []
+    async with bench(store) as at:
+        lines = [Lineup(1, PartitionLog(number), lambda n, _: served.append(n)) for number in range(1, 5)]
+        store.hold()
+        under_way = at.append(b"a")
+        await store.reached()
+        appends = [at.append(b"x" * 20, to=line) for line in lines for _ in range(3)]
+        store.let_go()
+        await asyncio.gather(under_way.done, *(append.done for append in appends))
+
+        assert served == [1, 2, 3, 4] * 3
+
+
+async def test_closing_commits_what_waits() -> None:
+    async with bench() as at:
+        append = at.append(b"a")
+
+    assert append.done.result() is None
+
+
+async def test_page_numbers_of_two_starts_never_meet() -> None:
+    store = MemoryStore()
+    async with bench(store) as at:
+        await at.append(b"a").done
+        [entry] = at.log.recent
+
+    assert entry.number == (1 << 40) + 1

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.commit import reclaimer
+from forebay.broker.storage.records import keys
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.memory import MemoryStore
+from tests.unit.broker.running import running
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+MIB = 1 << 20
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reclaim as soon as nothing new became due."""
+    monkeypatch.setattr(reclaimer, "IDLE_S", 0.01)
+
+
+@asynccontextmanager
+async def sink(store: MemoryStore, *, pages: int, size: int = 10) -> AsyncIterator[Broker]:
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
+        appends = [await buffer.append(page(b"x" * size)) for _ in range(pages)]
+        await asyncio.gather(*(append.done for append in appends))
+        yield broker
+
+
+async def settle(broker: Broker, first: int, end: int) -> None:
+    """Take and ack a range."""
+    taker = Taker(broker.sink("orders").subscription(""))
+    await taker.all_offsets()
+    await taker.ack(first, end)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def stored(store: MemoryStore, family: Family) -> int:
+    return len(store.scan(family, b"", b"\xff", 1_000))
+
+
+def ledger(store: MemoryStore) -> int:
+    return len(store.scan(Family.META, *keys.of_kind(keys.DUE), 1_000))
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_settled_pages_are_deleted_and_the_ledger_forgets_them() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=10) as broker:
+        await settle(broker, 0, 7)
+
+        await until(lambda: stored(store, Family.SMALL) == 3 and ledger(store) == 0)
+
+        assert stored(store, Family.INDEX) == 3 + 1, "pages, and the copy of the sink"
+        await until(lambda: broker.reclaimer.reclaimed_bytes == 7 * len(page(b"x" * 10).body))
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_bulk_pages_give_their_space_back() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=6, size=MIB) as broker:
+        full = store.live_bytes()
+        bulk = stored(store, Family.BULK)
+        await settle(broker, 0, 6)
+
+        await until(lambda: stored(store, Family.BULK) == 0 and ledger(store) == 0)
+
+        assert bulk > 0
+        assert full > 6 * MIB
+        assert store.live_bytes() < MIB
+
+
+async def test_what_was_not_reclaimed_before_a_stop_is_reclaimed_by_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    async with sink(store, pages=10) as broker:
+        await settle(broker, 0, 10)
+        await until(lambda: ledger(store) > 0)
+        left = stored(store, Family.SMALL)
+    monkeypatch.setattr(reclaimer, "IDLE_S", 0.01)
+    store = store.reopen()
+    async with running(store):
+        await until(lambda: ledger(store) == 0)
+
+        assert (left, stored(store, Family.SMALL)) == (10, 0)
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_deleted_sink_leaves_nothing_behind() -> None:
+    store = MemoryStore()
+    async with sink(store, pages=10, size=MIB) as broker:
+        await settle(broker, 0, 3)
+        await broker.writers["orders"].open("w", None)
+        await broker.delete("orders", force=True)
+
+        await until(lambda: stored(store, Family.BULK) + stored(store, Family.SMALL) + ledger(store) == 0)
+
+        left = {key[:1] for key, _ in store.scan(Family.META, b"", b"\xff", 1_000)}
+        assert left <= {keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING}
+        assert stored(store, Family.INDEX) == 0
+        assert store.live_bytes() < MIB
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_more_small_pages_than_one_batch_deletes_go_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reclaimer, "DELETES_MAX", 3)
+    store = MemoryStore()
+    async with sink(store, pages=20) as broker:
+        taker = Taker(broker.sink("orders").subscription(""))
+        for offset in range(20):
+            await taker.one()
+            await taker.ack(offset, offset + 1)
+
+        await until(lambda: stored(store, Family.SMALL) == 0 and ledger(store) == 0)

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.delivery import puller as pulling
+from forebay.broker.runtime.delivery.events import Delivered, GapMet
+from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.resources.stream_memory import COPIES, StreamMemory
+from forebay.broker.runtime.sink.buffer import Buffer
+from tests.unit.broker.running import delivered_values, running
+from tests.unit.broker.runtime.taker import Taker
+from tests.unit.broker.samples import page
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def sink(clock: FakeClock | None = None, *, records: int = 5, **settings: Any) -> AsyncIterator[Buffer]:
+    async with running(clock=clock) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings(ack_deadline_us=10_000_000, **settings))
+        await fill(buffer, records)
+        yield buffer
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0)
+
+
+async def fill(buffer: Buffer, records: int) -> None:
+    for _ in range(records):
+        append = await buffer.append(page(b"x"))
+        await append.done
+
+
+async def pull(at: Subscription, records_max: int = 100, consumer_id: str = "p", wait_s: float = 0.0) -> list[int]:
+    """Offsets pulled."""
+    taken = await at.pullers.get(consumer_id).take(records_max, wait_s)
+    return [offset for event in taken if isinstance(event, Delivered) for offset, _ in delivered_values(event)]
+
+
+async def ack(at: Subscription, first: int, end: int) -> list[Outcome]:
+    lane = at.lanes[0]
+    results = await at.ack(0, Answer(lane.owner_epoch, lane.revision), [Range(first, end)])
+    return [outcome for _, _, outcome in results]
+
+
+async def test_a_pull_takes_as_many_records_as_it_asked_for_also_in_the_middle_of_a_page() -> None:
+    async with sink(records=0) as buffer:
+        append = await buffer.append(page(*[b"x"] * 5))
+        await append.done
+        at = buffer.subscription("")
+
+        assert [await pull(at, 2), await pull(at, 2), await pull(at, 2), await pull(at, 2)] == [[0, 1], [2, 3], [4], []]
+
+
+async def test_what_was_pulled_is_in_flight_until_it_is_answered() -> None:
+    async with sink() as buffer:
+        at = buffer.subscription("")
+        await pull(at, 3)
+
+        assert await ack(at, 0, 3) == [Outcome.OK] * 3
+        assert at.lanes[0].cursor.watermark == 3
+
+
+async def test_a_pull_takes_from_all_partitions() -> None:
+    async with sink(records=0, partitions=3) as buffer:
+        for partition in range(3):
+            append = await buffer.append(page(b"a", b"b", partition=partition))
+            await append.done
+
+        taken = await buffer.subscription("").pullers.get("p").take(5, 0.0)
+
+        assert [
+            (event.partition, sum(r.size for r in event.ranges)) for event in taken if isinstance(event, Delivered)
+        ] == [
+            (0, 2),
+            (1, 2),
+            (2, 1),
+        ]
+
+
+async def test_a_pull_tells_of_gaps_on_its_way() -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2, buffer_page_size=1) as buffer:
+        taken = await buffer.subscription("").pullers.get("p").take(100, 0.0)
+
+        assert [(e.gap.first, e.gap.end) for e in taken if isinstance(e, GapMet)] == [(0, 1), (1, 2), (2, 3)]
+
+
+async def test_a_lease_lasts_from_call_to_call_and_no_longer() -> None:
+    clock = FakeClock()
+    async with sink(clock) as buffer:
+        at = buffer.subscription("")
+        for _ in range(3):
+            await pull(at, 1)
+            await ack(at, 0, 5)
+            clock.advance(9.9)
+        epoch = at.lanes[0].owner_epoch
+        kept = at.lanes[0].owner
+        clock.advance(10.0)
+        buffer.sweep()
+
+        assert kept == "p"
+        assert at.lanes[0].owner is None
+        await pull(at)
+        assert at.lanes[0].owner_epoch > epoch
+
+
+async def test_an_answer_extends_the_lease() -> None:
+    clock = FakeClock()
+    async with sink(clock) as buffer:
+        at = buffer.subscription("")
+        await pull(at, 2)
+        clock.advance(9.0)
+        await ack(at, 0, 1)
+        clock.advance(9.0)
+        at.extend(0, at.lanes[0].owner_epoch)
+        clock.advance(9.0)
+        buffer.sweep()
+
+        assert at.lanes[0].owner == "p"
+
+
+async def test_when_a_lease_runs_out_another_gets_what_was_in_flight() -> None:
+    clock = FakeClock()
+    async with sink(clock) as buffer:
+        at = buffer.subscription("")
+        await pull(at, 2, "first")
+        waiting = await pull(at, 2, "second")
+        clock.advance(5.0)
+        await pull(at, 2, "second")
+        clock.advance(5.0)
+
+        assert waiting == []
+        assert await pull(at, 5, "second") == [0, 1, 2, 3, 4]
+        assert at.lanes[0].cursor.attempts == ((0, 1),)
+
+
+async def test_a_pull_waits_for_the_first_record() -> None:
+    async with sink(records=0) as buffer:
+        at = buffer.subscription("")
+        waiting = asyncio.ensure_future(pull(at, wait_s=30.0))
+        await asyncio.sleep(0)
+
+        await fill(buffer, 1)
+
+        async with asyncio.timeout(10):
+            assert await waiting == [0]
+
+
+async def test_two_calls_of_one_consumer_go_one_after_the_other() -> None:
+    async with sink() as buffer:
+        at = buffer.subscription("")
+
+        first, second = await asyncio.gather(pull(at, 3), pull(at, 3))
+
+        assert (first, second) == ([0, 1, 2], [3, 4])
+
+
+async def test_there_are_so_many_leases_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "PULLERS_MAX", 2)
+    clock = FakeClock()
+    async with sink(clock) as buffer:
+        at = buffer.subscription("")
+        for consumer_id in ("a", "b"):
+            await pull(at, 0, consumer_id)
+
+        with pytest.raises(TooManyStreams):
+            await pull(at, 0, "c")
+        await pull(at, 0, "a")
+        clock.advance(10.0)
+
+        assert await pull(at, 2, "c") == [0, 1]
+
+
+async def test_a_waiting_call_keeps_its_lease_however_short_that_is() -> None:
+    clock = FakeClock()
+    async with sink(clock, records=0) as buffer:
+        at = buffer.subscription("")
+        waiting = asyncio.ensure_future(pull(at, wait_s=1_000.0))
+        await asyncio.sleep(0)
+        clock.advance(20.0)
+        buffer.sweep()
+
+        await fill(buffer, 1)
+
+        async with asyncio.timeout(10):
+            assert await waiting == [0]
+
+
+async def test_one_call_takes_no_more_bytes_than_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "ANSWER_BYTES", 2 << 20)
+    async with sink(records=0) as buffer:
+        for _ in range(5):
+            append = await buffer.append(page(b"x" * (1 << 20)))
+            await append.done
+        at = buffer.subscription("")
+
+        assert [await pull(at), await pull(at), await pull(at)] == [[0, 1], [2, 3], [4]]
+
+
+async def test_a_stream_of_the_same_id_takes_the_partitions_over() -> None:
+    async with sink() as buffer:
+        at = buffer.subscription("")
+        await pull(at, 2)
+
+        taker = Taker(at, "p")
+
+        assert await taker.all_offsets() == [0, 1, 2, 3, 4]
+        assert await pull(at) == [0, 1, 2, 3, 4], "and a later pull takes them back"
+        assert taker.consumer.closed is not None
+
+
+async def test_a_pull_without_room_in_memory_waits_for_it_and_what_it_took_stays_counted() -> None:
+    async with sink(records=2) as buffer:
+        at, size = buffer.subscription(""), len(page(b"x").body)
+        of_all = StreamMemory(size * COPIES, lambda: 0.0)
+        other = of_all.share()
+        await other.room(size)
+        puller = at.pullers.get("p")
+        memory = of_all.share(puller.consumer.wakeup.set)
+        pulling_ = asyncio.ensure_future(puller.take(1, 0.0, memory))
+        await until(lambda: memory.is_short)
+        early = pulling_.done()
+
+        other.close()
+        taken = await pulling_
+
+        assert not early
+        assert len(taken) == 1
+        assert memory.held == size * COPIES == of_all.budget.used
+
+
+async def test_a_pull_that_takes_a_part_leaves_the_line_for_more_room() -> None:
+    async with sink(records=2) as buffer:
+        at, size = buffer.subscription(""), len(page(b"x").body)
+        of_all = StreamMemory(size * COPIES, lambda: 0.0)
+        puller = at.pullers.get("p")
+        memory = of_all.share(puller.consumer.wakeup.set)
+
+        taken = await puller.take(2, 0.0, memory)
+        memory.close()
+
+        assert len(taken) == 1
+        assert of_all.share().reserve(size)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from forebay.broker.core.errors import Draining
+from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+
+pytestmark = pytest.mark.anyio
+STORED = Stored(3, 2, duplicate=False)
+
+
+async def test_what_is_known_is_answered_at_once() -> None:
+    assert await done_with(asyncio.get_running_loop(), STORED) == STORED
+
+
+async def test_a_page_or_what_became_of_it_is_passed_on() -> None:
+    loop = asyncio.get_running_loop()
+    stored, failed = loop.create_future(), loop.create_future()
+
+    pass_on(stored, None, STORED)
+    pass_on(failed, Draining(), STORED)
+
+    assert await stored == STORED
+    with pytest.raises(Draining):
+        await failed
+
+
+async def test_whoever_has_gone_away_is_told_nothing() -> None:
+    gone: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+    gone.cancel()
+
+    pass_on(gone, None, STORED)
+
+    assert gone.cancelled()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from forebay.broker.runtime.resources.stopping import StopFailed, Stopping
+
+pytestmark = pytest.mark.anyio
+
+
+async def failing() -> None:
+    raise OSError("disk")
+
+
+async def test_every_step_is_done_and_what_failed_is_raised_at_the_end() -> None:
+    stopping, done = Stopping(), []
+
+    async def last() -> None:
+        done.append("last")
+
+    await stopping.step("first", failing)
+    await stopping.step("last", last)
+
+    with pytest.raises(StopFailed, match="first: disk") as failure:
+        stopping.finish()
+    assert (done, failure.value.failures) == (["last"], ["first: disk"])
+
+
+async def test_a_stop_within_a_stop_tells_its_own_failures() -> None:
+    stopping = Stopping()
+
+    async def inner() -> None:
+        nested = Stopping()
+        await nested.step("memory of a", failing)
+        await nested.step("memory of b", failing)
+        nested.finish()
+
+    await stopping.step("broker", inner)
+
+    assert stopping.failures == ["memory of a: disk", "memory of b: disk"]
+
+
+async def test_a_stop_without_failures_raises_nothing() -> None:
+    stopping = Stopping()
+
+    await stopping.step("all", lambda: asyncio.sleep(0))
+
+    stopping.finish()

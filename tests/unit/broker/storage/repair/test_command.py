@@ -1,0 +1,66 @@
+"""The tools for a directory whose broker has stopped, on a disk that does not give everything back."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.settings import DEFAULTS
+from forebay.broker.core.writes import PutHead, PutSink, PutTail, SinkRecord
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.repair.command import repair, verify
+from forebay.broker.storage.store.rocks import RocksStore
+from tests.unit.broker.storage.written import bulk, page, put
+
+RECORD = SinkRecord(1, "orders", "abc", replace(DEFAULTS), 7)
+
+
+def filled(directory: Path) -> None:
+    """A directory with three pages in files."""
+    store = RocksStore(directory)
+    journal = recover(store).journal
+    entries = [replace(bulk(base), size=len(page(bulk(base)).body.data)) for base in range(3)]
+    put(journal, entries)
+    size = sum(entry.size for entry in entries)
+    journal.commit([], [PutSink(RECORD, fresh=True), PutHead(1, 0, Head()), PutTail(1, 0, Tail(3, size, 3))])
+    store.close()
+
+
+@pytest.fixture
+def bad_sector(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A directory with one file of pages of which nothing but its table can be read."""
+    directory = tmp_path / "data"
+    filled(directory)
+    [path] = (directory / "bulk").iterdir()
+    size = path.stat().st_size
+    real = os.pread
+
+    def pread(handle: int, count: int, at: int) -> bytes:
+        link = os.readlink(f"/proc/self/fd/{handle}")
+        if link.endswith(".pages") and "/into/" not in link and at > 60 and at + count < size - 60:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(handle, count, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    return directory
+
+
+def test_verify_reports_pages_that_the_disk_does_not_give_back(bad_sector: Path) -> None:
+    report = verify(bad_sector)
+
+    [orders] = report.partitions
+    assert not report.clean
+    assert orders.damaged_pages > 0
+
+
+def test_repair_saves_the_rest_of_a_directory_with_a_part_that_cannot_be_read(bad_sector: Path) -> None:
+    into = bad_sector.parent / "into"
+
+    repair(bad_sector, into)
+
+    assert verify(into).partitions[0].damaged_pages == 0

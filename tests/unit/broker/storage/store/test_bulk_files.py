@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.storage.store import bulk_file
+from forebay.broker.storage.store.bulk_files import BulkFiles
+from forebay.broker.storage.store.key_ranges import KeyRanges
+
+NOTHING = KeyRanges()
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def filled(folder: Path, *, files: int = 3, each: int = 4, size: int = 10_000, open_max: int = 8) -> BulkFiles:
+    """Files of ``each`` values, with keys that rise by one."""
+    found = BulkFiles(folder, open_max=open_max)
+    for file in range(files):
+        found.add([(key(file * each + index), bytes([file, index]) * (size // 2)) for index in range(each)])
+    return found
+
+
+def test_a_folder_that_is_opened_again_has_the_same_keys(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+
+    found = BulkFiles(tmp_path, open_max=8)
+
+    assert list(found.keys(key(0), key(99), NOTHING)) == [key(number) for number in range(12)]
+    assert found.lasts == [key(3), key(7), key(11)]
+    assert found.highest == key(11)
+
+
+def test_keys_come_in_both_directions_and_without_what_is_deleted(tmp_path: Path) -> None:
+    files = filled(tmp_path)
+    deleted = NOTHING.added(key(2), key(6))
+
+    assert list(files.keys(key(1), key(9), deleted)) == [key(1), key(6), key(7), key(8)]
+    assert list(files.keys(key(1), key(9), deleted, reverse=True)) == [key(8), key(7), key(6), key(1)]
+    assert files.read([key(1), key(2), key(6)], deleted)[1] is None
+
+
+def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = filled(tmp_path)
+    sorted(tmp_path.iterdir())[1].unlink()
+    told: list[int] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda handle, first, size, advice: told.append(size))
+
+    files.expect([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
+
+    assert told == [10_000] * 2
+    assert not caplog.records  # who reads it is told
+
+
+def test_a_system_that_cannot_take_a_hint_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: int) -> None:
+        raise OSError(errno.ESPIPE, "no such thing here")
+
+    files = filled(tmp_path)
+    monkeypatch.setattr(os, "posix_fadvise", refused)
+
+    files.expect([key(0)], NOTHING)
+
+    assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]
+
+
+def test_no_more_files_are_held_open_than_allowed(tmp_path: Path) -> None:
+    files = filled(tmp_path, files=12, each=1, open_max=3)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+
+    found = files.read([key(number) for number in range(12)], NOTHING)
+
+    assert all(value is not None for value in found)
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) - before <= 3
+
+
+def test_a_file_goes_when_the_last_of_its_keys_is_deleted(tmp_path: Path) -> None:
+    files = filled(tmp_path)
+
+    files.compact(key(0), key(12), NOTHING.added(key(0), key(7)))
+    first = sorted(path.name for path in tmp_path.iterdir())
+    files.compact(key(0), key(12), NOTHING.added(key(0), key(8)))
+
+    assert len(first) == 2
+    assert [path.name for path in tmp_path.iterdir()] == [first[1]]
+    assert files.lasts == [key(11)]
+
+
+def test_a_reader_in_the_middle_of_a_file_that_goes_has_what_it_has(tmp_path: Path) -> None:
+    files = filled(tmp_path, files=1)
+    keys = files.keys(key(0), key(9), NOTHING)
+    first = next(keys)
+
+    files.compact(key(0), key(9), NOTHING.added(key(0), key(4)))
+
+    assert [first, *keys] == [key(number) for number in range(4)]
+    assert files.read([key(0)], NOTHING) == [None]
+
+
+@pytest.mark.parametrize("size", [0, 30, 3_000])
+def test_a_file_that_was_cut_off_while_it_was_written_goes_once_all_it_could_hold_is_deleted(
+    tmp_path: Path, size: int
+) -> None:
+    filled(tmp_path, files=2).close()
+    cut = max(tmp_path.iterdir())
+    os.truncate(cut, size)
+    files = BulkFiles(tmp_path, open_max=8)
+
+    files.compact(key(4), key(8), NOTHING.added(key(4), key(7)))
+    half = cut.exists()
+    files.compact(key(4), key(8), NOTHING.added(key(4), key(8)))
+
+    assert half
+    assert not cut.exists()
+    assert files.lasts == [key(3)]
+
+
+def test_what_a_crash_cut_off_goes_without_a_word_as_nobody_was_promised_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(tmp_path, files=2).close()
+    os.truncate(max(tmp_path.iterdir()), 30)
+
+    BulkFiles(tmp_path, open_max=8).compact(key(4), key(8), NOTHING.added(key(4), key(8)))
+
+    assert caplog.text == ""
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+
+    files = filled(tmp_path, files=1)
+    files.compact(b"", b"\xff", NOTHING.added(b"", b"\xff"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+# -- what fails and passes
+
+
+def test_a_file_is_written_again_after_a_shortage_and_nothing_of_the_first_try_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = filled(tmp_path, files=1)
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: _short())
+
+    with pytest.raises(OSError, match="memory"):
+        files.add([(key(4), b"x" * 10_000)])
+    left = len(list(tmp_path.iterdir()))
+    monkeypatch.setattr(os, "write", real)
+    files.add([(key(4), b"y" * 10_000)])
+
+    assert left == 1
+    assert files.read([key(0), key(4)], NOTHING) == [bytes([0, 0]) * 5_000, b"y" * 10_000]
+
+
+def _short() -> int:
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+def test_a_failed_sync_of_names_is_never_taken_for_a_shortage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = filled(tmp_path, files=1)
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    with pytest.raises(OSError, match="names of files could not be synced") as failure:
+        files.add([(key(4), b"x" * 10)])
+
+    assert failure.value.errno == errno.EIO
+
+
+def test_files_are_still_written_and_read_when_the_process_has_no_descriptor_left(tmp_path: Path) -> None:
+    files = filled(tmp_path, files=3, open_max=1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        read = files.read([key(0), key(5), key(9)], NOTHING)
+        files.add([(key(90), b"z" * 10)])
+    finally:
+        for handle in taken:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert None not in read
+    assert files.read([key(90)], NOTHING) == [b"z" * 10]
+    files.close()
+
+
+def test_a_file_that_goes_while_a_reader_opens_it_is_not_held_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = filled(tmp_path, files=2)
+    real = bulk_file.BulkFile.__init__
+
+    def opening(self: bulk_file.BulkFile, path: Path) -> None:
+        real(self, path)
+        monkeypatch.setattr(bulk_file.BulkFile, "__init__", real)
+        files.compact(key(0), key(4), NOTHING.added(key(0), key(4)))
+
+    monkeypatch.setattr(bulk_file.BulkFile, "__init__", opening)
+
+    assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]
+    gc.collect()
+    assert not [name for name in _open_files() if name.endswith("(deleted)") and str(tmp_path) in name]
+
+
+def _open_files() -> list[str]:
+    found: list[str] = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return found
+
+
+def test_files_are_not_missing_while_their_folder_is_away(tmp_path: Path) -> None:
+    folder = tmp_path / "bulk"
+    folder.mkdir()
+    files = filled(folder, open_max=1)
+    folder.rename(tmp_path / "unmounted")
+
+    with pytest.raises(OSError, match="No such file"):
+        files.read([key(0)], NOTHING)
+    folder.mkdir()
+    with pytest.raises(OSError, match="another folder"):
+        files.read([key(0)], NOTHING)
+    folder.rmdir()
+    (tmp_path / "unmounted").rename(folder)
+
+    assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]

@@ -1,0 +1,143 @@
+"""Acks and nacks on their way."""
+
+from __future__ import annotations
+
+from forebay.client import SettleOutcome, SettleResult
+from forebay.client.consume.answers import Answer, Answers, Verb
+from forebay.client.values.ranges import Range
+from forebay.v1 import buffer_service_pb2 as pb
+
+OK = [SettleResult(0, 0, 0, SettleOutcome.OK)]
+
+
+def ack(*ranges: Range, partition: int = 0, revision: int = 1, is_awaited: bool = False) -> Answer:
+    return Answer(Verb.ACK, partition, 7, revision, list(ranges), is_awaited=is_awaited)
+
+
+def sent(answers: Answers) -> list[list[Range]]:
+    found = []
+    while (message := answers.take()) is not None:
+        found.append([(one.first_offset, one.last_offset) for one in message.ack.ranges])
+    return found
+
+
+def test_acks_one_after_the_other_become_one_message() -> None:
+    answers = Answers()
+    for offset in range(5):
+        answers.put(ack((offset, offset)))
+    answers.put(ack((10, 11)))
+
+    assert sent(answers) == [[(0, 4), (10, 11)]]
+
+
+def test_acks_gather_behind_one_without_results_where_there_is_no_hurry() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    first = answers.take(gather=True)
+    answers.put(ack((1, 1)))
+    answers.put(ack((2, 2)))
+    held = answers.take(gather=True)
+    answers.resolved(OK)
+    then = answers.take(gather=True)
+
+    assert first is not None
+    assert held is None
+    assert then is not None
+    assert [(one.first_offset, one.last_offset) for one in then.ack.ranges] == [(1, 2)]
+
+
+def test_nothing_gathers_behind_an_answer_that_somebody_waits_for_or_a_nack() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    answers.take()
+    answers.put(ack((1, 1), is_awaited=True))
+    answers.put(Answer(Verb.NACK, 0, 7, 1, [(2, 2)]))
+
+    assert answers.take(gather=True) is not None
+    assert answers.take(gather=True) is not None
+
+
+def test_an_ack_that_somebody_waits_for_travels_alone() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    answers.put(ack((1, 1), is_awaited=True))
+    answers.put(ack((2, 2)))
+
+    assert sent(answers) == [[(0, 0)], [(1, 1)], [(2, 2)]]
+
+
+def test_acks_of_different_partitions_or_revisions_stay_apart() -> None:
+    answers = Answers()
+    for answer in (ack((0, 0)), ack((1, 1), partition=1), ack((2, 2), revision=2), ack((1, 1))):
+        answers.put(answer)
+
+    assert len(sent(answers)) == 4
+
+
+def test_a_nack_is_not_overtaken_by_an_ack() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0)))
+    answers.put(Answer(Verb.NACK, 0, 7, 1, [(1, 1)]))
+    answers.put(ack((2, 2)))
+
+    kinds = []
+    while (message := answers.take()) is not None:
+        kinds.append(message.WhichOneof("request"))
+    assert kinds == ["ack", "nack", "ack"]
+
+
+def test_results_belong_to_the_oldest_answer_and_messages_without_results_are_skipped() -> None:
+    answers = Answers()
+    first, second = ack((0, 0), is_awaited=True), ack((1, 1), is_awaited=True)
+    answers.put(first)
+    answers.tell(pb.DeliverRequest(extend=pb.Extend(partition=0)))
+    answers.put(second)
+    sent(answers)
+
+    assert answers.resolved(OK) is first
+    assert answers.resolved([]) is second
+    assert first.results == OK
+    assert answers.resolved(OK) is None
+    assert answers.is_idle()
+
+
+def test_what_is_on_the_way_when_the_stream_breaks_is_stale() -> None:
+    answers = Answers()
+    answers.put(ack((0, 0), is_awaited=True))
+    answers.take()
+    answers.put(ack((1, 3), is_awaited=True))
+
+    void = answers.broke()
+
+    assert [answer.results for answer in void] == [
+        [SettleResult(0, 0, 0, SettleOutcome.STALE)],
+        [SettleResult(0, 1, 3, SettleOutcome.STALE)],
+    ]
+    assert answers.is_idle()
+
+
+def test_messages_say_what_was_meant() -> None:
+    until = Answer(Verb.ACK_UNTIL, 1, 7, 2, [(0, 9)]).message().ack
+    later = Answer(Verb.NACK, 1, 7, 2, [(4, 5)], delay_s=1.5, reason="x" * 2000).message().nack
+    soon = Answer(Verb.NACK, 1, 7, 2, [(4, 5)]).message().nack
+    gone = Answer(Verb.DROP, 1, 7, 2, [(4, 4)], reason="y" * 2000).message().nack
+    never = Answer(Verb.DEAD_LETTER, 1, 7, 2, [(4, 4)], reason="no").message().nack
+
+    assert (until.until, until.partition, until.owner_epoch, until.revision) == (True, 1, 7, 2)
+    assert (later.retry.delay.seconds, later.retry.delay.nanos, len(later.retry.reason)) == (1, 500_000_000, 1024)
+    assert soon.WhichOneof("action") == "retry"
+    assert not soon.retry.HasField("delay")
+    assert never.dead_letter.reason == "no"
+    assert gone.WhichOneof("action") == "drop"
+    assert gone.drop.reason == "y" * 1024
+
+
+def test_nacks_that_give_back_only_what_they_name_become_one_message_when_they_say_the_same() -> None:
+    answers = Answers()
+    for offset, reason, is_alone in ((1, "503", True), (3, "503", True), (5, "504", True), (7, "504", False)):
+        answers.put(Answer(Verb.NACK, 0, 7, 1, [(offset, offset)], reason=reason, is_alone=is_alone))
+
+    found = []
+    while (message := answers.take()) is not None:
+        found.append([one.first_offset for one in message.nack.ranges])
+    assert found == [[1, 3], [5], [7]]
