@@ -1,0 +1,218 @@
+"""Plain language: the first lines of docstrings, and the words of docstrings and comments.
+
+A first line states its fact: a noun phrase or an imperative, at most 100 characters, never an indirect question. A
+banned word is one for which the field always has a better one. ``OFFENDERS`` counts, per folder, the lines that are
+still to be rewritten. A count must match exactly: a change that removes an offender lowers its number, and no change
+raises one. ``python -m tests.contract.test_language`` prints the table as it should be, and ``--list FOLDER`` prints
+the offenders of one folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCE_ROOTS: Final = ("protos", "broker", "client", "spark_integration")
+FIRST_LINE_MAX: Final = 100
+QUESTION: Final = re.compile(r"(?:What|Which|Who|How|Where|When|Whether)\b")
+
+BANNED: Final = {
+    r"mend(?:s|ed|ing)?": "repair",
+    r"told": "notified, recorded, known",
+    r"bur(?:y|ied|ial)": "dead-letter, move to the dead-letter sink",
+    r"comes? again": "is redelivered, is retried",
+    r"stands? on the disk": "is durable",
+    r"lets? go|letting go": "release, drop",
+    r"step(?:s|ped)? aside": "goes to the retry queue",
+    r"throws? away|thrown away": "discard",
+    r"who(?:so)?ever": "the caller, the consumer, the process that ...",
+    r"nobody": "no process, no consumer, no reader",
+    r"somebody|someone": "another process, a caller, a reader",
+    r"anybody|anyone": "any caller, any process",
+    r"everybody|everyone": "every caller, every process",
+}
+"""Each banned expression, with the words to use in its place."""
+
+BANNED_WORD: Final = re.compile(r"\b(?:" + "|".join(BANNED).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
+
+
+class Offenders(NamedTuple):
+    """Numbers of offenders in one folder."""
+
+    questions: int = 0
+    """First lines that begin with a question word."""
+
+    long: int = 0
+    """First lines longer than ``FIRST_LINE_MAX``."""
+
+    banned: int = 0
+    """Banned words in docstrings and comments."""
+
+
+OFFENDERS: Final = {
+    "broker/forebay/broker": Offenders(questions=16, long=19, banned=13),
+    "broker/forebay/broker/core": Offenders(questions=13, long=16, banned=6),
+    "broker/forebay/broker/core/access": Offenders(questions=3, long=1, banned=1),
+    "broker/forebay/broker/core/dead_letters": Offenders(questions=17, long=8, banned=6),
+    "broker/forebay/broker/core/delivery": Offenders(questions=61, long=27, banned=45),
+    "broker/forebay/broker/core/epochs": Offenders(questions=13, long=9, banned=3),
+    "broker/forebay/broker/core/partition": Offenders(questions=49, long=18, banned=18),
+    "broker/forebay/broker/core/publish": Offenders(questions=3, long=6, banned=1),
+    "broker/forebay/broker/core/resources": Offenders(questions=2, long=2),
+    "broker/forebay/broker/rpc": Offenders(questions=3, long=4, banned=2),
+    "broker/forebay/broker/rpc/access": Offenders(long=4, banned=5),
+    "broker/forebay/broker/rpc/buffer": Offenders(questions=2, long=11, banned=3),
+    "broker/forebay/broker/rpc/epochs": Offenders(questions=1),
+    "broker/forebay/broker/rpc/pages": Offenders(long=9),
+    "broker/forebay/broker/rpc/requests": Offenders(long=9, banned=1),
+    "broker/forebay/broker/rpc/sinks": Offenders(questions=3, long=1, banned=1),
+    "broker/forebay/broker/rpc/transport": Offenders(questions=3, long=10, banned=4),
+    "broker/forebay/broker/runtime": Offenders(questions=8, long=2, banned=10),
+    "broker/forebay/broker/runtime/commit": Offenders(questions=14, long=10, banned=16),
+    "broker/forebay/broker/runtime/dead_letters": Offenders(questions=15, long=10, banned=6),
+    "broker/forebay/broker/runtime/delivery": Offenders(questions=24, long=12, banned=17),
+    "broker/forebay/broker/runtime/epochs": Offenders(questions=12, long=12, banned=24),
+    "broker/forebay/broker/runtime/publish": Offenders(questions=3, long=2, banned=3),
+    "broker/forebay/broker/runtime/read": Offenders(questions=6, long=7, banned=15),
+    "broker/forebay/broker/runtime/resources": Offenders(questions=12, long=11, banned=13),
+    "broker/forebay/broker/runtime/sink": Offenders(questions=26, long=26, banned=34),
+    "broker/forebay/broker/storage": Offenders(questions=12, long=7, banned=11),
+    "broker/forebay/broker/storage/records": Offenders(questions=6, long=6, banned=4),
+    "broker/forebay/broker/storage/repair": Offenders(questions=10, long=10, banned=14),
+    "broker/forebay/broker/storage/store": Offenders(questions=19, long=19, banned=14),
+    "client/forebay/arrow": Offenders(questions=3, long=14, banned=4),
+    "client/forebay/cli": Offenders(questions=8, long=4, banned=3),
+    "client/forebay/cli/demo": Offenders(questions=43, long=9, banned=6),
+    "client/forebay/cli/inspect": Offenders(questions=2, long=1, banned=1),
+    "client/forebay/cli/manage": Offenders(long=1),
+    "client/forebay/cli/operate": Offenders(questions=8, long=5, banned=1),
+    "client/forebay/client": Offenders(questions=11, long=30, banned=8),
+    "client/forebay/client/admin": Offenders(questions=3, long=11, banned=10),
+    "client/forebay/client/consume": Offenders(questions=15, long=12, banned=19),
+    "client/forebay/client/publish": Offenders(questions=17, long=8, banned=10),
+    "client/forebay/client/replay": Offenders(questions=4, long=11, banned=1),
+    "client/forebay/client/transport": Offenders(questions=7, long=10, banned=8),
+    "client/forebay/client/values": Offenders(questions=65, long=15, banned=7),
+    "client/forebay/credentials": Offenders(long=5, banned=2),
+    "client/forebay/deliver": Offenders(questions=25, long=5, banned=10),
+    "client/forebay/deliver/targets": Offenders(questions=11, long=1, banned=6),
+    "client/forebay/process": Offenders(questions=1, long=2, banned=2),
+    "client/forebay/text": Offenders(long=2, banned=1),
+    "protos": Offenders(long=1),
+    "protos/forebay/page": Offenders(questions=1, long=9),
+    "spark_integration/forebay/spark": Offenders(questions=10, long=14, banned=8),
+    "spark_integration/forebay/spark/options": Offenders(questions=31, long=1, banned=2),
+    "spark_integration/forebay/spark/read": Offenders(questions=14, long=18),
+    "spark_integration/forebay/spark/resend": Offenders(questions=6, long=5, banned=1),
+    "spark_integration/forebay/spark/write": Offenders(questions=14, long=19, banned=12),
+}
+"""Offenders that are left, per folder; a folder that is missing has none."""
+
+
+def test_offenders_are_exactly_those_of_the_table() -> None:
+    found = counts()
+    wrong = [
+        f"{folder}: the table says {OFFENDERS.get(folder, Offenders())}, the code has {found.get(folder, Offenders())}"
+        for folder in sorted(found.keys() | OFFENDERS.keys())
+        if found.get(folder, Offenders()) != OFFENDERS.get(folder, Offenders())
+    ]
+
+    assert wrong == [], "lower a number with the change that removes an offender; rewrite a new offender"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('"""Return the low watermark."""', Offenders()),
+        ('"""How far it got."""', Offenders(questions=1)),
+        ('class A:\n    x: int\n    """Whether it is."""\n', Offenders(questions=1)),
+        ('def f():\n    def g():\n        """\n        Where it is.\n        """\n', Offenders(questions=1)),
+        (f'"""{"x" * 101}\n\nMore."""', Offenders(long=1)),
+        (f'"""{"x" * 100}\n\n{"y" * 110}"""', Offenders()),
+        ('"""It comes\nagain, Whoever asks."""\n# mended', Offenders(banned=3)),
+        ('"""Recommended."""\nx = "nobody"', Offenders()),
+    ],
+)
+def test_each_kind_of_offender_is_found_where_it_is_written(source: str, expected: Offenders) -> None:
+    found = [kind for kind, _, _ in offenders(source)]
+
+    assert Offenders(*(found.count(kind) for kind in Offenders._fields)) == expected
+
+
+def counts() -> dict[str, Offenders]:
+    """Return the numbers of offenders of every folder that has one."""
+    found: dict[str, list[str]] = {}
+    for path in sources():
+        kinds = [kind for kind, _, _ in offenders(path.read_text(encoding="utf-8"))]
+        found.setdefault(str(path.parent.relative_to(ROOT)), []).extend(kinds)
+    return {
+        folder: Offenders(*(kinds.count(kind) for kind in Offenders._fields))
+        for folder, kinds in sorted(found.items())
+        if kinds
+    }
+
+
+def sources() -> Iterator[Path]:
+    """Iterate over the hand-written modules of the product."""
+    for source_root in SOURCE_ROOTS:
+        for path in sorted((ROOT / source_root).rglob("*.py")):
+            if "_pb2" not in path.name:
+                yield path
+
+
+def offenders(source: str) -> Iterator[tuple[str, int, str]]:
+    """Iterate over the kind, line number and text of each offender in one module."""
+    texts = list(docstrings(source))
+    for line, text in texts:
+        first = text.strip().partition("\n")[0].rstrip()
+        if QUESTION.match(first):
+            yield "questions", line, first
+        if len(first) > FIRST_LINE_MAX:
+            yield "long", line, first
+    for line, text in [*texts, *comments(source)]:
+        for word in BANNED_WORD.finditer(text):
+            yield "banned", line + text.count("\n", 0, word.start()), word.group()
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Iterate over the docstrings of the module, its classes, functions and attributes, with their line numbers."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Iterate over the comments, with their line numbers."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def row(folder: str, offenders: Offenders) -> str:
+    """Return a line of ``OFFENDERS``."""
+    numbers = ", ".join(f"{kind}={number}" for kind, number in offenders._asdict().items() if number)
+    return f'    "{folder}": Offenders({numbers}),'
+
+
+def main(arguments: list[str]) -> None:
+    """Print the table, or the offenders of a folder."""
+    if arguments[:1] != ["--list"]:
+        print("\n".join(row(folder, offenders) for folder, offenders in counts().items()))
+        return
+    for path in sources():
+        if path.parent == ROOT / arguments[1]:
+            for kind, line, text in offenders(path.read_text(encoding="utf-8")):
+                print(f"{path.relative_to(ROOT)}:{line}: {kind}: {text}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
