@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 from typing import Final
@@ -61,11 +62,30 @@ def test_the_wheel_carries_the_schema_and_its_types(names: list[str]) -> None:
         assert f"forebay/{part}/py.typed" in names
 
 
-def test_the_base_needs_neither_a_storage_engine_nor_spark(wheel: Path, names: list[str]) -> None:
+@pytest.fixture(scope="module")
+def metadata(wheel: Path, names: list[str]) -> Message:
     [path] = [name for name in names if name.endswith(".dist-info/METADATA")]
     with ZipFile(wheel) as archive:
-        metadata = Parser().parsestr(archive.read(path).decode())
+        return Parser().parsestr(archive.read(path).decode())
 
+
+def test_the_metadata_name_the_addresses_of_the_project(metadata: Message) -> None:
+    addresses = dict(line.split(", ", 1) for line in metadata.get_all("Project-URL", []))
+
+    assert set(addresses) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(address.startswith("https://") for address in addresses.values())
+
+
+def test_the_wheel_carries_the_full_text_of_its_license(wheel: Path, names: list[str]) -> None:
+    [path] = [name for name in names if name.endswith(".dist-info/licenses/LICENSE")]
+    with ZipFile(wheel) as archive:
+        text = archive.read(path).decode()
+
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_base_needs_neither_a_storage_engine_nor_spark(metadata: Message) -> None:
     base = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
 
     assert sorted(re.split(r"[^\w-]", line)[0] for line in base) == [
