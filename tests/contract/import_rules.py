@@ -146,7 +146,7 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
     ),
     "forebay.deliver": Rule(
-        frozenset({"forebay.client", "forebay.credentials", "forebay.text"}),
+        frozenset({"forebay.client", "forebay.credentials", "forebay.packaging", "forebay.text"}),
         third_party=ANY,
         never=WIRE | {"pyspark", "rocksdict"},
     ),

@@ -88,12 +88,21 @@ def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
     assert not {"pyspark", "py4j", "pandas", "numpy"} & locked("broker", "cli")
 
 
-@pytest.mark.parametrize("image", ["broker", "deliver", "spark"])
-def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str) -> None:
-    [extras] = re.findall(r"compose/install /opt/forebay (.*)\n", stages()[f"{image}-build"])
+@pytest.mark.parametrize(
+    ("image", "parts", "packages"),
+    [
+        ("broker", "broker cli", {"rocksdict", "typer"}),
+        ("deliver", "deliver cli", {"httpx2", "typer"}),
+        ("target", "deliver starlette uvicorn", {"starlette", "uvicorn"}),
+        ("spark", "spark cli psutil", {"pyspark", "psutil", "typer"}),
+    ],
+)
+def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str, parts: str, packages: set[str]) -> None:
+    [named] = re.findall(r"compose/install /opt/forebay (.*)\n", stages()[f"{image}-build"])
 
-    assert extras == f"{image} cli"
-    assert {"grpcio", "protobuf", "opentelemetry-api", "typer"} <= locked(*extras.split())
+    assert named == parts
+    assert {"grpcio", "protobuf", "opentelemetry-api", *packages} <= locked(*named.split())
+    assert "plotly" not in locked(*named.split())
 
 
 def test_what_the_images_copy_is_there_and_let_through() -> None:

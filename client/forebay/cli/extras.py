@@ -5,8 +5,9 @@ A command that needs an extra says so before it does anything: one sentence that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 from forebay.packaging import install_command
@@ -24,14 +25,14 @@ PACKAGE_EXTRAS: Final = {
     "httpx2": "deliver",
     "pyarrow": "spark",
     "pyspark": "spark",
-    "plotly": "cli",
-    "psutil": "cli",
+    "plotly": "demo",
+    "psutil": "demo",
     "rich": "cli",
-    "starlette": "cli",
+    "starlette": "demo",
     "typer": "cli",
-    "uvicorn": "cli",
+    "uvicorn": "demo",
 }
-"""Which extra brings a module: the module or a parent of it stands here."""
+"""Extra that installs a module, by the name of the module or of a parent of it."""
 
 
 class MissingExtra(Exception):
@@ -56,6 +57,13 @@ def needed_for(purpose: str, extra: str) -> Iterator[None]:
         if missing.startswith("forebay.") and not any(missing == part for part in PACKAGE_EXTRAS):
             raise
         raise MissingExtra(purpose, _extra_of(missing) or extra) from error
+
+
+def require(purpose: str, modules: Iterable[str]) -> None:
+    """Raise a `MissingExtra` that names the extras of all ``modules`` that are not installed; import none of them."""
+    missing = sorted({PACKAGE_EXTRAS[module] for module in modules if find_spec(module) is None})
+    if missing:
+        raise MissingExtra(purpose, ",".join(missing))
 
 
 def _extra_of(module: str) -> str | None:

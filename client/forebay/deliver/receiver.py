@@ -8,7 +8,7 @@
 - ``GET /stats`` counts, see `forebay.deliver.receiver_store.Stats`.
 
 The first line printed is a JSON object with ``url``, ``port`` and ``pid``. SIGTERM and SIGINT let requests
-under way finish and end it with exit code 0.
+under way finish and end it with exit code 0. The extra ``demo`` installs the web server.
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse
-from starlette.routing import Route
-
 from forebay.deliver.receiver_store import Arrival, NotAnEnvelope, ReceiverStore
+from forebay.packaging import install_command
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+except ModuleNotFoundError as error:
+    needs = f"the receiving system needs an optional part of Forebay: {install_command('demo')}"
+    raise ModuleNotFoundError(needs, name=error.name) from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -80,6 +80,15 @@ def test_without_its_extra_the_command_says_how_to_get_it() -> None:
     assert ended.stderr.strip().endswith(install_command("cli"))
 
 
+def test_the_demo_without_its_extra_says_how_to_get_it() -> None:
+    code = "import sys; sys.modules['psutil'] = None; from forebay.cli import run; sys.exit(run(['demo']))"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == ExitCode.LACKING
+    assert ended.stderr.strip().endswith(install_command("demo"))
+
+
 @pytest.mark.parametrize("argv", [["sink", "show"], ["nonsense"], ["peek", "a", "--count", "0"], ["info", "-o", "xml"]])
 def test_a_wrong_command_line_is_wrong_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(argv) == ExitCode.USAGE

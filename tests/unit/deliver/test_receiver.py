@@ -20,6 +20,7 @@ from forebay.deliver import Batch, Delivered, Reject, TargetContext
 from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import HttpSettings
+from forebay.packaging import install_command
 from tests.unit.deliver.memory_source import MemoryRecord, records
 
 
@@ -136,3 +137,11 @@ def test_a_wrong_address_is_said(tmp_path: Path) -> None:
 
     assert run.returncode == 2
     assert "HOST:PORT is needed" in run.stderr
+
+
+def test_without_its_web_server_the_receiver_names_the_extra() -> None:
+    program = "import sys; sys.modules['uvicorn'] = None; import forebay.deliver.receiver"
+
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert install_command("demo") in run.stderr

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.exits import ExitCode
-from forebay.cli.extras import MissingExtra
+from forebay.cli.extras import require
 from forebay.cli.output import tell, write_json, write_table
 from forebay.cli.report import CommandFailed
 
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from forebay.cli.demo.script import Outcome
 
 DEFAULT_CHART: Final = Path(".forebay") / "demo-backlog.html"
+
+NEEDED: Final = ("rocksdict", "httpx2", "pyspark", "plotly", "psutil", "starlette", "uvicorn")
+"""Modules of the extras that the processes of the demo need."""
 
 ROWS: Final = (
     ("records_in", "distinct records that the source produced"),
@@ -73,7 +75,7 @@ def demo(
     remote system's table: exit code 0 says that nothing is lost, nothing is out of order and every record
     is accounted for.
     """
-    _require_extras()
+    require("the demo", NEEDED)
     from forebay.cli.demo.input import UnreadableInput, check
     from forebay.cli.demo.java import JavaLacking, require_java
     from forebay.cli.demo.plan import DemoSettings
@@ -108,13 +110,6 @@ def demo(
     _tell(outcome, settings, chart, as_json=as_json)
     if not outcome.reconciliation.ok:
         raise CommandFailed(f"the run is not whole; its files are in {place}")
-
-
-def _require_extras() -> None:
-    wanted = {"rocksdict": "broker", "httpx2": "deliver", "pyspark": "spark", "psutil": "cli", "plotly": "cli"}
-    missing = sorted({extra for module, extra in wanted.items() if find_spec(module) is None})
-    if missing:
-        raise MissingExtra("the demo", ",".join(missing))
 
 
 def _end(number: int, frame: FrameType | None) -> None:

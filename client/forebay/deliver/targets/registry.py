@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.deliver.errors import InvalidOption, TargetUnusable, UnknownTarget
 from forebay.deliver.targets.target import Target
+from forebay.packaging import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +76,7 @@ def _resolve(entry: EntryPoint) -> Callable[..., Target]:
     try:
         found: object = importlib.import_module(module.strip())
     except ModuleNotFoundError as error:
-        hint = "; install forebay[deliver]" if entry.name in _BUILT_IN else ""
+        hint = f": {install_command('deliver')}" if entry.name in _BUILT_IN else ""
         raise TargetUnusable(entry.name, f"there is no module {error.name}{hint}") from error
     except (ImportError, ValueError) as error:
         raise TargetUnusable(entry.name, str(error)) from error

@@ -22,6 +22,7 @@ from forebay.deliver.targets import registry as targets
 from forebay.deliver.targets.console import ConsoleTarget
 from forebay.deliver.targets.file import FileTarget
 from forebay.deliver.targets.http import HttpTarget
+from forebay.packaging import install_command
 
 HERE = "tests.unit.deliver.targets.test_registry"
 
@@ -121,4 +122,4 @@ def test_without_its_library_the_http_target_says_what_to_install() -> None:
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert "install forebay[deliver]" in run.stdout
+    assert install_command("deliver") in run.stdout
