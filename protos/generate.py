@@ -61,7 +61,10 @@ def generate(target: Path) -> None:
 
 
 def without_checks(code: str) -> str:
-    """Return generated code without the checks of the runtime's version. Ends the process if one is not found."""
+    """Return generated code without the checks of the runtime's version.
+
+    Ends the process if a check is not found.
+    """
     for begin, end in CHECKS:
         if begin in code:
             before, _, rest = code.partition(begin)

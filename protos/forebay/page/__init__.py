@@ -1,4 +1,4 @@
-"""Page format shared by broker, client and Spark: the body of a page, its columns, and its frames on the wire.
+"""Page format shared by broker, client and Spark: page bodies, their columns and their wire frames.
 
 ``format`` describes the layout. The package needs the standard library and protobuf only.
 """

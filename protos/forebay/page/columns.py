@@ -64,9 +64,10 @@ def columns_of(runs: Sequence[Run]) -> Columns:
 def records_at(
     body: Bytes, wanted: Sequence[tuple[int, int]], *, headers_max: int | None = None
 ) -> Iterator[tuple[int, PageRecord]]:
-    """Yield index and record of what is ``wanted``: ranges ``[first, end)`` of indices, sorted and disjoint.
+    """Yield the index and record of each ``wanted`` index.
 
-    Only these become objects, with at most ``headers_max`` headers each. Raises ``MalformedPage``.
+    ``wanted`` holds sorted, disjoint ranges ``[first, end)`` of indices. Only these records become objects, with at
+    most ``headers_max`` headers each. Raises ``MalformedPage``.
     """
     base = 0
     for run in runs_of(body):

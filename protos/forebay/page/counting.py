@@ -24,9 +24,10 @@ _COLUMNS: Final = "there are not as many event times or headers as values"
 
 
 def count_records(body: Bytes, *, check_size: Callable[[bytes], None] = lambda body: None) -> int:
-    """Return the records in a body with ``RECORDS``. Raises ``MalformedPage`` where its columns contradict each other.
+    """Return the number of records in a body with ``RECORDS``.
 
     ``check_size`` is called before protobuf decodes a large body, and raises where that would take too much memory.
+    Raises ``MalformedPage`` where the columns contradict each other.
     """
     runs = None if len(body) < SMALL_BYTES else usual_runs(body, runs_max=RUNS_MAX, headers=False)
     if runs is None:
@@ -55,7 +56,10 @@ def check_columns(run: Run) -> None:
 
 
 def check_times(times: Sequence[int]) -> None:
-    """Raise ``MalformedPage`` for an event time that no reader could show: nanoseconds, say, for microseconds."""
+    """Raise ``MalformedPage`` for an event time outside of the years 1 to 9999.
+
+    A common cause is a time in nanoseconds instead of microseconds.
+    """
     if not times:
         return
     first, last = TIMES_US

@@ -1,4 +1,4 @@
-"""Bodies made of records: byte for byte what protobuf would write, put together from whole columns."""
+"""Encoding of records as a body: byte for byte the output of protobuf, joined from whole columns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from forebay.v1 import record_pb2
 
 
 def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> tuple[bytes, int]:
-    """Return body and number of records that have a value only, from columns that are joined already.
+    """Return the body and the number of records that have a value only, from joined columns.
 
-    ``value_lengths``: one number per record, or the same as little-endian 32-bit bytes (4 per record).
-    ``values``: all values without separators, as long as the sum of the lengths, which is not computed.
-    Raises ``MalformedPage``.
+    ``value_lengths``: one number per record, or the same as little-endian 32-bit bytes (4 per record). ``values``: all
+    values without separators, as long as the sum of the lengths, which is not computed. Raises ``MalformedPage``.
     """
     if isinstance(value_lengths, bytes | bytearray | memoryview):
         lengths: Buffer = value_lengths
@@ -41,10 +40,11 @@ def encode_columns(
     *,
     value_lengths: array[int] | None = None,
 ) -> bytes:
-    """Return the body of records given as columns of equal length. Raises ``MalformedPage`` where they are not.
+    """Return the body of records that are given as columns of equal length.
 
-    ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without.
-    ``value_lengths``: the lengths of the values, from ``numbers.lengths_of``, where they are known already.
+    ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without. ``value_lengths``: the lengths of
+    the values, from ``numbers.lengths_of``, where they are known already. Raises ``MalformedPage`` where the columns
+    differ in length.
     """
     count = len(values)
     for name, column in (("keys", keys), ("event_times_us", event_times_us), ("headers", headers)):

@@ -97,7 +97,10 @@ def _number(tag: bytes, number: int) -> bytes:
 
 
 def _field(message: bytes, at: int, wanted: int) -> tuple[int, int, int] | None:
-    """Return the positions of tag, content and end of a length-delimited field; None where damage precedes it."""
+    """Return the positions of tag, content and end of a length-delimited field.
+
+    None where the field is missing, or where damage precedes it.
+    """
     while at < len(message):
         tag = message[at]
         kind = tag & 0x07

@@ -31,7 +31,7 @@ def check_header_counts(body: bytes, page: Any) -> None:
 
 
 def _are_few(body: bytes) -> bool:
-    """Whether no record can have too many, by the lengths; False where that takes a closer look."""
+    """Return True if the lengths prove that no record has too many headers; False if they do not."""
     at = 0
     while at < len(body):
         if body[at] != _RUN:

@@ -16,7 +16,10 @@ from forebay.page.varint import encoded, number_at
 from forebay.v1 import record_pb2
 
 DictionaryColumns: TypeAlias = tuple[tuple[int, int], ...]
-"""Index in the schema's columns, and bytes of a row's dictionary index (1 or 2), by rising index of the column."""
+"""Column index and index width pairs, by rising column index.
+
+The first number is an index in the schema's columns; the second is the bytes (1 or 2) of a row's dictionary index.
+"""
 
 DICTIONARY_COLUMNS_MAX: Final = 1_024
 _INDEX_BYTES: Final = (1, 2)
@@ -33,7 +36,10 @@ class RowsBody:
     schema_version: int
     count: int
     messages: Bytes
-    """Messages of Arrow's IPC stream format that follow the schema message; a view of a body in the usual form."""
+    """Messages of Arrow's IPC stream format that follow the schema message.
+
+    A view of the body where it has the usual form.
+    """
     dictionary_columns: DictionaryColumns = ()
     """Columns that the messages encode by a dictionary."""
 

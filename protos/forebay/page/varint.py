@@ -1,4 +1,4 @@
-"""Variable-length integers of protobuf's wire format, and what they delimit."""
+"""Variable-length integers of protobuf's wire format, and the extents that they delimit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def encoded(number: int) -> bytes:
 
 
 def number_at(data: Bytes, at: int) -> tuple[int, int] | None:
-    """Return the integer at ``at`` and the position behind it; None where it is cut off or longer than ten bytes."""
+    """Return the integer at ``at`` and the position behind it.
+
+    None where the integer is cut off or longer than ten bytes.
+    """
     number = shift = 0
     size = len(data)
     while at < size and shift <= _SHIFT_MAX:

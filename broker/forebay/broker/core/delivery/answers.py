@@ -1,7 +1,7 @@
-"""What a consumer answers, what became of it, and which answers are too old to count.
+"""Answers of a consumer, their outcomes, and the detection of stale answers.
 
-An answer names the revision under which its records were sent. What was taken back since then under a higher revision
-is no longer its business.
+An answer names the revision under which its records were sent. It has no effect on records that were revoked since then
+under a higher revision.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Final
 from forebay.broker.core.partition.ranges import Range
 
 HISTORY_MAX: Final = 1024
-"""Revocations remembered; of older ones two become one that says more is stale, never less."""
+"""Revocations kept per owner.
+
+Above the bound the two oldest become one that voids at least as much as both.
+"""
 NEVER: Final = 1 << 64
 """Above every offset."""
 
 
 class Outcome(IntEnum):
-    """What became of an answered range; the numbers are those of the wire."""
+    """Outcome of an answered range; the numbers are those of the wire."""
 
     OK = 1
     ALREADY_SETTLED = 2
@@ -30,7 +33,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Who answers, and under what."""
+    """Owner epoch and revision that an answer names."""
 
     owner_epoch: int
     revision: int
@@ -38,19 +41,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
-    """Something failed or was taken back: what was sent from ``first`` on is void."""
+    """Revocation after a failure or a take-back: all deliveries from ``first`` on are void."""
 
     first: int
     revision: int
     to_be_told: bool = True
-    """False in RELAXED order: only what failed is void, all behind it counts, and nobody has to be told."""
+    """False in RELAXED order: only the failed records are void, and the consumer need not be notified."""
 
 
 Results = list[tuple[Range, Outcome]]
 
 
 def joined(results: Sequence[tuple[Range, Outcome]]) -> Results:
-    """Neighbours with one outcome as one."""
+    """Return the results with neighbours of one outcome joined."""
     found: Results = []
     for part, outcome in results:
         last, what = found[-1] if found else (None, None)
@@ -62,7 +65,7 @@ def joined(results: Sequence[tuple[Range, Outcome]]) -> Results:
 
 
 class History:
-    """From where on everything was void under which revision, for one owner."""
+    """Revocations of one owner: from which offset on each revision voided all deliveries."""
 
     __slots__ = ("_revoked",)
 
@@ -70,11 +73,11 @@ class History:
         self._revoked: list[tuple[int, int]] = []
 
     def forget(self) -> None:
-        """A new owner begins."""
+        """Clear the history for a new owner."""
         self._revoked = []
 
     def remember(self, revision: int, first: int) -> None:
-        """Everything from ``first`` on was void when ``revision`` began."""
+        """Record that ``revision`` voided every delivery from ``first`` on."""
         while self._revoked and self._revoked[-1][1] >= first:
             self._revoked.pop()
         self._revoked.append((revision, first))
@@ -84,5 +87,5 @@ class History:
             self._revoked[:2] = [(newer, lowest)]
 
     def stale_from(self, revision: int) -> int:
-        """Lowest offset that an answer under ``revision`` is too old for."""
+        """Return the lowest offset for which an answer under ``revision`` is stale."""
         return next((first for newer, first in self._revoked if newer > revision), NEVER)

@@ -1,6 +1,6 @@
-"""Which consumer of a subscription owns which partition.
+"""Assignment of partitions to the consumers of a subscription.
 
-A pure function: the fewest moves that leave nobody with more than one partition above anybody else.
+A pure function: the fewest moves after which the partition counts of any two consumers differ by at most one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which pages go out in one message: what its bounds, the credit and the resend machine allow, and one at least."""
+"""Selection of the pages of one message: at least one, within all bounds and the credit."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from typing import Final
 from forebay.broker.core.partition.pages import Entry
 
 MESSAGE_BYTES: Final = 3 << 20
-"""Bodies sent together, or one larger page: with its frame it passes gRPC's usual limit for a message, 4 MiB."""
+"""Bytes of bodies sent together, unless one page is larger.
+
+With its frame such a message passes gRPC's usual limit of 4 MiB.
+"""
 MESSAGE_PAGES: Final = 256
 
 
 class Filling:
-    """The pages of a message, while they are chosen."""
+    """Pages of one message under construction."""
 
     __slots__ = ("_bytes_left", "_pages_max", "_records_left", "entries", "records", "size")
 
     def __init__(
         self, *, records_left: int | None = None, bytes_left: int | None = None, pages_max: int | None = None
     ) -> None:
-        """Bounds beside those of a message, None for none.
+        """Set the bounds beside those of a message; None is unlimited.
 
-        What is left of a credit is a level: the page that uses it up still goes.
+        The remaining credit is checked before each page, so the page that uses it up is still sent.
         """
         self._records_left = records_left
         self._bytes_left = bytes_left
@@ -31,7 +34,7 @@ class Filling:
         self.size = 0
 
     def takes(self, entry: Entry) -> bool:
-        """Whether the next page goes with the others; the first one always does."""
+        """Return whether the next page joins the message; the first one always does."""
         if not self.entries:
             return True
         if self.size + entry.size > MESSAGE_BYTES or len(self.entries) >= self._pages_max:
@@ -40,7 +43,7 @@ class Filling:
         return not spent and (self._bytes_left is None or self.size < self._bytes_left)
 
     def add(self, entry: Entry, records: int) -> None:
-        """Take a page, of which so many records are wanted."""
+        """Add a page, of which ``records`` records are delivered."""
         self.entries.append(entry)
         self.records += records
         self.size += entry.size

@@ -1,7 +1,8 @@
-"""Gap notices that a consumer has received: an answer to something that was sent after a notice proves it.
+"""Gap notices that a consumer has not confirmed yet.
 
-Offsets prove nothing: in RELAXED order a record above a gap may have been redelivered before the gap was told. So each
-notice keeps the number of the last delivery that was sent before it, and an answer to a later one confirms it.
+An answer to a delivery that was sent after a notice confirms it. Offsets confirm nothing: in RELAXED order a record
+above a gap may have been redelivered before the notice was sent. So each notice keeps the number of the last delivery
+sent before it, and an answer to a later delivery confirms it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Told:
         """(number of the last delivery before the notice, first offset), by number; one entry for each number."""
 
     def tell(self, first: int, sent: int) -> None:
-        """The notice of a gap at ``first`` goes out, behind the deliveries up to number ``sent``."""
+        """Record that the notice of a gap at ``first`` is sent after the deliveries up to number ``sent``."""
         if self._unconfirmed and self._unconfirmed[-1][0] == sent:
             first = min(first, self._unconfirmed.pop()[1])
         self._unconfirmed.append((sent, first))
 
     def back_to(self, offset: int) -> None:
-        """Everything from ``offset`` on is sent again, its notices too."""
+        """Drop the notices from ``offset`` on: everything there is sent again, including its notices."""
         self._unconfirmed = deque(each for each in self._unconfirmed if each[1] < offset)
 
     @property
@@ -41,11 +42,11 @@ class Told:
         return min((first for _, first in self._unconfirmed), default=ALL)
 
     def settled_by_number(self, end: int) -> None:
-        """Whoever settles all up to ``end`` by number has heard of what is missing there."""
+        """Move the notices below ``end`` up to it: an ack of everything below ``end`` confirms the gaps there."""
         self._unconfirmed = deque((sent, max(first, end)) for sent, first in self._unconfirmed)
 
     def answered(self, flights: Sequence[Flight]) -> None:
-        """Something of these flights was answered."""
+        """Confirm the notices that were sent before the newest of these answered flights."""
         if flights and self._unconfirmed:
             number = max(flight.number for flight in flights)
             while self._unconfirmed and self._unconfirmed[0][0] < number:

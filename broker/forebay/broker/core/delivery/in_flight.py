@@ -1,7 +1,7 @@
-"""What of one partition is in flight to its consumer, page by page in the order of the offsets.
+"""Records of one partition that are in flight to its consumer, by page and in the order of offsets.
 
-What is settled within a page is the cursor's to know; a flight only counts what of it is left. In RELAXED order a page
-may be in several flights, of different parts: what of it steps aside flies again by itself.
+The cursor knows which records of a page are settled; a flight only counts the unsettled ones. In RELAXED order several
+flights may hold different parts of one page: a failed part is redelivered separately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST, _END = attrgetter("first"), attrgetter("end")
 
 @dataclass(slots=True)
 class InFlight:
-    """How much one consumer has unsettled, over all its lanes."""
+    """Unsettled records and bytes of one consumer, over all its lanes."""
 
     records: int = 0
     size: int = 0
@@ -28,15 +28,15 @@ class InFlight:
 
 @dataclass(slots=True)
 class Flight:
-    """A page that was sent, or what of it is to be processed."""
+    """Page in flight, or the part of it that is to be processed."""
 
     base: int
-    """Where its page begins."""
+    """Offset at which its page begins."""
 
     first: int
     end: int
     size: int
-    """Bytes of the whole page: it takes them up until its last record is settled. Parts of one flight share them."""
+    """Bytes of the whole page, counted until its last record is settled. Parts of one flight share them."""
 
     unsettled: int
     age_us: int
@@ -46,32 +46,32 @@ class Flight:
     """Monotonic seconds when it was sent."""
 
     revision: int = 0
-    """Under which it was sent: an older answer speaks of an earlier delivery."""
+    """Revision under which it was sent: an answer under an older one refers to an earlier delivery."""
 
     resent: bool = False
-    """It was parked before, or is a probe: the resend machine counts it."""
+    """True for a redelivery from the retry queue and for a probe: the resend state machine counts these."""
 
     since: float | None = None
-    """When its own deadline began, in RELAXED order."""
+    """Start of its own ack deadline, in RELAXED order."""
 
     number: int = 0
-    """Of its sending; rises. Given when it is added."""
+    """Number of its delivery, rising; assigned when the flight is added."""
 
 
 class Flights:
-    """The pages in flight, and their part of what the consumer has unsettled."""
+    """Pages in flight, and their share of the consumer's usage."""
 
     __slots__ = ("_deadlines", "_flights", "_pushes", "_settled_ages", "_usage", "sent")
 
     def __init__(self) -> None:
         self._flights: list[Flight] = []
-        """By offset; they never overlap."""
+        """Sorted by offset, disjoint."""
         self._usage = InFlight()
         self._settled_ages: list[int] = []
         self.sent = 0
-        """The number of the last one."""
+        """Number of the last delivery."""
         self._deadlines: list[tuple[float, int, Flight]] = []
-        """A heap of when deadlines began; an entry counts while it is its flight's."""
+        """Heap of deadline starts; an entry is valid while it equals the ``since`` of its flight."""
         self._pushes = 0
 
     def __bool__(self) -> bool:
@@ -84,52 +84,52 @@ class Flights:
         return iter(self._flights)
 
     def count_in(self, usage: InFlight) -> None:
-        """Another consumer has them from now on. Nothing is in flight."""
+        """Count the flights in the usage of another consumer. Requires that nothing is in flight."""
         self._usage = usage
 
     @property
     def records(self) -> int:
-        """Records unsettled."""
+        """Number of unsettled records."""
         return sum(flight.unsettled for flight in self._flights)
 
     @property
     def first(self) -> int:
-        """Where the first one begins. There is one."""
+        """Offset at which the first flight begins. Requires a flight."""
         return self._flights[0].first
 
     def bases(self) -> set[int]:
-        """Where their pages begin."""
+        """Base offsets of the pages in flight."""
         return {flight.base for flight in self._flights}
 
     def bases_in(self, within: Range) -> set[int]:
-        """Where those begin that a range touches."""
+        """Base offsets of the flights that overlap a range."""
         return {flight.base for flight in self._flights[self._touched(within)]}
 
     def pages_from(self, first: int) -> int:
-        """How many begin at an offset or above it."""
+        """Return the number of flights that begin at ``first`` or above it."""
         return len(self._flights) - bisect_left(self._flights, first, key=_FIRST)
 
     def at(self, offset: int) -> Flight | None:
-        """The one that an unsettled offset is in."""
+        """Return the flight that holds an unsettled offset."""
         return next(iter(self._flights[self._touched(Range(offset, offset + 1))]), None)
 
     def any_resent(self) -> bool:
-        """Whether the resend machine counts any."""
+        """Return whether the resend state machine counts any flight."""
         return any(flight.resent for flight in self._flights)
 
     def resent_since(self, number: int) -> int:
-        """How many pages the resend machine counts that were sent after that number."""
+        """Return the number of resent pages that were sent after delivery ``number``."""
         return len({flight.base for flight in self._flights if flight.resent and flight.number > number})
 
     def lowest_unsettled(self, cursor: Cursor) -> int | None:
-        """The lowest offset that waits for its answer."""
+        """Return the lowest offset that waits for its answer."""
         if not self._flights:
             return None
         flight = self._flights[0]
         return next(cursor.unsettled(Range(flight.first, flight.end))).first
 
     def add(self, flight: Flight) -> None:
-        """Put one at its place."""
+        """Insert a flight in the order of offsets."""
         if not flight.number:
             self.sent += 1
             flight.number = self.sent
@@ -144,7 +144,7 @@ class Flights:
             heapq.heappush(self._deadlines, (flight.since, self._pushes, flight))
 
     def _take_out(self, flight: Flight) -> Flight:
-        """What the flight was, now that it counts no more."""
+        """Stop counting a flight; returns a copy of it as it was before."""
         was = replace(flight)
         self._usage.records -= flight.unsettled
         self._usage.size -= flight.size
@@ -152,7 +152,7 @@ class Flights:
         return was
 
     def void(self, first: int, cursor: Cursor) -> None:
-        """Take everything from ``first`` on out of flight."""
+        """Remove everything from ``first`` on from flight."""
         while self._flights and self._flights[-1].end > first:
             was = self._take_out(self._flights.pop())
             if was.first < first:
@@ -162,7 +162,10 @@ class Flights:
                 break
 
     def void_part(self, part: Range, cursor: Cursor) -> list[Flight]:
-        """Take a range out of flight; returns the flights that it was in. What is left of each flies on by itself."""
+        """Remove a range from flight; returns the flights that held it.
+
+        The rest of each flight stays in flight.
+        """
         touched = self._touched(part)
         found = self._flights[touched]
         left: list[Flight] = []
@@ -186,7 +189,7 @@ class Flights:
         return found
 
     def take_back(self, number: int) -> list[Range]:
-        """Take all of one sending out of flight; returns where it was, of which parts may be settled."""
+        """Remove all flights of one delivery; returns their ranges, parts of which may be settled."""
         found = [Range(flight.first, flight.end) for flight in self._flights if flight.number == number]
         for flight in self._flights:
             if flight.number == number:
@@ -195,7 +198,10 @@ class Flights:
         return found
 
     def settle(self, settled: Range, cursor: Cursor, *, answered: bool) -> list[Flight]:
-        """Count out what a range is about to settle; ``cursor`` is as it was before. Returns the flights it is in."""
+        """Subtract the records that a range is about to settle; returns the flights that hold them.
+
+        ``cursor`` is the cursor before the settlement.
+        """
         touched = self._touched(settled)
         found = self._flights[touched]
         for flight in found:
@@ -216,7 +222,7 @@ class Flights:
         return slice(low, max(low, bisect_left(self._flights, part.end, key=_FIRST)))
 
     def within(self, part: Range) -> Iterator[tuple[Range, Flight | None]]:
-        """The parts of a range of unsettled offsets, each with the flight that it is in."""
+        """Yield the parts of a range of unsettled offsets, each with the flight that holds it."""
         at = part.first
         for flight in self._flights[self._touched(part)]:
             first, end = max(at, flight.first), min(part.end, flight.end)
@@ -230,18 +236,18 @@ class Flights:
     # -- deadlines of their own, in RELAXED order
 
     def restart(self, flight: Flight, now: float) -> None:
-        """Begin the deadline of one anew."""
+        """Restart the deadline of one flight."""
         if flight.since is not None and flight.since < now:
             flight.since = now
             self._begin_deadline(flight)
 
     def restart_within(self, part: Range, now: float) -> None:
-        """Begin the deadlines anew of all that hold something of a range."""
+        """Restart the deadlines of all flights that overlap a range."""
         for flight in self._flights[self._touched(part)]:
             self.restart(flight, now)
 
     def longest_waiting(self) -> Flight | None:
-        """The one whose deadline began first."""
+        """Return the flight whose deadline began first."""
         while self._deadlines:
             since, _, flight = self._deadlines[0]
             if flight.since == since:
@@ -250,6 +256,6 @@ class Flights:
         return None
 
     def take_settled_ages(self) -> list[int]:
-        """Age stamps of the flights whose last record was answered since this was asked last."""
+        """Return the age stamps of the flights that were completely answered since the last call."""
         found, self._settled_ages = self._settled_ages, []
         return found

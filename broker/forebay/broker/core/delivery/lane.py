@@ -1,9 +1,11 @@
-"""One subscription on one partition: who owns it, what is in flight, and what an answer means.
+"""Lane: one subscription on one partition, with its owner, its records in flight and its answers.
 
-STRICT order: a failure at offset k voids everything sent from k on (the revision goes up) and it is sent again,
+STRICT order: a failure at offset k voids everything that was sent from k on (the revision rises), and it is sent again,
 k first. Answers under an older revision count only below the lowest offset that was voided since.
-RELAXED order: only what failed is void; it steps aside and the rest goes on. What was sent again is answered under a
-newer revision, so an answer to its first delivery is stale.
+
+RELAXED order: only the failed records are void. They go to the retry queue, and new records continue. A redelivery is
+answered under a newer revision, so an answer to the first delivery is stale.
+
 Times are seconds on a monotonic clock and are passed in.
 """
 
@@ -34,12 +36,12 @@ class Judged:
 
 
 class Lane(Leasing):
-    """The delivery state of one subscription on one partition. Its cursor is the only part that is stored."""
+    """Delivery state of one subscription on one partition. Only its cursor is stored."""
 
     # -- answers
 
     def settle(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
-        """Settle what ``asked`` covers of the deliveries that are in flight."""
+        """Settle those deliveries in flight that ``asked`` covers."""
         results = self._judged(answer, asked)
         self._apply(_taken(results), how, now, next_offset)
         return results
@@ -47,7 +49,10 @@ class Lane(Leasing):
     def settle_all(
         self, answer: Answer, asked: Sequence[Range], how: Settlement, now: float, next_offset: int
     ) -> Results:
-        """As ``settle`` of each of ``asked`` in turn; where they are apart and in order, the cursor is made once."""
+        """Settle each of ``asked`` in turn, as ``settle`` does.
+
+        Ranges that are disjoint and sorted update the cursor once.
+        """
         if not sets.are_apart(asked):
             return [found for each in asked for found in self.settle(answer, each, how, now, next_offset)]
         results = [found for each in asked for found in self._judged(answer, each)]
@@ -55,7 +60,7 @@ class Lane(Leasing):
         return results
 
     def settle_until(self, answer: Answer, asked: Range, now: float, next_offset: int) -> Results:
-        """Settle everything up to ``asked.end``, delivered or not: only for the owner."""
+        """Settle everything up to ``asked.end``, delivered or not. Only for the owner."""
         stale = self._stale_from(answer)
         if stale is None or asked.end > next_offset:
             return [(asked, Outcome.STALE if stale is None else Outcome.UNKNOWN)]
@@ -77,29 +82,30 @@ class Lane(Leasing):
         return results
 
     def settle_below(self, end: int, now: float, next_offset: int) -> int:
-        """Settle as acked all that is unsettled below ``end``, though it was never sent; returns how many records.
+        """Settle as acked every unsettled record below ``end``, delivered or not; returns their number.
 
-        Only while nobody owns the lane. Who asks for it has read by other means, and met what is missing there.
+        Only while the lane has no owner. The caller has read the records by other means, and has seen the gaps there.
         """
         before = self.cursor.acked
         parts = list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark))))
-        self._apply(parts, Settlement.ACKED, now, next_offset, answered=False)  # it says nothing of a target
+        self._apply(parts, Settlement.ACKED, now, next_offset, answered=False)  # it proves nothing about a target
         self.position = max(self.position, end)
         self._told.settled_by_number(end)
         self._note_told()
         return self.cursor.acked - before
 
     def settle_leased(self, holder: str, asked: Range, now: float, next_offset: int) -> Results:
-        """Settle what ``asked`` covers of a holder's set, and of what is nobody's: its lease may be forgotten or over.
+        """Settle those records of ``asked`` that are in a holder's set or idle; its lease may have expired.
 
-        It says nothing of the consumer's target. What somebody else has is left to him.
+        The success says nothing about the consumer's target. Records that another holder or the consumer has are not
+        settled.
         """
         results = self.judged_for(holder, asked)
         self._apply(_taken(results), Settlement.ACKED, now, next_offset, answered=False)
         return results
 
     def take_settled_ages(self) -> list[int]:
-        """Age stamps of the deliveries of a page whose last record was answered since this was asked last."""
+        """Return the age stamps of the pages that were completely answered since the last call."""
         return self._flights.take_settled_ages() + self.leases.take_settled_ages()
 
     def nack(
@@ -113,10 +119,10 @@ class Lane(Leasing):
         reason: str,
         judged: Judged | None = None,
     ) -> tuple[Results, Revocation | None]:
-        """Give records back: in STRICT order the lowest of them failed, and all from there on comes again.
+        """Reject records: in STRICT order the lowest one failed, and everything from it on is redelivered.
 
-        In RELAXED order each range failed, its lowest record for the account, and nothing else comes again. ``judged``
-        is what was said of the same answer and ranges before; it counts while nothing has changed since.
+        In RELAXED order each range failed, its lowest record counts the attempt, and nothing else is redelivered.
+        ``judged`` is an earlier judgement of the same answer and ranges; it is used if the lane has not changed since.
         """
         if judged is not None and judged.state == self.answer_state:
             results = judged.results
@@ -128,9 +134,9 @@ class Lane(Leasing):
         return results, self._failed(failed, now, delay_s=delay_s, random=random, reason=reason)
 
     def extend(self, owner_epoch: int, now: float, ranges: Sequence[Range] = ()) -> bool:
-        """Start the running deadline anew; in RELAXED order those of ``ranges``, or of all that is in flight.
+        """Restart the running deadline; in RELAXED order those of ``ranges``, or of everything in flight.
 
-        False when somebody else owns the lane.
+        Returns False if the lane has another owner.
         """
         if self.owner is None or owner_epoch != self.owner_epoch:
             return False
@@ -141,7 +147,7 @@ class Lane(Leasing):
         return True
 
     def expire(self, now: float, random: float) -> Revocation | None:
-        """Let time pass: the head's deadline may have gone by, or in RELAXED order that of any page."""
+        """Fail the records whose deadline has passed: the head's or, in RELAXED order, those of any page."""
         revocation: Revocation | None = None
         while (deadline := self.deadline()) is not None and now >= deadline:
             flight = self._flights.longest_waiting() if self.relaxed else next(iter(self._flights))
@@ -152,7 +158,10 @@ class Lane(Leasing):
         return revocation
 
     def deadline(self, offset: int | None = None) -> float | None:
-        """When the lowest record in flight expires; in RELAXED order, the first page, or that of ``offset``."""
+        """Return the time at which the lowest record in flight expires.
+
+        In RELAXED order that of the first page to expire, or of the page that holds ``offset``.
+        """
         since: float | None = self._deadline_base if self._flights else None
         if self.relaxed:
             first = self._flights.longest_waiting() if offset is None else self._flights.at(offset)
@@ -162,7 +171,10 @@ class Lane(Leasing):
         return max(since + self.settings.ack_deadline_us / SECOND_US, self.deadline_not_before)
 
     def next_timer(self, now: float) -> float | None:
-        """When time will change something here, if ever. What was due at ``now`` has been done, but for deadlines."""
+        """Return the time of the next change in this lane, if there is one.
+
+        Everything due at ``now`` except deadlines has been done.
+        """
         times = (
             self.deadline(),
             self.resend.next_timer(now),
@@ -174,9 +186,9 @@ class Lane(Leasing):
     # -- what happens to records meanwhile
 
     def drop(self, dropped: Sequence[Range], now: float, next_offset: int) -> int:
-        """Records were dropped: those unsettled count as dropped. Returns how many. The ranges are apart, in order.
+        """Count the unsettled records of ``dropped`` as dropped; returns their number.
 
-        What another sink has queued already is not lost with its page.
+        The ranges are disjoint and sorted. Records that another sink has queued already are not lost with their page.
         """
         before = self.cursor.dropped
         lost: list[Range] = []
@@ -187,7 +199,7 @@ class Lane(Leasing):
             lost += [part for each in dropped for part in self.side.parked.remove(each)]
         first = min((part.first for part in lost), default=self.position)
         if first < self.position:
-            self.position = first  # back to where the gap is told; what lies behind it is not sent again
+            self.position = first  # back to the gap, to send its notice; the records above it are not sent again
             self._told.back_to(self.position)
         loose = [part for each in dropped for part in self.moving.loose(each)] if self.moving else dropped
         self._apply(loose, Settlement.DROPPED, now, next_offset, answered=False)
@@ -208,21 +220,21 @@ class Lane(Leasing):
         return Revocation(0, self.revision)
 
     def pause(self, reason: str) -> Revocation | None:
-        """Stop sending; what is in flight is void."""
+        """Stop sending; everything in flight is void."""
         self.resend.pause(reason)
         if self.idle:
             return None
         return self._revoke(self._flights.first)
 
     def purge(self) -> Revocation:
-        """Everything in flight is void, before pages are purged; what is not purged comes again."""
+        """Void everything in flight before pages are purged; pages that are not purged are redelivered."""
         return self._revoke(self._flights.first if self._flights else self.position)
 
     def change(self, settings: SinkSettings) -> Revocation | None:
-        """Take new settings. Another order takes back all that is in flight, so that one rule holds for all of it.
+        """Apply new settings; another order revokes everything in flight, so that one rule holds for all.
 
-        From RELAXED to STRICT what has stepped aside comes again in its place, at once; from STRICT to RELAXED the
-        record that the lane waits for steps aside.
+        From RELAXED to STRICT the ranges in the retry queue are redelivered in order, at once. From STRICT to RELAXED
+        the record that the lane waits for goes to the retry queue.
         """
         was_relaxed = self.relaxed
         self.settings = self.resend.settings = settings
@@ -240,36 +252,39 @@ class Lane(Leasing):
         self.side.rest()
         return revocation
 
-    # -- records that go to another sink
+    # -- records that are moved to another sink
 
     @property
     def answer_state(self) -> tuple[object, ...]:
-        """Everything that decides over an answer; equal states judge equally what was in flight at the first."""
+        """Everything that an answer's outcome depends on.
+
+        Equal states judge the records that were in flight at the first of them equally.
+        """
         return self.owner, self.owner_epoch, self.revision, self.view
 
     def judged(self, answer: Answer, asked: Range) -> Results:
-        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        """Return the outcome that an answer has for each part of ``asked``; OK for records in flight."""
         return self._judged(answer, asked)
 
     def exhausted(self) -> list[int]:
-        """Records that have failed `max_attempts` times and are not in flight: they are not to be sent again."""
+        """Return the offsets that failed `max_attempts` times and are not in flight: they are not redelivered."""
         most = self.settings.max_attempts
         failed = [offset for offset, tries in self.cursor.attempts if tries >= most] if most else []
         return [offset for offset in failed if self.idle_in(Range(offset, offset + 1))]
 
     def skip(self, part: Range, now: float, next_offset: int) -> None:
-        """Unsettled records are passed over."""
+        """Settle unsettled records as skipped."""
         self._apply([part], Settlement.SKIPPED, now, next_offset, answered=False)
 
     def set_out(self, parts: Sequence[Range], now: float, next_offset: int, *, answered: bool) -> None:
-        """Unsettled records begin their way to another sink. ``answered``: the target has judged them.
+        """Begin to move unsettled records to another sink. ``answered``: the target has judged them.
 
-        The parts are apart, in order.
+        The parts are disjoint and sorted.
         """
         self._apply(parts, None, now, next_offset, answered=answered)
 
     def moved(self, parts: Sequence[Range], how: Settlement) -> int:
-        """The batch that carries sealed records is durable: they are settled. Returns how many."""
+        """Settle moved records, whose batch is durable; returns their number."""
         found = self.moving.confirm(parts, how)
         self.cursor, records = self.cursor.settle_all(found, how)
         for part in found if self.side.parked else ():
@@ -280,7 +295,7 @@ class Lane(Leasing):
         return records
 
     def arrived_settled(self, part: Range) -> int:
-        """Records came that are not for this subscription: they are settled as skipped. Returns how many."""
+        """Settle new records that are not for this subscription as skipped; returns their number."""
         records = 0
         for found in self.moving.confirm_ahead(part):
             self.cursor, fresh = self.cursor.settle(found, Settlement.SKIPPED)
@@ -290,12 +305,12 @@ class Lane(Leasing):
     def give_back(
         self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
     ) -> Revocation | None:
-        """Records that were to go to another sink stay, and failed: as after a nack of them."""
+        """Fail records that could not be moved to another sink, as a nack would."""
         back: RangeSet = ()
         for part in parts:
             for found in self.moving.give_back(part):
                 back = sets.add(back, found)
-                self.side.parked.remove(found)  # it lay in a page that was put back
+                self.side.parked.remove(found)  # its page was put back into the retry queue
         if not back:
             return None
         if not self.relaxed:
@@ -325,13 +340,16 @@ class Lane(Leasing):
         return Revocation(first, self.revision)
 
     def _stale_from(self, answer: Answer) -> int | None:
-        """Lowest offset that the answer is too old for; None when it is too old for all, or not the owner's."""
+        """Return the lowest offset for which an answer is stale.
+
+        None if it is stale for all offsets or is not the owner's.
+        """
         if self.owner is None or answer.owner_epoch != self.owner_epoch or answer.revision > self.revision:
             return None
         return self._history.stale_from(answer.revision)
 
     def _judged(self, answer: Answer, asked: Range) -> Results:
-        """Say of each part of ``asked`` what an answer to it is; OK is what is in flight."""
+        """Return the outcome that an answer has for each part of ``asked``; OK for records in flight."""
         stale = self._stale_from(answer)
         if stale is None:
             return [(asked, Outcome.STALE)]
@@ -363,7 +381,10 @@ class Lane(Leasing):
     def _apply(
         self, settled: Sequence[Range], how: Settlement | None, now: float, next_offset: int, *, answered: bool = True
     ) -> None:
-        """Records are settled, or (``how`` is None) begin their way to another sink. The parts are apart, in order."""
+        """Settle records, or begin to move them to another sink (``how`` is None).
+
+        The parts are disjoint and sorted.
+        """
         if not settled:
             return
         before, relaxed = self.view, self.relaxed
@@ -394,7 +415,7 @@ class Lane(Leasing):
             self.side.rest()
 
     def _count(self, settled: Sequence[Range], how: Settlement | None) -> int:
-        """Move the account, or hold records back for another sink; returns how many records that concerns anew."""
+        """Update the account, or hold records for another sink; returns how many of them are new to it."""
         if how is None:
             self.moving.hold(settled)
             return sum(part.size for part in settled)
@@ -404,7 +425,7 @@ class Lane(Leasing):
         return fresh
 
     def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
-        """In RELAXED order: begin the deadlines anew of flights whose lowest record was settled."""
+        """In RELAXED order, restart the deadlines of flights whose lowest record was settled."""
         view = self.view
         for flight in flights:
             if flight.unsettled:
@@ -419,5 +440,5 @@ class Lane(Leasing):
 
 
 def _taken(results: Results) -> list[Range]:
-    """The parts that an answer is taken for."""
+    """Return the parts that the answer settles."""
     return [part for part, outcome in results if outcome is Outcome.OK]

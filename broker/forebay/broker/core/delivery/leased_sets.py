@@ -1,4 +1,4 @@
-"""Sets of what has stepped aside, as a holder asks for them: how much one may have, how long, and under which name."""
+"""Leased sets as a holder requests them: their bounds, their duration and their holder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US
 
 HOLDERS_MAX: Final = 1_024
-"""Holders of one subscription."""
+"""Holders per subscription."""
 RANGES_MAX: Final = 10_000
-"""Ranges of one set: they go over the wire in one message, both ways."""
+"""Ranges per set: they are sent in one message, in both directions."""
 RECORDS: Final = 10_000
-"""Records of a set, unless its holder says otherwise."""
+"""Records per set, unless the holder requests another number."""
 RECORDS_MAX: Final = 1_000_000
 DURATION_US: Final = (SECOND_US, 24 * 3_600 * SECOND_US)
-"""The shortest lease and the longest."""
+"""Shortest and longest lease."""
 _HOLDER: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -32,7 +32,10 @@ def checked_holder(name: str) -> str:
 
 
 def lease_us(asked_us: int | None, ack_deadline_us: int) -> int:
-    """Return how long a lease is: as asked, or else about as long as a delivery has. Raises ``InvalidLease``."""
+    """Return the duration of a lease: as requested, by default about that of an ack deadline.
+
+    Raises ``InvalidLease``.
+    """
     low, high = DURATION_US
     if asked_us is None:
         return min(max(low, ack_deadline_us), high)
@@ -43,11 +46,11 @@ def lease_us(asked_us: int | None, ack_deadline_us: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of one partition a set has, or a holder names."""
+    """Part of a set in one partition, or a part that a holder names."""
 
     partition: int
     account: int
-    """How many seeks had closed an account there when it was leased."""
+    """Number of accounts that seeks had closed there when it was leased."""
 
     ranges: tuple[Range, ...]
     attempts: tuple[tuple[int, int], ...] = ()
@@ -56,26 +59,26 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much a set may have."""
+    """Size that a holder requests for a set."""
 
     records: int
-    """0, before it is checked, is the usual number."""
+    """0 is the default number, until it is checked."""
 
     size: int | None = None
-    """About so many bytes of stored pages; None is no bound."""
+    """Approximate bytes of stored pages; None is unlimited."""
 
     before_due: bool = False
-    """Also what waits for a delay that its nack named."""
+    """Include ranges that wait for the delay of their nack."""
 
     def checked(self) -> Wanted:
-        """Itself, with the usual number of records for none. Raises ``InvalidLease``."""
+        """Return the request with the default number of records in place of 0. Raises ``InvalidLease``."""
         if self.records > RECORDS_MAX:
             raise InvalidLease(f"max_records is up to {RECORDS_MAX}, not {self.records}", field="max_records")
         return self if self.records else replace(self, records=RECORDS)
 
 
 class Room:
-    """What a set that is being taken may still have."""
+    """Remaining room of a set under construction."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.records = wanted.records
@@ -83,11 +86,11 @@ class Room:
         self._size = wanted.size
 
     def fits(self, entry: Entry) -> bool:
-        """Whether a page may be in it; the first one always is."""
+        """Return whether a page fits; the first one always does."""
         return not self.full and (self._size is None or self.ranges == RANGES_MAX or entry.size <= self._size)
 
     def take(self, entry: Entry, taken: Sequence[Range]) -> None:
-        """Ranges of a page are in it."""
+        """Count ranges of a page as taken."""
         self.ranges -= len(taken)
         self.records -= sum(part.size for part in taken)
         if taken and self._size is not None:
@@ -95,5 +98,5 @@ class Room:
 
     @property
     def full(self) -> bool:
-        """Nothing more goes into it."""
+        """True if no more fits."""
         return self.records <= 0 or self.ranges <= 0 or (self._size is not None and self._size <= 0)

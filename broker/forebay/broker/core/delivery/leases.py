@@ -1,9 +1,9 @@
-"""What of one partition is leased: ranges that a holder has taken from what had stepped aside, until a time.
+"""Leased ranges of one partition: a holder has taken them from the retry queue for a limited time.
 
-A leased range is neither settled nor parked nor in flight to a consumer. A holder has no connection: it is known by its
-name alone, so that whoever takes up its work goes on with its set. A lease lives as long as the process, as what is
-parked does: after a restart nobody holds anything, and what is not settled is delivered anew.
-Times are seconds on a monotonic clock and are passed in.
+A leased range is neither settled, nor in the retry queue, nor in flight to a consumer. A holder has no connection: its
+name alone identifies it, so a process that takes over its work continues with its set. Leases live in memory, as the
+retry queue does: after a restart there are none, and every unsettled record is redelivered. Times are seconds on a
+monotonic clock and are passed in.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from forebay.broker.core.partition.ranges import Range, joined
 
 @dataclass(slots=True)
 class Lease:
-    """One holder's, on one partition."""
+    """Lease of one holder on one partition."""
 
     holder: str
     until: float
     number: int
-    """What its ranges are known by here."""
+    """Number that identifies its ranges here."""
 
 
 class Leases:
-    """The leased ranges by offset. They never overlap; each is what failed together, and fails together again."""
+    """Leased ranges by offset, disjoint. Records that failed together stay one range."""
 
     __slots__ = ("_by_holder", "_by_number", "_flights", "_numbers")
 
@@ -45,11 +45,11 @@ class Leases:
 
     @property
     def records(self) -> int:
-        """Records unsettled."""
+        """Number of unsettled records."""
         return self._flights.records
 
     def take(self, holder: str, until: float, page: Flight, ranges: Iterable[Range]) -> None:
-        """Unsettled ranges of a page are the holder's until a time, and so is what it has already."""
+        """Lease unsettled ranges of a page to the holder, and extend its lease to ``until``."""
         lease = self._by_holder.get(holder)
         if lease is None:
             self._numbers += 1
@@ -61,20 +61,20 @@ class Leases:
             )
 
     def extend(self, holder: str, until: float) -> None:
-        """What a holder has is its own until then."""
+        """Extend the lease of a holder to ``until``."""
         lease = self._by_holder.get(holder)
         if lease is not None:
             lease.until = until
 
     def holders(self) -> set[str]:
-        """Who has something; who has nothing any more is forgotten."""
+        """Return the holders with a leased range; leases without one are removed."""
         held = {flight.number for flight in self._flights}
         for lease in [lease for lease in self._by_holder.values() if lease.number not in held]:
             self._forget(lease)
         return set(self._by_holder)
 
     def of(self, holder: str, cursor: Cursor) -> list[Range]:
-        """What a holder has that is not settled; neighbours as one."""
+        """Return the unsettled ranges of a holder, neighbours joined."""
         lease = self._by_holder.get(holder)
         if lease is None:
             return []
@@ -82,29 +82,29 @@ class Leases:
         return joined(part for flight in mine for part in cursor.unsettled(Range(flight.first, flight.end)))
 
     def at(self, offset: int) -> tuple[Lease, Flight] | None:
-        """Who has an unsettled offset, and as what."""
+        """Return the lease and the flight that hold an unsettled offset."""
         flight = self._flights.at(offset)
         return None if flight is None else (self._by_number[flight.number], flight)
 
     def within(self, part: Range) -> Iterator[tuple[Range, Lease | None]]:
-        """The parts of a range of unsettled offsets, each with the lease that it is in."""
+        """Yield the parts of a range of unsettled offsets, each with the lease that holds it."""
         for each, flight in self._flights.within(part):
             yield each, None if flight is None else self._by_number[flight.number]
 
     def bases(self) -> set[int]:
-        """Where the pages of what is leased begin."""
+        """Base offsets of the leased pages."""
         return self._flights.bases()
 
     def settle(self, settled: Range, cursor: Cursor, *, answered: bool) -> None:
-        """Count out what a range is about to settle; ``cursor`` is as it was before."""
+        """Subtract the records that a range is about to settle. ``cursor`` is the cursor before that."""
         self._flights.settle(settled, cursor, answered=answered)
 
     def take_settled_ages(self) -> list[int]:
-        """Age stamps of the ranges whose last record was answered since this was asked last."""
+        """Return the age stamps of the ranges that were completely answered since the last call."""
         return self._flights.take_settled_ages()
 
     def release(self, holder: str) -> list[Range]:
-        """A holder has nothing any more; returns its ranges, of which parts may be settled."""
+        """Release all ranges of a holder and return them; parts of them may be settled."""
         lease = self._by_holder.get(holder)
         if lease is None:
             return []
@@ -113,22 +113,22 @@ class Leases:
 
     @property
     def held(self) -> bool:
-        """Somebody has a lease here, though perhaps nothing in it."""
+        """True if there is a lease, even an empty one."""
         return bool(self._by_holder)
 
     def run_out(self, now: float) -> list[Range]:
-        """End the leases whose time is over; returns their ranges, of which parts may be settled."""
+        """End the expired leases and return their ranges, parts of which may be settled."""
         if not self._by_holder:
             return []
         late = [lease.holder for lease in self._by_holder.values() if now >= lease.until]
         return sorted(part for holder in late for part in self.release(holder))
 
     def next_timer(self) -> float | None:
-        """When the first lease runs out, if there is one."""
+        """Return the time at which the first lease expires, if there is one."""
         return min((lease.until for lease in self._by_holder.values()), default=None)
 
     def clear(self) -> None:
-        """Nobody has anything any more."""
+        """Release all leases."""
         for holder in list(self._by_holder):
             self.release(holder)
 

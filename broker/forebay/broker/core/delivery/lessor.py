@@ -1,9 +1,9 @@
-"""Giving out what has stepped aside as sets that a holder keeps by name: the second way out of a lane.
+"""Leasing of the retry queue: sets that a holder keeps by name, the second consumer of a lane.
 
-A holder takes parked ranges away from the consumer for a time, whatever the resend machine is doing: its failures say
-nothing of the consumer's target, nor its successes. What runs out has failed and is parked again; what is given back
-has not. A set that was forgotten by a restart may be taken again by its ranges, as far as nobody else has them.
-Times are seconds on a monotonic clock and are passed in.
+A holder takes ranges from the retry queue for a time, independent of the resend state: its failures and successes say
+nothing about the consumer's target. An expired range has failed and returns to the retry queue; a range that is given
+back has not failed. After a restart a holder may take its set again by its ranges, as far as they are idle. Times are
+seconds on a monotonic clock and are passed in.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from forebay.broker.core.partition.ranges import Range
 
 
 class Leasing(Outbound):
-    """What holders ask of a lane."""
+    """Sending half of a lane with the operations of lease holders."""
 
     @property
     def may_lease(self) -> bool:
-        """Whether anything may be given out now: not in STRICT order, nor while the sink is paused or purged."""
+        """Return whether a lease is allowed now: not in STRICT order, nor while the sink is paused or purged."""
         return self.relaxed and not self.held and self.resend.state is not State.PAUSED
 
     def lease_parked(
@@ -36,9 +36,9 @@ class Leasing(Outbound):
         before_due: bool = False,
         age_us: int = 0,
     ) -> list[Range]:
-        """Take what of a page is parked, and due unless ``before_due``; returns the ranges that were taken.
+        """Lease ranges of a page from the retry queue that are due, or all ``before_due``; returns them.
 
-        No range is cut where there may be no more of them: then more than ``records_max`` are taken.
+        At the bound of holes no range is cut: then more than ``records_max`` may be leased.
         """
         parked = self.side.parked
         found = parked.within(page) if before_due else parked.due_within(page, now)
@@ -50,7 +50,7 @@ class Leasing(Outbound):
     def lease_again(
         self, holder: str, until: float, page: Range, asked: Range, now: float, *, age_us: int = 0
     ) -> list[Range]:
-        """Take what of ``asked`` in a page was delivered before and is nobody's; returns the ranges that were taken."""
+        """Lease those ranges of ``asked`` in a page that were delivered before and are idle; returns them."""
         within = Range(max(page.first, asked.first), min(page.end, asked.end, self.cursor.sent))
         ranges = [
             piece
@@ -61,7 +61,7 @@ class Leasing(Outbound):
         return self._lease(holder, until, page, now, ranges, age_us)
 
     def _apart(self, part: Range) -> list[Range]:
-        """The parked ranges in it, each by itself, and what lies between them."""
+        """Return the queued ranges of a part, each by itself, and the ranges between them."""
         parked = self.side.parked.within(part)
         return sorted([*parked, *sets.missing(tuple(parked), part)])
 
@@ -78,23 +78,23 @@ class Leasing(Outbound):
         return ranges
 
     def leased_to(self, holder: str) -> list[Range]:
-        """What a holder has that is not settled; neighbours as one."""
+        """Return the unsettled ranges of a holder, neighbours joined."""
         return self.leases.of(holder, self.view)
 
     def leased_below(self, end: int) -> str | None:
-        """Somebody who has something below an offset, if there is anybody."""
+        """Return a holder with a lease below an offset, if there is one."""
         below = (lease for part in self.view.unsettled(Range(0, end)) for _, lease in self.leases.within(part))
         return next((lease.holder for lease in below if lease), None)
 
     def give_back_lease(self, holder: str) -> list[Range]:
-        """A holder gives up what it has, which has not failed: it is due at once. Returns what that is."""
+        """Return a holder's ranges, which have not failed, to the retry queue, due at once; returns them."""
         found = [part for one in self.leases.release(holder) for part in self.view.unsettled(one)]
         for part in found:
             self.side.parked.put_back(part)
         return found
 
     def expire_leases(self, now: float) -> list[Range]:
-        """Leases have run out: each of their ranges has failed and is parked again. Returns what that is."""
+        """Fail the ranges of expired leases and return them to the retry queue; returns these ranges."""
         failed: list[Range] = []
         for one in self.leases.run_out(now):
             parts = list(self.view.unsettled(one))
@@ -106,9 +106,10 @@ class Leasing(Outbound):
         return failed
 
     def judged_for(self, holder: str, asked: Range) -> Results:
-        """Say of each part of ``asked`` what a settling by a holder is.
+        """Return the outcome of a holder's settlement for each part of ``asked``.
 
-        OK is what it has and what is nobody's. STALE is what somebody else has, UNKNOWN what was never delivered.
+        OK is a range of its own or an idle one. STALE is a range of another holder or of the consumer. UNKNOWN is a
+        range that was never delivered.
         """
         results: Results = []
         at = asked.first
@@ -132,7 +133,7 @@ class Leasing(Outbound):
         return [(piece, outcome) for piece, outcome in found if piece.size]
 
     def idle_in(self, within: Range) -> list[Range]:
-        """What of ``within`` is unsettled and nobody's: not in flight, not leased and not under way."""
+        """Return the unsettled ranges of ``within`` that are idle: not in flight, leased or being moved."""
         idle = [
             each for part in self.view.unsettled(within) for each, flying in self._flights.within(part) if not flying
         ]

@@ -1,8 +1,8 @@
-"""What of one partition goes out to its owner, and when: the sending half of a lane.
+"""Sending half of a lane: which pages of a partition go to its owner, and in which order.
 
-Two sources feed it: the log from the position on, and in RELAXED order what has stepped aside (see `sidelane`). What
-is not settled below the position is then in flight, parked, leased or on its way to another sink, never two of these.
-Times are seconds on a monotonic clock and are passed in.
+It has two sources: the log from the position on and, in RELAXED order, the retry queue (see `retry_lane`). An unsettled
+record below the position is either in flight, in the retry queue, leased, or being moved to another sink. Times are
+seconds on a monotonic clock and are passed in.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, SinkSettings
 
 HOLES_MAX: Final = 4096
-"""Ranges settled beyond the watermark, parked or leased; at the bound nothing new is sent until there are fewer.
+"""Ranges settled beyond the watermark, queued for retry or leased; at the bound no new page is sent.
 
-It is passed by no more than what was in flight when it was reached.
+It is exceeded at most by the ranges that were in flight when it was reached.
 """
 MOVING_MAX: Final = 65_536
-"""Records on their way to another sink; at the bound nothing is sent until some have arrived."""
+"""Records being moved to another sink; at the bound nothing is sent until some have arrived."""
 
 
 class Outbound:
-    """The sending half of a lane."""
+    """Sending half of a lane."""
 
     def __init__(self, cursor: Cursor, settings: SinkSettings) -> None:
         self.cursor = cursor
@@ -43,39 +43,39 @@ class Outbound:
         self.owner_epoch = 0
         self.revision = 0
         self.position = min(cursor.watermark, cursor.told)
-        """Next offset to look at: entries are sent from here, gaps told."""
+        """Offset of the next page or gap notice to send."""
         self._told = Told()
         self._failed_from = 0
-        """In STRICT order, where the last failure was: what flies from here on was sent after it, the rest before."""
+        """In STRICT order, the offset of the last failure: flights from here on were sent after it."""
         self.redelivered = 0
-        """Records sent again, in the life of this process."""
+        """Records redelivered since this process started."""
         self._history = History()
         self._flights = Flights()
         self.side = Sidelane(self.resend, self._flights)
         self.leases = Leases()
-        """What of the parked ranges somebody has taken as a set."""
+        """Ranges of the retry queue that are leased as sets."""
         self._deadline_base = 0.0
         self.deadline_not_before = 0.0
-        """No deadline passes before: until then it is not known whether the owner is alive."""
+        """No deadline passes before this time: until then the broker cannot know that the owner is alive."""
         self.held = False
-        """Nothing is sent: a purge is under way."""
+        """True during a purge: nothing is sent."""
         self.moving = Moving()
-        """What is on its way to another sink."""
+        """Records that are being moved to another sink."""
 
     @property
     def view(self) -> Cursor:
-        """The cursor as deliveries see it: what is on its way to another sink is nobody's any more."""
+        """Cursor for deliveries: records that are being moved to another sink count as settled."""
         return self.moving.over(self.cursor) if self.moving else self.cursor
 
     @property
     def stored(self) -> Cursor:
-        """The cursor as it is written now."""
+        """Cursor as it is written to the store now."""
         return self.moving.stored(self.cursor) if self.moving else self.cursor
 
     # -- ownership
 
     def take(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
-        """Give the lane to a consumer. Nothing is in flight."""
+        """Assign the lane to a consumer. Requires that nothing is in flight."""
         self.owner, self.owner_epoch = owner, owner_epoch
         self._flights.count_in(usage)
         self.revision = 0
@@ -85,9 +85,9 @@ class Outbound:
         self.deadline_not_before = 0.0
 
     def release(self, *, failed: bool) -> None:
-        """The owner is gone. ``failed``: it left with something in flight, which counts as a failed try of the head.
+        """Remove the owner. ``failed``: it left with records in flight, which fails the head once.
 
-        What has stepped aside stays aside for the next owner; in RELAXED order the head's page joins it.
+        The retry queue stays for the next owner; in RELAXED order the head's page joins it.
         """
         head = self._flights.lowest_unsettled(self.view)
         if failed and head is not None:
@@ -104,51 +104,51 @@ class Outbound:
 
     @property
     def relaxed(self) -> bool:
-        """A failed range steps aside, and the rest goes on."""
+        """True in RELAXED order: a failed range goes to the retry queue, and new records continue."""
         return self.settings.ordering == Ordering.RELAXED
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """What must not have changed while a page was read for the live lane."""
+        """State that must not change while a page is read for the live lane."""
         return self.owner_epoch, 0 if self.relaxed else self.revision, self.position
 
     @property
     def records_in_flight(self) -> int:
-        """Records in flight that are not settled, and those on their way to another sink."""
+        """Unsettled records in flight, plus the records being moved to another sink."""
         return self._flights.records + self.moving.records
 
     @property
     def idle(self) -> bool:
-        """Nothing is in flight."""
+        """True if nothing is in flight."""
         return not self._flights
 
     def pages_in_flight(self) -> set[int]:
-        """Base offsets of the pages in flight or leased, or with records on their way to another sink."""
+        """Base offsets of the pages in flight or leased, or with records being moved to another sink."""
         return self._flights.bases() | self.leases.bases() | self.moving.bases
 
     @property
     def holes(self) -> int:
-        """Ranges settled beyond the watermark, and ranges parked or leased: what ``HOLES_MAX`` bounds."""
+        """Number of ranges settled beyond the watermark, queued for retry or leased: bounded by ``HOLES_MAX``."""
         return len(self.view.beyond) + len(self.side.parked) + len(self.leases)
 
     @property
     def waits_for_holes(self) -> bool:
-        """The budget of holes is used up: nothing new is sent until some are closed."""
+        """True if the bound of holes is reached: nothing new is sent until some are closed."""
         return self.holes >= HOLES_MAX and bool(self._flights or self.side.parked or self.leases or self.moving)
 
     @property
     def waits_for_moving(self) -> bool:
-        """Too many records are on their way to another sink: nothing is sent until some have arrived."""
+        """True if too many records are being moved to another sink: nothing is sent until some have arrived."""
         return bool(self.moving) and self.moving.records >= MOVING_MAX
 
     def order(self, now: float) -> tuple[Kind, ...]:
-        """Which lane is to be asked first for something to send, and which then."""
+        """Return the lanes in the order in which they may send."""
         return () if self.held or self.waits_for_moving else self.side.order(now, self.position)
 
     def pages_allowed(self, now: float) -> int | None:
-        """How many pages of the live lane may be sent now; None is no bound but the credit.
+        """Return the number of pages that the live lane may send now; None is unlimited but for the credit.
 
-        A probe need not wait for answers to what was sent before the failure, nor do these say anything about it.
+        A probe does not wait for answers to deliveries that were sent before the failure, nor do these decide it.
         """
         if self.held or self.waits_for_holes or self.waits_for_moving:
             return 0
@@ -158,15 +158,18 @@ class Outbound:
 
     @property
     def sent_since_failure(self) -> int:
-        """Pages in flight that were sent after the last failure; in RELAXED order, those sent again."""
+        """Pages in flight that were sent after the last failure; in RELAXED order, the redelivered ones."""
         return self._flights.resent_since(0) if self.relaxed else self._flights.pages_from(self._failed_from)
 
     def flight_at(self, offset: int) -> Flight | None:
-        """The page in flight that an unsettled offset is in."""
+        """Return the flight that holds an unsettled offset."""
         return self._flights.at(offset)
 
     def wanted(self, within: Range) -> Iterator[Range]:
-        """The parts of a range that the live lane has to send: not settled, parked, leased, in flight or under way."""
+        """Yield the parts of a range that the live lane has to send.
+
+        These are not settled, queued for retry, leased, in flight or being moved.
+        """
         for part in self.view.unsettled(within):
             away = self.side.parked.within(part) + [found for found, flight in self._flights.within(part) if flight]
             if self.leases:
@@ -184,10 +187,10 @@ class Outbound:
         age_us: int = 0,
         more: bool = False,
     ) -> list[Range]:
-        """Put a page in flight and return its ranges to process; none when there are none.
+        """Put a page in flight and return its ranges to process, if any.
 
-        ``age_us`` is the page's age stamp; ``take_settled_ages`` hands it out again. ``more``: it goes out in one
-        delivery with the page before.
+        ``age_us`` is the page's age stamp, which ``take_settled_ages`` returns later. ``more``: the page belongs to the
+        same delivery as the page before.
         """
         ranges = list(self.wanted(Range(max(base, self.position), end)))
         if records_max is not None:
@@ -206,7 +209,7 @@ class Outbound:
         age_us: int = 0,
         more: bool = False,
     ) -> list[Range]:
-        """Put what of a page is parked and due in flight again; as ``send``."""
+        """Put the due ranges of a page from the retry queue in flight, as ``send`` does."""
         due = self.side.parked.due_within(Range(base, end), now)
         ranges = [found for part in due for found in self.view.unsettled(part)]
         if records_max is not None:
@@ -233,15 +236,15 @@ class Outbound:
         return ranges
 
     def tell(self, end: int) -> None:
-        """A gap up to ``end`` has been shown to the consumer."""
+        """Record that the notice of a gap up to ``end`` was sent to the consumer."""
         if end > self.position:
             self._told.tell(self.position, self._flights.sent)
             self.position = end
 
     def _void(self, first: int) -> int:
-        """Nothing from ``first`` on is in flight: what had stepped aside is aside again, the rest is the live lane's.
+        """Void everything in flight from ``first`` on; returns the offset from which the live lane continues.
 
-        Returns where the live lane has to begin.
+        Redelivered ranges return to the retry queue; the live lane sends the others again.
         """
         begin = self.position
         for flight in self._flights:
@@ -255,7 +258,7 @@ class Outbound:
 
 
 def first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:
-    """The first ``records`` offsets of ``ranges``, and where the page ends then."""
+    """Return the first ``records`` offsets of ``ranges``, and the offset at which the page then ends."""
     taken: list[Range] = []
     for found in ranges:
         if records <= 0:
@@ -266,7 +269,7 @@ def first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], 
 
 
 def _runs(page: Flight, ranges: list[Range], cursor: Cursor) -> Iterator[Flight]:
-    """The flights of a page: one for each run of ranges between which there is nothing but what is settled."""
+    """Yield the flights of a page: one for each run of ranges with only settled records between them."""
     runs: list[list[Range]] = []
     for found in ranges:
         if runs and next(cursor.unsettled(Range(runs[-1][-1].end, found.first)), None) is None:

@@ -1,13 +1,12 @@
-"""What a lane may send after failures: the resend state machine.
+"""Resend state machine: governs what a lane may send after failures.
 
     FLOWING ──failure──▶ BACKING_OFF(until) ──time, or a new page──▶ PROBING
     PROBING (one page in flight) ──settled──▶ RESENDING ──backlog empty──▶ FLOWING
     PROBING ──failure──▶ BACKING_OFF(longer, jittered, bounded)
-    any ──pause──▶ PAUSED ──resume──▶ where it was
+    any ──pause──▶ PAUSED ──resume──▶ the state before
 
-Driven by the clock that the caller passes in; it never waits for new input. In RELAXED order it governs what has
-stepped aside, see `sidelane`.
-Times are seconds on a monotonic clock. A random number in [0, 1) comes with each failure.
+The caller passes in the clock; the machine never waits for new input. In RELAXED order it governs the retry queue, see
+`retry_lane`. Times are seconds on a monotonic clock. A random number in [0, 1) comes with each failure.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from forebay.broker.core.settings import SECOND_US, SinkSettings
 
 
 class State(IntEnum):
-    """The numbers are those of the wire."""
+    """State of the machine; the numbers are those of the wire."""
 
     FLOWING = 1
     BACKING_OFF = 2
@@ -28,7 +27,7 @@ class State(IntEnum):
 
 
 class Resend:
-    """The state of one subscription on one partition."""
+    """Resend state of one subscription on one partition."""
 
     __slots__ = (
         "_before_pause",
@@ -48,13 +47,13 @@ class Resend:
         self.settings = settings
         self.state = State.FLOWING
         self.until = 0.0
-        """When the next try is due, while backing off."""
+        """Time of the next attempt, while backing off."""
         self.not_before = 0.0
-        """When the next resend is due, while resending with an interval."""
+        """Time of the next resend, while resending with an interval."""
         self.backlog_end = 0
-        """Offset at which the backlog ended when the target came back."""
+        """End offset of the backlog when the target recovered."""
         self.reason = ""
-        """Why it is paused, or what the last failure was."""
+        """Reason of the pause, or the last failure."""
         self._failures = 0
         self._failed_at = 0.0
         self._computed = False
@@ -62,7 +61,7 @@ class Resend:
         self._before_pause = State.FLOWING
 
     def fail(self, now: float, *, delay_s: float | None, random: float, reason: str) -> None:
-        """A delivery failed. ``delay_s`` is what the nack named, or None for the computed back-off."""
+        """Record a failed delivery. ``delay_s`` is the delay of the nack; None computes the back-off."""
         current = self._before_pause if self.state is State.PAUSED else self.state
         again = current is State.BACKING_OFF
         if not again:
@@ -86,19 +85,22 @@ class Resend:
         return float(low + (ceiling - low) * random) if ceiling > low else low
 
     def tick(self, now: float) -> None:
-        """Let time pass."""
+        """Move from back-off to probing when the back-off is over."""
         if self.state is State.BACKING_OFF and now >= self.until:
             self.state = State.PROBING
 
     def new_page(self, now: float) -> None:
-        """A new page has come: shorten a computed back-off, once, not below the shortest one."""
+        """Shorten a computed back-off when a new page arrives: once, and not below the shortest back-off."""
         if self.state is State.BACKING_OFF and self._computed and not self._shortened:
             self._shortened = True
             low = self.settings.retry_backoff_min_us / SECOND_US
             self.until = min(self.until, max(now, self._failed_at + low))
 
     def pages_allowed(self, now: float, in_flight: int) -> int | None:
-        """How many pages may be sent now, given those in flight; None is no bound but the credit."""
+        """Return the number of pages that may be sent now; None is unlimited but for the credit.
+
+        ``in_flight`` is the number of pages in flight.
+        """
         self.tick(now)
         if self.state is State.FLOWING:
             return None
@@ -111,7 +113,7 @@ class Resend:
         return 0
 
     def settled(self, now: float, *, watermark: int, next_offset: int) -> None:
-        """The target took (or, for a dead letter, answered) something that was in flight."""
+        """Record that the target accepted a record in flight (or, for a dead letter, answered)."""
         if self.state is State.PROBING:
             self.backlog_end = next_offset
         self.taken(now)
@@ -119,7 +121,7 @@ class Resend:
             self.state = State.FLOWING
 
     def taken(self, now: float) -> None:
-        """The target took something; whether the backlog is empty is the caller's to see."""
+        """Record a success of the target; the caller checks if the backlog is empty."""
         if self.state is State.PROBING:
             self.state = State.RESENDING
             self._failures = 0
@@ -128,7 +130,7 @@ class Resend:
             self.not_before = now + self.settings.resend_interval_us / SECOND_US
 
     def cleared(self) -> None:
-        """Nothing is left that failed: flow, or do so once the pause is over."""
+        """Record that no failed record is left: flow, now or after the pause."""
         if self.state is State.PAUSED:
             self._before_pause = State.FLOWING
         elif self.state is not State.FLOWING:
@@ -138,35 +140,35 @@ class Resend:
 
     @property
     def rests(self) -> bool:
-        """Nothing has failed since all was well: ``cleared`` would change nothing."""
+        """True if nothing has failed since the last success: ``cleared`` would change nothing."""
         return self.state is State.FLOWING and not self._failures
 
     @property
     def waits(self) -> bool:
-        """What failed has not been settled since, paused or not."""
+        """True if the failed record has not been settled since, paused or not."""
         current = self._before_pause if self.state is State.PAUSED else self.state
         return current in (State.BACKING_OFF, State.PROBING)
 
     @property
     def named_until(self) -> float:
-        """Until when a nack has asked to wait; 0 when it was our own back-off."""
+        """End of the delay that a nack named; 0 for a computed back-off."""
         return 0.0 if self._computed else self.until
 
     def pause(self, reason: str) -> None:
-        """Stop sending. Pausing again changes the reason."""
+        """Stop sending. A second pause only changes the reason."""
         if self.state is not State.PAUSED:
             self._before_pause = self.state
             self.state = State.PAUSED
         self.reason = reason
 
     def resume(self) -> None:
-        """Go on where it was."""
+        """Return to the state before the pause."""
         if self.state is State.PAUSED:
             self.state = self._before_pause
             self.reason = ""
 
     def next_timer(self, now: float) -> float | None:
-        """When, after ``now``, `tick` or an interval will change something, if ever."""
+        """Return the next time after ``now`` at which `tick` or an interval changes the state, if any."""
         due = None
         if self.state is State.BACKING_OFF:
             due = self.until

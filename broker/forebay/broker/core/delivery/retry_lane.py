@@ -1,8 +1,8 @@
-"""The parked lane beside the live one, in RELAXED order: when each may send, and which goes first.
+"""Retry lane beside the live lane, in RELAXED order: when each may send, and which one first.
 
-The resend machine governs the parked lane. A failed range steps aside and the live lane goes on, until too many
-deliveries in a row have failed: then both wait for a probe. That probe is taken in turn from either lane, so that one
-record that fails for ever does not hold back all others.
+The resend state machine governs the retry lane. A failed range goes to the retry queue and the live lane continues,
+until too many deliveries in a row have failed: then both lanes wait for a probe. The probe comes from either lane in
+turn, so that a record that always fails does not hold back all others.
 """
 
 from __future__ import annotations
@@ -18,31 +18,34 @@ from forebay.broker.core.settings import SECOND_US, Ordering
 
 
 class Kind(Enum):
-    """Which of the two lanes a delivery comes from."""
+    """Lane that a delivery comes from."""
 
     LIVE = "live"
     PARKED = "parked"
 
 
 class Sidelane:
-    """What has stepped aside on one lane, and what its failures mean for both. Empty in STRICT order."""
+    """Retry queue of one lane, and the effect of its failures on both lanes. Empty in STRICT order."""
 
     __slots__ = ("_failed", "_flights", "_last_before", "_probe_live", "_resend", "live_stopped", "parked")
 
     def __init__(self, resend: Resend, flights: Flights) -> None:
         self.parked = Parked()
         self.live_stopped = False
-        """Too many deliveries failed in a row: nothing but probes is sent."""
+        """True after too many failures in a row: only probes are sent."""
         self._resend = resend
         self._flights = flights
         self._failed: set[int] = set()
-        """Deliveries that failed since something was settled."""
+        """Numbers of the deliveries that failed since the last success."""
         self._last_before = 0
-        """The last delivery that was sent before the machine's last failure: it says nothing of the target's return."""
+        """Number of the last delivery that was sent before the machine's last failure.
+
+        Its success says nothing about the recovery of the target.
+        """
         self._probe_live = False
 
     def clear(self) -> None:
-        """Nothing waits here any more: an account was closed, or the order is STRICT from now on."""
+        """Clear the queue: the account was closed, or the order is STRICT from now on."""
         self.parked.clear()
         self.live_stopped = self._probe_live = False
         self._failed = set()
@@ -50,7 +53,7 @@ class Sidelane:
     def fail(
         self, failed: Range, sent: Sequence[Flight], now: float, *, delay_s: float | None, random: float, reason: str
     ) -> None:
-        """A range of the flights ``sent`` has failed: it steps aside."""
+        """Record the failure of a range of the flights ``sent``: it goes to the retry queue."""
         settings, state = self._resend.settings, self._resend.state
         self._failed |= {flight.number for flight in sent}
         stops = not self.live_stopped and len(self._failed) >= settings.relaxed_failures_max
@@ -58,7 +61,7 @@ class Sidelane:
         of_machine = any(flight.resent and flight.number > self._last_before for flight in sent)
         waits = self.live_stopped and state is State.BACKING_OFF
         if of_machine or stops or waits or state is State.FLOWING:
-            # While the live lane flows, a delay that a nack named is its own range's and holds back no other.
+            # While the live lane flows, the delay of a nack applies to its own range only.
             wait_s = delay_s if self.live_stopped or delay_s is None else 0.0
             self._resend.fail(now, delay_s=wait_s, random=random, reason=reason)
             self._last_before = self._flights.sent
@@ -71,27 +74,27 @@ class Sidelane:
         self.parked.park(failed, not_before)
 
     def settled(self, answered: Sequence[Flight], now: float) -> None:
-        """The target took (or, for a dead letter, answered) something of these flights."""
+        """Record that the target accepted a record of these flights (or, for a dead letter, answered)."""
         self._failed = set()
         if any(flight.resent and flight.number > self._last_before for flight in answered):
             self.live_stopped = self._probe_live = False
             self._resend.taken(now)
 
     def rest(self) -> None:
-        """With nothing parked and nothing of it in flight the machine is done."""
+        """Clear the machine if nothing is queued for retry and no redelivery is in flight."""
         if self._resend.rests:
             return
         if not self.parked and not self.live_stopped and not self._flights.any_resent():
             self._resend.cleared()
 
     def live_allowed(self, now: float) -> int | None:
-        """How many live pages may be sent now; None is no bound but the credit."""
+        """Return the number of live pages that may be sent now; None is unlimited but for the credit."""
         if self._resend.state is State.PAUSED:
             return 0
         return self.resends_allowed(now) if self.live_stopped else None
 
     def resends_allowed(self, now: float) -> int | None:
-        """How many parked pages may be sent now; None is no bound but the credit."""
+        """Return the number of queued pages that may be redelivered now; None is unlimited but for the credit."""
         self._resend.tick(now)
         probing = self._resend.state is State.PROBING
         singly = probing or self._resend.settings.resend_interval_us > 0
@@ -99,7 +102,7 @@ class Sidelane:
         return self._resend.pages_allowed(now, in_flight)
 
     def next_due(self, now: float) -> int | None:
-        """Where the next parked range that may be sent begins."""
+        """Return the first offset of the next queued range that may be redelivered."""
         allowed = self.resends_allowed(now) if self.parked else 0
         if allowed == 0:
             return None
@@ -107,7 +110,7 @@ class Sidelane:
         return found.first if found is not None else None
 
     def order(self, now: float, position: int) -> tuple[Kind, ...]:
-        """Which lane is to be asked first for something to send, and which then."""
+        """Return the lanes in the order in which they may send."""
         if self._resend.settings.ordering != Ordering.RELAXED or not self.parked:
             return (Kind.LIVE,)
         if self.live_stopped:

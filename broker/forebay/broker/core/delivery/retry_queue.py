@@ -1,8 +1,8 @@
-"""What of one partition has stepped aside: ranges that failed in RELAXED order and wait to be sent again.
+"""Retry queue of one partition: ranges that failed in RELAXED order and wait for redelivery.
 
-A parked range is neither settled nor in flight. It lives as long as the process: after a restart everything that is
-not settled is delivered anew, so only the attempts, which the cursor keeps, have to survive.
-Times are seconds on a monotonic clock and are passed in.
+A queued range is neither settled nor in flight. The queue lives in memory: after a restart every unsettled record is
+redelivered, so only the attempts, which the cursor stores, have to survive. Times are seconds on a monotonic clock and
+are passed in.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from forebay.broker.core.partition.ranges import Range
 
 _FIRST, _END = attrgetter("first"), attrgetter("end")
 PUT_BACK: Final = 0
-"""The turn of what was taken back without having failed: before all that failed."""
+"""Turn of ranges that were revoked without a failure: before all failed ranges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """One parked range; what of it is settled meanwhile is the cursor's to know."""
+    """One queued range; the cursor knows which records of it are settled meanwhile."""
 
     first: int
     end: int
     not_before: float
-    """It may be sent again from then on, if the resend machine lets it."""
+    """Earliest time of the redelivery, if the resend state machine allows it."""
 
     turn: int
-    """Rises with each failure: who failed longest ago is tried first."""
+    """Rises with each failure: the range that failed longest ago is retried first."""
 
 
 class Parked:
-    """The parked ranges by offset. They never overlap."""
+    """Queued ranges by offset, disjoint."""
 
     __slots__ = ("_asides", "_none_before", "_times", "_turns")
 
@@ -44,9 +44,9 @@ class Parked:
         self._asides: list[Aside] = []
         self._turns = PUT_BACK
         self._times: list[float] = []
-        """A heap of when ranges become due; some may be gone by then."""
+        """Heap of due times; some ranges may have been removed."""
         self._none_before = 0.0
-        """Nothing is due before."""
+        """No range is due before this time."""
 
     def __len__(self) -> int:
         return len(self._asides)
@@ -58,16 +58,16 @@ class Parked:
         return iter(self._asides)
 
     def records(self, cursor: Cursor) -> int:
-        """How many records wait."""
+        """Return the number of unsettled records in the queue."""
         return sum(r.size for aside in self._asides for r in cursor.unsettled(Range(aside.first, aside.end)))
 
     def park(self, failed: Range, not_before: float) -> None:
-        """A range has failed."""
+        """Add a range that has failed."""
         self._turns += 1
         self._add(Aside(failed.first, failed.end, not_before, self._turns))
 
     def put_back(self, voided: Range) -> None:
-        """A range that was sent again is taken back, without having failed: it is due at once."""
+        """Add a redelivered range that was revoked without a failure: it is due at once."""
         self._add(Aside(voided.first, voided.end, 0.0, PUT_BACK))
 
     def _add(self, aside: Aside) -> None:
@@ -76,7 +76,7 @@ class Parked:
         self._none_before = min(self._none_before, aside.not_before)
 
     def remove(self, gone: Range) -> list[Range]:
-        """Take out what ``gone`` covers; returns the parts that were parked."""
+        """Remove the range ``gone``; returns the parts that were queued."""
         low, high = self._touched(gone)
         found, kept = [], []
         for aside in self._asides[low:high]:
@@ -89,16 +89,16 @@ class Parked:
         return found
 
     def clear(self) -> None:
-        """Nothing waits any more."""
+        """Remove all ranges."""
         self._asides, self._times, self._none_before = [], [], 0.0
 
     def within(self, part: Range) -> list[Range]:
-        """What of a range is parked."""
+        """Return the queued parts of a range."""
         low, high = self._touched(part)
         return [Range(max(one.first, part.first), min(one.end, part.end)) for one in self._asides[low:high]]
 
     def at(self, offset: int) -> Aside | None:
-        """The range that an offset is in."""
+        """Return the queued range that holds an offset."""
         low, high = self._touched(Range(offset, offset + 1))
         return self._asides[low] if low < high else None
 
@@ -107,7 +107,7 @@ class Parked:
         return low, max(low, bisect_left(self._asides, part.end, key=_FIRST))
 
     def due_within(self, part: Range, now: float) -> list[Range]:
-        """What of a range is parked and due."""
+        """Return the parts of a range that are queued and due."""
         low, high = self._touched(part)
         return [
             Range(max(one.first, part.first), min(one.end, part.end))
@@ -116,14 +116,14 @@ class Parked:
         ]
 
     def next_from(self, offset: int, now: float | None) -> int | None:
-        """Where the first range lies that ends above an offset and is due; without ``now``, due or not."""
+        """Return the first queued offset at or above ``offset`` that is due; without ``now``, due or not."""
         low, _ = self._touched(Range(offset, offset + 1))
         found = (one for one in self._asides[low:] if now is None or one.not_before <= now)
         first = next(found, None)
         return None if first is None else max(first.first, offset)
 
     def next_due(self, now: float, *, singly: bool) -> Aside | None:
-        """What to send next: the lowest that is due or, ``singly``, the one that failed longest ago."""
+        """Return the next range to redeliver: the lowest that is due or, ``singly``, the first to have failed."""
         if now < self._none_before:
             return None
         due = (aside for aside in self._asides if aside.not_before <= now)
@@ -133,7 +133,7 @@ class Parked:
         return found
 
     def next_timer(self, now: float) -> float | None:
-        """When, after ``now``, something becomes due, if ever."""
+        """Return the next time after ``now`` at which a range becomes due, if any."""
         while self._times and self._times[0] <= now:
             heapq.heappop(self._times)
         return self._times[0] if self._times else None
