@@ -29,7 +29,10 @@ GRPCURL_VERSION := v1.9.3
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
 
-.PHONY: help venv demo test check format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
+# `-m` puts this folder on Python's path: the hooks import docs.generator.
+MKDOCS = NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs --quiet build --strict
+
+.PHONY: help venv demo docs test check format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
 	spark-versions compose-test grpcurl clean clean-all java
 
 help: ## list the targets
@@ -86,12 +89,17 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
-check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules
+check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules, documentation
 	@echo "forebay: ruff format --check" && $(BIN)/ruff format --check .
 	echo "forebay: ruff check" && $(BIN)/ruff check .
 	echo "forebay: mypy --strict" && $(BIN)/mypy
 	echo "forebay: protos/generate.py --check" && .venv-proto/bin/python protos/generate.py --check
 	echo "forebay: import rules" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py
+	echo "forebay: mkdocs build --strict" && $(MKDOCS)
+
+docs: venv ## build the documentation site into build/site
+	@$(MKDOCS)
+	echo "forebay: wrote build/site; open build/site/index.html"
 
 format: venv ## format and fix what ruff can fix
 	@$(BIN)/ruff format .
