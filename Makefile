@@ -32,7 +32,7 @@ export PYTHON ?=
 # `-m` puts this folder on Python's path: the hooks import docs.generator.
 MKDOCS = NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs --quiet build --strict
 
-.PHONY: help venv demo docs test check format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
+.PHONY: help venv demo docs test quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
 	spark-versions compose-test grpcurl clean clean-all java
 
 help: ## list the targets
@@ -147,6 +147,11 @@ proto: .venv-proto/.installed ## generate the code in protos/forebay/v1
 proto-baseline: venv proto ## take the current schema as the one that must stay compatible: at a release only
 	@cp protos/forebay/v1/descriptors.binpb tests/contract/baseline.binpb
 	echo "forebay: wrote tests/contract/baseline.binpb"
+
+# --- release -----------------------------------------------------------------------------------------------------
+
+release: venv ## build wheel and sdist of the tagged version into dist/; refused without a changelog entry or with changes
+	@.ci/release
 
 # --- tools -------------------------------------------------------------------------------------------------------
 
