@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from google.protobuf.message import DecodeError
 
 from forebay.page import numbers
-from forebay.page.counting import check_columns
+from forebay.page.counting import checked_lengths
 from forebay.page.format import NO_KEY, NO_TIME, Bytes, MalformedPage
 from forebay.page.runs import Run, runs_of
 from forebay.v1 import record_pb2
@@ -85,10 +85,9 @@ class _RunReader:
     """Random access to the records of one run."""
 
     def __init__(self, run: Run) -> None:
-        check_columns(run)
+        lengths, self._key_lengths = checked_lengths(run)
         self._run = run
-        self._value_ends = [0, *accumulate(numbers.read(run.value_lengths, "I"))]
-        self._key_lengths = numbers.read(run.key_lengths, "I")
+        self._value_ends = [0, *accumulate(lengths)]
         self._key_ends = [0, *accumulate(0 if length == NO_KEY else length for length in self._key_lengths)]
         self._times = numbers.read(run.event_times_us, "q")
 
@@ -110,10 +109,10 @@ class _RunReader:
 
 
 def _columns(run: Run) -> Columns:
-    check_columns(run)
+    lengths, key_lengths = checked_lengths(run)
     return Columns(
-        _values(numbers.read(run.value_lengths, "I"), run.values),
-        _keys(numbers.read(run.key_lengths, "I"), bytes(run.keys)) if run.key_lengths else None,
+        _values(lengths, run.values),
+        _keys(key_lengths, bytes(run.keys)) if key_lengths else None,
         [None if time == NO_TIME else time for time in numbers.read(run.event_times_us, "q")]
         if run.event_times_us
         else None,

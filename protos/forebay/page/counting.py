@@ -6,6 +6,7 @@ counted by protobuf, with the same result.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -34,25 +35,29 @@ def count_records(body: Bytes, *, check_size: Callable[[bytes], None] = lambda b
         return _general_count(bytes(body), check_size)
     total = 0
     for run in runs:
-        check_columns(run)
+        lengths, _ = checked_lengths(run)
         check_times(numbers.read(run.event_times_us, "q"))
-        total += len(run)
+        total += len(lengths)
     return total
 
 
-def check_columns(run: Run) -> None:
-    """Raise ``MalformedPage`` where the columns of a run contradict each other."""
-    count = len(run)
-    if run.value_lengths.nbytes % 4 or numbers.total_of(numbers.read(run.value_lengths, "I")) != run.values.nbytes:
+def checked_lengths(run: Run) -> tuple[array[int], array[int]]:
+    """Return the lengths of values and keys. Raises ``MalformedPage`` where columns contradict each other."""
+    if run.value_lengths.nbytes % 4 or run.key_lengths.nbytes % 4:
         raise MalformedPage(_VALUES)
-    if run.key_lengths.nbytes:
-        if run.key_lengths.nbytes != 4 * count:
+    lengths = numbers.read(run.value_lengths, "I")
+    count = len(lengths)
+    if numbers.total_of(lengths) != run.values.nbytes:
+        raise MalformedPage(_VALUES)
+    key_lengths = numbers.read(run.key_lengths, "I")
+    if key_lengths:
+        if len(key_lengths) != count:
             raise MalformedPage(_KEY_COUNT)
-        lengths = numbers.read(run.key_lengths, "I")
-        if sum(lengths) - NO_KEY * lengths.count(NO_KEY) != run.keys.nbytes:
+        if sum(key_lengths) - NO_KEY * key_lengths.count(NO_KEY) != run.keys.nbytes:
             raise MalformedPage(_KEYS)
     if run.event_times_us.nbytes not in (0, 8 * count) or len(run.headers) not in (0, count):
         raise MalformedPage(_COLUMNS)
+    return lengths, key_lengths
 
 
 def check_times(times: Sequence[int]) -> None:

@@ -44,9 +44,13 @@ def number_at(data: Bytes, at: int) -> tuple[int, int] | None:
 
 def extent_at(data: Bytes, at: int) -> tuple[int, int] | None:
     """Return ``[first, end)`` of the content whose length is at ``at``; None where it is cut off."""
-    found = number_at(data, at)
-    if found is None:
+    size = len(data)
+    length = first = 0
+    if at < size and (length := data[at]) < 0x80:
+        first = at + 1
+    elif (found := number_at(data, at)) is not None:
+        length, first = found
+    else:
         return None
-    length, first = found
     end = first + length
-    return (first, end) if end <= len(data) else None
+    return (first, end) if end <= size else None
