@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -53,8 +52,10 @@ def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> Enco
     ``values``: all values without separators, as long as the sum of the lengths, which is not computed.
     Raises ``InvalidPage``.
     """
-    with malformed():
+    try:
         body, count = encoding.encode_joined(value_lengths, values)
+    except MalformedPage as error:
+        raise InvalidPage(str(error)) from error
     return EncodedPage(body, count)
 
 
@@ -72,18 +73,11 @@ def encode_columns(
     ``value_lengths``: the lengths of the values where they are known already.
     """
     stored = None if headers is None else [convert.headers(entries) for entries in headers]
-    with malformed():
-        body = encoding.encode_columns(values, keys, event_times_us, stored, value_lengths=value_lengths)
-    return EncodedPage(body, len(values))
-
-
-@contextmanager
-def malformed(subject: str = "") -> Iterator[None]:
-    """Turn ``MalformedPage`` into ``InvalidPage``; ``subject`` is put before its text."""
     try:
-        yield
+        body = encoding.encode_columns(values, keys, event_times_us, stored, value_lengths=value_lengths)
     except MalformedPage as error:
-        raise InvalidPage(f"{subject}{error}") from error
+        raise InvalidPage(str(error)) from error
+    return EncodedPage(body, len(values))
 
 
 def event_time_us(event_time: datetime | int | None) -> int | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from forebay.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
-from forebay.client.publish.pages import malformed
 from forebay.client.replay.rows import json_values
 from forebay.client.values import convert
 from forebay.client.values.records import (
@@ -21,6 +20,7 @@ from forebay.client.values.records import (
 )
 from forebay.page.columns import Columns, columns_of
 from forebay.page.crc32 import crc32
+from forebay.page.format import MalformedPage
 from forebay.page.runs import Run, runs_of
 from forebay.v1 import record_pb2
 
@@ -39,8 +39,10 @@ def runs(page: StoredPage) -> list[Run]:
     """Return the runs of a page, all of its records. Raises ``InvalidPage`` for a body that is not a page."""
     if page.encoding is not Encoding.RECORDS:
         raise InvalidPage(f"this version cannot decode pages with encoding {page.encoding}")
-    with malformed(f"the page at offset {page.base_offset} is not a RecordPage: "):
+    try:
         found = runs_of(page.body)
+    except MalformedPage as error:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not a RecordPage: {error}") from error
     if sum(map(len, found)) != page.record_count:
         raise InvalidPage(f"the page at offset {page.base_offset} does not hold the records that it states")
     return found
@@ -67,9 +69,8 @@ def whole_columns(page: StoredPage) -> Columns:
         if page.encoding is Encoding.ARROW:
             values, header, unreadable = json_values(page)
             return Columns(values, None, None, [(header,)] * len(values), unreadable)
-        with malformed():
-            return columns_of(runs(page))
-    except (InvalidPage, SchemaNotFound) as broken:
+        return columns_of(runs(page))
+    except (InvalidPage, MalformedPage, SchemaNotFound) as broken:
         count = page.record_count
         return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
 

@@ -11,10 +11,11 @@ from types import ModuleType
 from typing import Final
 
 from forebay.client.errors import ArrowNotInstalled, InvalidPage
-from forebay.client.publish.pages import EncodedPage, malformed
+from forebay.client.publish.pages import EncodedPage
 from forebay.client.values.records import Encoding, Header, StoredPage
 from forebay.packaging import install_command
 from forebay.page import rows
+from forebay.page.format import MalformedPage
 from forebay.page.rows import DictionaryColumns, RowsBody
 
 VERSION_HEADER: Final = "forebay.schema_version"
@@ -29,8 +30,10 @@ def encode_rows(
 
 def read_rows(page: StoredPage) -> RowsBody:
     """Return what a page of rows holds. Raises ``InvalidPage`` for a body that is not a page of rows."""
-    with malformed(f"the page at offset {page.base_offset} is not an ArrowPage: "):
+    try:
         found = rows.rows_of(page.body)
+    except MalformedPage as error:
+        raise InvalidPage(f"the page at offset {page.base_offset} is not an ArrowPage: {error}") from error
     if page.encoding is not Encoding.ARROW or found.count != page.record_count:
         raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
     return found
