@@ -1,4 +1,4 @@
-"""Between protobuf messages and the client's values. Translates; decides nothing."""
+"""Conversion between protobuf messages and the client's values."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ YEAR_10000_US: Final = 253_402_300_800_000_000
 
 
 class EnumType(Protocol):
-    """A generated enum, as far as it is needed here."""
+    """Part of the interface of a generated enum that is used here."""
 
     def Name(self, number: int) -> str:
-        """Return the name of a number; raises ``ValueError`` for one that this version does not know."""
+        """Return the name of a number; raises ``ValueError`` for an unknown number."""
 
 
 UNREADABLE_HEADER: Final = "forebay.unreadable"
-"""Header of a pulled row that cannot be decoded: why."""
+"""Header of a pulled row that cannot be decoded; its value is the reason."""
 
 
 def enum(kind: type[E], wire: EnumType, number: int, prefix: str) -> E:
-    """Return the member of ``kind`` for a number on the wire; ``UNSPECIFIED`` for one from a newer broker."""
+    """Return the member of ``kind`` for a wire number; ``UNSPECIFIED`` for a number of a newer broker."""
     try:
         return kind(wire.Name(number).removeprefix(prefix))
     except ValueError:
@@ -63,7 +63,7 @@ def enum(kind: type[E], wire: EnumType, number: int, prefix: str) -> E:
 
 
 def moment(stamp: Timestamp) -> datetime:
-    """Return an aware UTC ``datetime``, to the microsecond."""
+    """Return the aware UTC ``datetime`` of a timestamp, to the microsecond."""
     return EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
 
 
@@ -79,7 +79,9 @@ def to_us(event_time: datetime | int) -> int:
     """
     if isinstance(event_time, int):
         if not YEAR_1_US <= event_time < YEAR_10000_US:
-            raise InvalidPage(f"event_time = {event_time}: must be microseconds since 1970 of the years 1 to 9999")
+            raise InvalidPage(
+                f"event_time = {event_time}: must be microseconds since 1970 UTC, within the years 1 to 9999"
+            )
         return event_time
     if event_time.tzinfo is None:
         raise InvalidPage("event_time has no time zone; use datetime(..., tzinfo=UTC)")
@@ -87,7 +89,7 @@ def to_us(event_time: datetime | int) -> int:
 
 
 def stamp(when: datetime | int) -> Timestamp:
-    """Return the wire's form of a time."""
+    """Return the wire form of a time."""
     seconds, microseconds = divmod(to_us(when), 1_000_000)
     return Timestamp(seconds=seconds, nanos=microseconds * 1000)
 
@@ -98,7 +100,7 @@ def seconds(duration: Duration) -> float:
 
 
 def duration(seconds_: float) -> Duration:
-    """Return the wire's form of seconds, to the microsecond."""
+    """Return the wire form of seconds, to the microsecond."""
     whole, microseconds = divmod(round(seconds_ * 1e6), 1_000_000)
     return Duration(seconds=whole, nanos=microseconds * 1000)
 
@@ -118,14 +120,18 @@ def _header(name: str, value: bytes | str) -> tuple[str, bytes]:
         encoded = value.encode() if isinstance(value, str) else value
         size = len(name.encode())
     except (AttributeError, UnicodeEncodeError) as failure:
-        raise InvalidPage("a header's name must be text that UTF-8 can hold, its value bytes or text") from failure
+        raise InvalidPage(
+            "the name of a header must be text that can be encoded as UTF-8, its value bytes or text"
+        ) from failure
     if type(encoded) is not bytes or not 1 <= size <= HEADER_NAME_BYTES_MAX:
-        raise InvalidPage(f"a header's name must have 1 to {HEADER_NAME_BYTES_MAX} bytes, its value be bytes or text")
+        raise InvalidPage(
+            f"the name of a header must have 1 to {HEADER_NAME_BYTES_MAX} bytes, its value must be bytes or text"
+        )
     return name, encoded
 
 
 def record_message(record: Record) -> record_pb2.Record:
-    """Return the wire's form of a record."""
+    """Return the wire form of a record."""
     return record_pb2.Record(
         value=record.value,
         key=record.key,
@@ -135,7 +141,7 @@ def record_message(record: Record) -> record_pb2.Record:
 
 
 def receipt(message: record_pb2.Receipt) -> Receipt:
-    """Return a receipt."""
+    """Return the receipt of a message."""
     known = message.HasField("first_offset")
     return Receipt(
         sink=message.sink,
@@ -149,7 +155,7 @@ def receipt(message: record_pb2.Receipt) -> Receipt:
 
 
 def gap(message: record_pb2.Gap) -> Gap:
-    """Return a gap."""
+    """Return the gap of a message."""
     return Gap(
         partition=message.partition,
         first_offset=message.first_offset,
@@ -168,7 +174,7 @@ def gap(message: record_pb2.Gap) -> Gap:
 
 
 def settle_result(message: buffer_service_pb2.SettleResult) -> SettleResult:
-    """Return the result for a range."""
+    """Return the settle result of a message."""
     outcome = enum(SettleOutcome, buffer_service_pb2.SettleOutcome, message.outcome, "SETTLE_OUTCOME_")
     return SettleResult(message.partition, message.range.first_offset, message.range.last_offset, outcome)
 
@@ -181,7 +187,7 @@ def stored_page(
     last: int,
     schema_of: Callable[[int], Schema] | None = None,
 ) -> StoredPage:
-    """Return a stored page of which ``first`` to ``last`` are wanted, with its checked ``body``."""
+    """Return a stored page with its verified ``body`` and the requested range ``first`` to ``last``."""
     return StoredPage(
         partition=partition,
         base_offset=message.base_offset,
@@ -196,7 +202,10 @@ def stored_page(
 
 
 def delivered_record(message: buffer_service_pb2.DeliveredRecord, incarnation: str) -> DeliveredRecord:
-    """Return a record that was pulled; a row that cannot be decoded has a header of the broker that says why."""
+    """Return a pulled record.
+
+    The broker marks a row that cannot be decoded with a header whose value is the reason.
+    """
     record = message.record
     why = next((header.value for header in record.headers if header.key == UNREADABLE_HEADER), b"")
     return DeliveredRecord(
@@ -217,7 +226,7 @@ def delivered_record(message: buffer_service_pb2.DeliveredRecord, incarnation: s
 
 
 def peeked_record(message: buffer_service_pb2.PeekedRecord) -> PeekedRecord:
-    """Return a record for people."""
+    """Return a peeked record."""
     return PeekedRecord(
         offset=message.offset,
         accepted_at=moment(message.accepted_at),
@@ -233,7 +242,7 @@ def peeked_record(message: buffer_service_pb2.PeekedRecord) -> PeekedRecord:
 
 
 def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
-    """Return what a broker says about itself."""
+    """Return the description of a broker."""
     return BrokerInfo(
         version=message.version,
         store_id=message.store_id,
@@ -263,5 +272,5 @@ def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
 
 
 def narrowed(page: StoredPage, first: int, last: int) -> StoredPage:
-    """Return another part of the same page."""
+    """Return the same page with another requested range."""
     return replace(page, first_offset=first, last_offset=last)

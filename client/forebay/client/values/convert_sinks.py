@@ -1,4 +1,4 @@
-"""Between protobuf messages and the values of sinks. Translates; decides nothing."""
+"""Conversion between protobuf messages and the values of sinks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _wrong(name: str, value: object, allowed: str) -> InvalidSetting:
 
 
 def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[str]]:
-    """Return the wire's form of some settings and the paths of those given; raises ``InvalidSetting``."""
+    """Return the wire form of the given settings and their field paths; raises ``InvalidSetting``."""
     message = sink_pb2.SinkSettings()
     paths = []
     given: dict[str, object] = dict(options)
@@ -107,13 +107,15 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
             else:
                 raise _wrong(name, value, "one of " + ", ".join(sorted(OPTIONS)))
         except (TypeError, ValueError) as failure:
-            raise _wrong(name, value, CHOICES.get(name, "a number in its bounds")) from failure
+            raise _wrong(
+                name, value, CHOICES.get(name, "a number within its bounds, or a boolean where the setting is a switch")
+            ) from failure
         paths.append(path)
     return message, paths
 
 
 def ordering(value: int) -> Ordering:
-    """Return the order; that of a broker which does not know of any other is STRICT."""
+    """Return the ordering; STRICT for a broker that does not report one."""
     return Ordering.RELAXED if value == sink_pb2.ORDERING_RELAXED else Ordering.STRICT
 
 

@@ -1,4 +1,4 @@
-"""A dead letter, and which ones are meant, as values."""
+"""Dead letters and the filter that selects them, as values."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from forebay.client.values.records import Record
 
 
 class DeadLetterReason(StrEnum):
-    """Why a record became a dead letter."""
+    """Reason for which a record became a dead letter."""
 
     UNSPECIFIED = "UNSPECIFIED"
     REJECTED = "REJECTED"
-    """The consumer said that the target will never take it."""
+    """The consumer rejected the record permanently."""
 
     MAX_ATTEMPTS = "MAX_ATTEMPTS"
-    """It failed `max_attempts` times."""
+    """The record failed ``max_attempts`` times."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that its target never took, and what is known of that."""
+    """Record that could not be delivered, with the facts of its failure."""
 
     partition: int
     """Partition of the dead-letter sink."""
@@ -33,52 +33,55 @@ class DeadLetter:
 
     reason: DeadLetterReason
     error: str
-    """What the target said, or what the last failure was."""
+    """Error text of the target, or the cause of the last failure."""
 
     attempts: int
-    """Tries that failed."""
+    """Number of failed attempts."""
 
     subscription: str
-    """The subscription that it came from."""
+    """Subscription that the record came from."""
 
     origin_incarnation: str
     origin_partition: int
     origin_offset: int
     time: datetime
-    """When it became a dead letter."""
+    """Time at which the record became a dead letter."""
 
     traceparent: str
-    """W3C context of its publisher, or empty."""
+    """W3C trace context of the publisher, or empty."""
 
     record: Record
-    """As it was published."""
+    """Record as it was published."""
 
     uncut: str = ""
-    """Why it could not be cut out of its page, or empty. If set, ``record.value`` is the body of that whole page, or
-    empty where another dead letter of the page holds it; it is not redriven."""
+    """Reason that the record could not be extracted from its page, or empty.
+
+    If set, ``record.value`` is the body of the whole page, or empty where another dead letter holds that body. Such a
+    dead letter cannot be redriven.
+    """
 
 
 class DeadLetterFilter(TypedDict, total=False):
-    """Which dead letters are meant, as keywords: those that fit all that is given."""
+    """Filter of dead letters, as keywords; a dead letter must match all that are given."""
 
     reason: DeadLetterReason | str
     error_contains: str
-    """A part of the error text."""
+    """Substring of the error text."""
 
     subscription: str
-    """The subscription that they came from."""
+    """Subscription that the records came from."""
 
     partition: int
-    """Partition of the origin."""
+    """Partition in the sink of origin."""
 
     first_offset: int
-    """Offsets in the origin, from here on ..."""
+    """First offset in the sink of origin."""
 
     last_offset: int
-    """... to here, included."""
+    """Last offset in the sink of origin, included."""
 
     from_time: datetime
-    """They became dead letters at or after this ..."""
+    """Earliest time at which the records became dead letters, included."""
 
     until_time: datetime
-    """... and before this."""
+    """Latest time at which the records became dead letters, excluded."""

@@ -1,4 +1,4 @@
-"""Epochs as values: what is staged, what a commit names, what became of it.
+"""Epochs as values: stages, tokens, commits and committed epochs.
 
 A *producer* writes *epochs*, numbers that rise. An attempt to write a part of an epoch stages pages under a *token* of
 its own; the commit names the tokens that count.
@@ -18,43 +18,46 @@ from typing import Final, Self
 from forebay.client.errors import StagedIncomplete
 
 PARTS_NAMED_MAX: Final = 8
-"""A token with more partitions is named by its summary."""
+"""Maximum number of partitions that a token lists; above it, a summary replaces the list."""
 _SUMMARY_BYTES: Final = 16
 _SUMMED: Final = struct.Struct(">IQQ")
 
 
 def random_token() -> str:
-    """Return a token that nobody else has."""
+    """Return a globally unique token."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a publisher stages for: one attempt to write a part of an epoch."""
+    """Staging target of a publisher: one attempt to write a part of an epoch."""
 
     producer: str
-    """Who writes: the same in every run of a query, or an id made for one batch. 1 to 128 of ``[A-Za-z0-9._:-]``."""
+    """Id of the producer: constant over all runs of a query, or unique to a batch.
+
+    1 to 128 characters of ``[A-Za-z0-9._:-]``.
+    """
 
     epoch: int
     """Number of the epoch, from 0."""
 
     run: str
-    """Names the run of the producer. 1 to 128 of ``[A-Za-z0-9._:-]``."""
+    """Id of the run of the producer: 1 to 128 characters of ``[A-Za-z0-9._:-]``."""
 
     ticket: int
-    """From ``Client.epochs.take_ticket``, taken by that run: the run with the higher one is the newer."""
+    """Ticket of the run, from ``Client.epochs.take_ticket``; the run with the higher ticket is newer."""
 
     write_name: str = ""
-    """What the sink remembers a streaming producer by; empty for a batch."""
+    """Name under which the sink remembers a streaming producer; empty for a batch."""
 
     token: str = field(default_factory=random_token)
-    """Names this attempt; random unless it is given."""
+    """Unique id of this attempt; random by default."""
 
     takeover: bool = False
-    """The producer takes ``write_name`` over from another one."""
+    """The producer takes over ``write_name`` from another producer."""
 
     incarnation: str = ""
-    """Of the sink that is meant: another one of that name is refused. Empty for the one that is there."""
+    """Required incarnation of the sink; staging in another one is rejected. Empty accepts any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +71,16 @@ class StagedPart:
 
 @dataclass(frozen=True, slots=True)
 class StagedSummary:
-    """What one attempt staged in all partitions together: of one size, however many they are."""
+    """Summary of the pages that one attempt staged; its size is independent of their number."""
 
     pages: int
     records: int
     digest: bytes
-    """Of the parts, see the wire contract."""
+    """Digest of the parts, as defined by the wire contract (``StagedSummary``)."""
 
     @classmethod
     def of(cls, parts: Iterable[StagedPart]) -> Self:
-        """Return the summary of parts, of which each partition is there once."""
+        """Return the summary of ``parts``, in which each partition occurs at most once."""
         held = sorted((part.partition, part.pages, part.records) for part in parts if part.pages)
         packed = b"".join(_SUMMED.pack(*part) for part in held)
         records = sum(part[2] for part in held)
@@ -86,26 +89,26 @@ class StagedSummary:
 
 @dataclass(frozen=True, slots=True)
 class StagedToken:
-    """What one attempt staged, as the commit has to name it."""
+    """Staged attempt, in the form in which a commit names it."""
 
     token: str
     parts: tuple[StagedPart, ...] = ()
-    """Each partition once; empty for an attempt without a record, and for one with a summary."""
+    """Parts, one per partition; empty for an attempt without records, or with a summary."""
 
     incarnation: str = ""
-    """Of the sink that it was staged in; a commit is for no other one of that name."""
+    """Incarnation of the sink in which it was staged; a commit in another one is rejected."""
 
     summary: StagedSummary | None = None
-    """Instead of parts, where they are many."""
+    """Summary in place of ``parts``, if there are many."""
 
     @property
     def records(self) -> int:
-        """Records in all partitions."""
+        """Number of records in all partitions."""
         return self.summary.records if self.summary is not None else sum(part.records for part in self.parts)
 
     @property
     def summarized(self) -> StagedToken:
-        """The same with a summary, where it has many parts: small to send and to keep."""
+        """Equivalent token with a summary if it has many parts: small to send and to store."""
         if len(self.parts) <= PARTS_NAMED_MAX:
             return self
         return StagedToken(self.token, incarnation=self.incarnation, summary=StagedSummary.of(self.parts))
@@ -115,29 +118,29 @@ class EpochCheck(IntEnum):
     """Comparison of a commit with an epoch that is committed already under other tokens."""
 
     RECORDS = 0
-    """They have the same number of records."""
+    """Require the same number of records."""
 
     CONTENT = 1
-    """They have the same number of records and, where both have a digest of one kind, the same digest."""
+    """Require the same number of records and, if both have a digest of the same kind, the same digest."""
 
     NONE = 2
-    """Nothing is compared: what was committed stays, and what only the repeat has is left out."""
+    """Compare nothing: the committed epoch stays, and records that only the repeat has are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochContent:
-    """All records of an epoch, whatever their order, pages and partitions."""
+    """Content of an epoch, independent of order, pages and partitions."""
 
     records: int
-    """Those of attempts that ended with ``AlreadyCommitted`` included."""
+    """Number of records, including those of attempts that ended with ``AlreadyCommitted``."""
 
     digest: str = ""
-    """``KIND:HEX``, made by the producer; empty for none."""
+    """Digest made by the producer, ``KIND:HEX``; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochCommit:
-    """One epoch of one producer in one sink, to be committed."""
+    """Commit request for one epoch of one producer in one sink."""
 
     sink: str
     producer: str
@@ -145,18 +148,18 @@ class EpochCommit:
     run: str
     ticket: int
     tokens: tuple[StagedToken, ...] = ()
-    """Those that count; their records follow each other in this order. None for an epoch without a record."""
+    """Tokens to commit; their records are stored in this order. Empty for an epoch without records."""
 
     write_name: str = ""
     takeover: bool = False
     content: EpochContent | None = None
-    """What the epoch contains; ``None``: not known, and a repeat of it is not compared."""
+    """Content of the epoch; ``None`` if unknown, in which case a repeat is not compared."""
 
     check: EpochCheck = EpochCheck.RECORDS
-    """Comparison with the epoch when it is committed already."""
+    """Comparison with the epoch if it is already committed."""
 
     incarnation: str = ""
-    """Of the sink that the tokens were staged in: in another one of that name nothing is committed."""
+    """Incarnation in which the tokens were staged; the commit is rejected in another one."""
 
     @classmethod
     def of(
@@ -168,7 +171,7 @@ class EpochCommit:
         content: EpochContent | None = None,
         check: EpochCheck = EpochCheck.RECORDS,
     ) -> Self:
-        """Return the commit of what was staged for the epoch that ``stage`` belongs to.
+        """Return the commit of the tokens staged for the epoch of ``stage``.
 
         Raises ``StagedIncomplete`` for tokens that were staged in two incarnations of the sink: it was deleted and made
         anew in between.
@@ -199,11 +202,11 @@ class EpochCommit:
 
 @dataclass(frozen=True, slots=True)
 class EpochPart:
-    """Where an epoch's records of one partition stand."""
+    """Position of an epoch's records in one partition."""
 
     partition: int
     first_offset: int
-    """Offset of the first record; the others follow without a gap."""
+    """Offset of the first record; the others follow contiguously."""
 
     records: int
     pages: int
@@ -217,54 +220,57 @@ class Epoch:
     producer: str
     epoch: int
     run: str
-    """The run that committed it."""
+    """Run that committed the epoch."""
 
     committed_at: datetime
-    """When it became visible: the acceptance time of its records."""
+    """Time of the commit, which is also the acceptance time of its records."""
 
     parts: tuple[EpochPart, ...]
-    """Its records, by partition. Empty for an epoch without any, and for one whose details are no longer kept."""
+    """Parts by partition.
+
+    Empty for an epoch without records, and for one whose details are no longer kept.
+    """
 
     tokens: int
-    """Number of tokens that it was made of."""
+    """Number of committed tokens."""
 
     digest: str = ""
-    """Of its records, as its commit gave it; empty for none."""
+    """Digest of its records, as given by the commit; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedEpochs:
-    """What a commit led to."""
+    """Result of a commit."""
 
     epochs: tuple[Epoch, ...]
-    """In the order of the commits."""
+    """Epochs in the order of the commits."""
 
     already_committed: bool
-    """They had been committed before; nothing was changed now."""
+    """The epochs had been committed before; nothing was changed now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """A producer that a sink remembers."""
+    """Producer that a sink remembers."""
 
     producer: str
     write_name: str
-    """Empty for that of a batch."""
+    """Write name; empty for a batch."""
 
     last_epoch: int | None
-    """The last one that was committed; ``None`` before the first."""
+    """Last committed epoch; ``None`` before the first commit."""
 
     committed_at: datetime | None
-    """When that was."""
+    """Time of the last commit."""
 
     run: str
-    """The newest run that was seen."""
+    """Newest known run."""
 
     ticket: int
-    """Its highest ticket."""
+    """Highest ticket of the producer."""
 
     staged_tokens: int
-    """Tokens with pages staged and not committed."""
+    """Number of tokens with staged, uncommitted pages."""
 
     staged_records: int
     staged_bytes: int

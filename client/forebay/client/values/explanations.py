@@ -1,4 +1,4 @@
-"""What a broker answers when it is asked about a record, and what a purge took: values."""
+"""Explanations of records and results of purges, as values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from forebay.client.values.sinks import DeliveryState
 
 
 class RecordPlace(StrEnum):
-    """Where a record is."""
+    """Location of a record."""
 
     UNSPECIFIED = "UNSPECIFIED"
     NOT_ASSIGNED = "NOT_ASSIGNED"
-    """No record has got this offset yet."""
+    """The offset is not assigned to a record yet."""
 
     AWAITING_COMMIT = "AWAITING_COMMIT"
-    """It waits for the batch that makes it durable."""
+    """The record waits for the group commit that makes it durable."""
 
     RECENT = "RECENT"
     """On disk, and among the recent pages in memory."""
@@ -26,17 +26,17 @@ class RecordPlace(StrEnum):
     DISK = "DISK"
     DROPPED = "DROPPED"
     TRIMMED = "TRIMMED"
-    """Every subscription had settled it, and its page was deleted."""
+    """Every subscription had settled the record, and its page was trimmed."""
 
     MISSING = "MISSING"
-    """It should be stored, and the index does not name its page: damage."""
+    """The index has no entry for the page of the record: the store is damaged."""
 
     MEMORY = "MEMORY"
-    """In memory only: a crash of the broker loses it."""
+    """Only in memory; lost if the broker crashes."""
 
 
 class RecordState(StrEnum):
-    """What a subscription has done with a record."""
+    """State of a record in a subscription."""
 
     UNSPECIFIED = "UNSPECIFIED"
     PENDING = "PENDING"
@@ -45,67 +45,69 @@ class RecordState(StrEnum):
     DEAD_LETTERED = "DEAD_LETTERED"
     DROPPED = "DROPPED"
     SKIPPED = "SKIPPED"
-    """Passed over by a seek."""
+    """Skipped by a seek."""
 
     SETTLED = "SETTLED"
-    """In a way that is no longer known."""
+    """Settled; the kind of settlement is no longer known."""
 
     BEFORE_START = "BEFORE_START"
-    """Below the offset at which the subscription's account begins."""
+    """Below the start offset of the subscription's account."""
 
     LEASED = "LEASED"
-    """A holder has it in a set; see ``Explanation.lease``."""
+    """In a set leased by a holder; see ``Explanation.lease``."""
 
 
 class WaitReason(StrEnum):
-    """What the delivery of a record waits for."""
+    """Event or condition that the delivery of a record waits for."""
 
     UNSPECIFIED = "UNSPECIFIED"
     NOTHING = "NOTHING"
     RECORD = "RECORD"
-    """Its offset has to be given to a record first."""
+    """Assignment of the offset to a record."""
 
     COMMIT = "COMMIT"
     PAUSED = "PAUSED"
     PURGE = "PURGE"
     NO_CONSUMER = "NO_CONSUMER"
     PULL = "PULL"
-    """The next call of ``pull`` by the consumer that owns the partition."""
+    """Next call of ``pull`` by the consumer that owns the partition."""
 
     MOVING = "MOVING"
-    """The partition goes over to another consumer."""
+    """Move of the partition to another consumer."""
 
     BACKING_OFF = "BACKING_OFF"
     PROBING = "PROBING"
     RESEND_INTERVAL = "RESEND_INTERVAL"
     ACK_HOLES_FULL = "ACK_HOLES_FULL"
-    """As many ranges are settled beyond the lowest records in flight as may be."""
+    """The maximum number of settled ranges above the low watermark is reached."""
 
     IN_FLIGHT_LIMIT = "IN_FLIGHT_LIMIT"
     NO_CREDIT = "NO_CREDIT"
     ANSWER = "ANSWER"
-    """The consumer's answer."""
+    """Ack or nack of the consumer."""
 
     BEHIND = "BEHIND"
-    """The ``records_before``."""
+    """Delivery of the ``records_before``."""
 
     PARKED = "PARKED"
-    """It failed, and has stepped aside for a time."""
+    """Retry delay: the record failed and is in the retry queue."""
 
     DEAD_LETTER = "DEAD_LETTER"
-    """The batch that moves it to the dead-letter sink, or back from one."""
+    """The commit that moves the record to the dead-letter sink, or back from it."""
 
     DEAD_LETTERS_FULL = "DEAD_LETTERS_FULL"
-    """Too many records are on their way to the dead-letter sink."""
+    """Free capacity: too many records are moving to the dead-letter sink."""
 
     LEASE = "LEASE"
+    """Settlement or release by the holder of its lease."""
+
     READ_FAILED = "READ_FAILED"
-    """Its holder, to settle it or give it back."""
+    """A successful read: the disk does not answer now, and the broker retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFlight:
-    """Who has a record, and since when."""
+    """Delivery that is in flight: consumer and time."""
 
     consumer_id: str
     owner_epoch: int
@@ -115,73 +117,76 @@ class RecordFlight:
 
 @dataclass(frozen=True, slots=True)
 class RecordLease:
-    """Who holds a record in a set, and until when."""
+    """Lease on a record: holder, start and end."""
 
     holder: str
     taken_at: datetime
     until: datetime
-    """When the lease runs out, unless it is extended."""
+    """Expiry of the lease, unless it is extended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is known of one record, for one subscription."""
+    """State of one record for one subscription."""
 
     partition: int
     offset: int
     place: RecordPlace
     accepted_at: datetime | None
-    """When the broker accepted it; only while it is stored."""
+    """Time at which the broker accepted the record; only while it is stored."""
 
     page: tuple[int, int] | None
-    """First and last offset of its page; only while it is stored."""
+    """First and last offset of the record's page; only while it is stored."""
 
     page_bytes: int
     gap: Gap | None
-    """The gap that it lies in, once it was dropped."""
+    """Gap that contains the record, if it was dropped."""
 
     rejection: Gap | None
-    """The subscription's own gap that it lies in: its consumers dropped the record, which others may still read."""
+    """Gap of this subscription that contains the record.
+
+    Its consumers dropped the record; other subscriptions may still read it.
+    """
 
     subscription: str
     state: RecordState
     flight: RecordFlight | None
-    """Who has it; only in flight."""
+    """Delivery in flight, if the record is in flight."""
 
     attempts: int
-    """Tries that failed."""
+    """Number of failed attempts."""
 
     delivered_before: bool
-    """It may have been delivered before."""
+    """The record may have been delivered before."""
 
     delivery_state: DeliveryState
     wait: WaitReason
-    """What its delivery waits for; what stops the whole partition comes first."""
+    """Condition that delivery waits for; one that stops the whole partition takes precedence."""
 
     wait_until: datetime | None
-    """Until when, where that is known: also when the next try is due."""
+    """End of the wait if it is known, for example the time of the next retry."""
 
     wait_detail: str
     records_before: int
-    """Unsettled records that are delivered before it."""
+    """Number of unsettled records that are delivered first."""
 
     watermark: int
     """Lowest offset that the subscription has not settled."""
 
     text: str
-    """All of it in a few sentences."""
+    """Summary in a few sentences."""
 
     lease: RecordLease | None = None
-    """Who holds it in a set; only while it is leased."""
+    """Lease on the record, if it is leased."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a purge took from a partition."""
+    """Result of a purge in one partition."""
 
     partition: int
     records: int
     bytes: int
     pages: int
     earliest_offset: int
-    """Lowest offset that is stored now, or the next one when nothing is."""
+    """Lowest stored offset, or the next offset if the partition is empty."""

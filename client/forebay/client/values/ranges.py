@@ -1,4 +1,4 @@
-"""Ranges of offsets as they stand on the wire: both ends included, sorted and apart."""
+"""Arithmetic on ranges of offsets, both ends included as on the wire; lists are sorted and disjoint."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 def _touched(ranges: Sequence[Range], first: int, last: int) -> tuple[int, int]:
-    """Where those begin and end that have something within ``first`` to ``last``."""
+    """Return the index bounds of the ranges that overlap ``first`` to ``last``."""
     low = bisect_left(ranges, first, key=_LAST)
     return low, bisect_right(ranges, last, lo=low, key=_FIRST)
 
 
 def intersect(ranges: Sequence[Range], first: int, last: int) -> list[Range]:
-    """Return what of ``ranges`` lies within ``first`` to ``last``."""
+    """Return the parts of ``ranges`` within ``first`` to ``last``."""
     if first > last:
         return []
     low, high = _touched(ranges, first, last)
@@ -31,7 +31,7 @@ def intersect(ranges: Sequence[Range], first: int, last: int) -> list[Range]:
 
 
 def subtract(ranges: Sequence[Range], first: int, last: int) -> list[Range]:
-    """Return what of ``ranges`` lies outside of ``first`` to ``last``."""
+    """Return the parts of ``ranges`` outside ``first`` to ``last``."""
     if first > last:
         return list(ranges)
     low, high = _touched(ranges, first, last)
@@ -41,7 +41,7 @@ def subtract(ranges: Sequence[Range], first: int, last: int) -> list[Range]:
 
 
 def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
-    """Return what of ``ranges`` is in none of ``gone``. One pass, however many there are."""
+    """Return ``ranges`` without all of ``gone``, in one pass."""
     if len(gone) == 1:
         return subtract(ranges, *gone[0])
     left: list[Range] = []
@@ -61,7 +61,7 @@ def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
 
 
 def appended(ranges: list[Range], more: Sequence[Range]) -> list[Range]:
-    """Return ``ranges`` with ``more`` in them; the list itself where all of ``more`` lies behind it."""
+    """Return ``ranges`` with ``more`` added; modifies ``ranges`` in place if ``more`` lies behind it."""
     if ranges and more and more[0][0] <= ranges[-1][1]:
         return merge([*ranges, *more])
     if ranges and more and more[0][0] == ranges[-1][1] + 1:
@@ -72,12 +72,12 @@ def appended(ranges: list[Range], more: Sequence[Range]) -> list[Range]:
 
 
 def count(ranges: Iterable[Range]) -> int:
-    """Return how many offsets there are."""
+    """Return the number of offsets in ``ranges``."""
     return sum(end - start + 1 for start, end in ranges)
 
 
 def merge(ranges: Iterable[Range]) -> list[Range]:
-    """Return the same offsets in as few ranges as possible."""
+    """Return the same offsets in the fewest ranges."""
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1] + 1:

@@ -1,6 +1,6 @@
-"""What users hold: records, receipts, gaps and the small vocabularies around them.
+"""Public values of records: records, receipts, gaps, pages and their enumerations.
 
-Values never change after they were made, and none of them knows gRPC or protobuf.
+All values are immutable and independent of gRPC and protobuf.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from forebay.client.admin.schemas import Schema
 
 HeadersLike = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str]]
-"""Headers as a caller may give them; text becomes UTF-8."""
+"""Headers as accepted from a caller; text is encoded as UTF-8."""
 
 Header = tuple[str, bytes]
 """Name and value."""
 
 
 class Durability(StrEnum):
-    """How safe records are."""
+    """Durability level of stored records."""
 
     UNSPECIFIED = "UNSPECIFIED"
     MEMORY = "MEMORY"
-    """In the broker's memory."""
+    """Only in the broker's memory."""
     PROCESS = "PROCESS"
     """Survives a kill of the broker."""
     DISK = "DISK"
@@ -36,7 +36,7 @@ class Durability(StrEnum):
 
 
 class Encoding(StrEnum):
-    """How the body of a page is encoded."""
+    """Encoding of the body of a page."""
 
     UNSPECIFIED = "UNSPECIFIED"
     RECORDS = "RECORDS"
@@ -46,37 +46,37 @@ class Encoding(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why records left a buffer without being settled."""
+    """Reason for which records were dropped before they were settled."""
 
     UNSPECIFIED = "UNSPECIFIED"
     OVERFLOW = "OVERFLOW"
     CORRUPT = "CORRUPT"
     EXPIRED = "EXPIRED"
-    """Older than the sink's ``max_age``."""
+    """Older than the ``max_age`` of the sink."""
     CLEANED_AT_STOP = "CLEANED_AT_STOP"
-    """The broker was stopped and the sink has ``clean_cache_at_stop``."""
+    """Dropped at a clean stop of the broker, because the sink has ``clean_cache_at_stop``."""
     PURGED = "PURGED"
     REJECTED_BY_TARGET = "REJECTED_BY_TARGET"
     MEMORY_PRESSURE = "MEMORY_PRESSURE"
     WIPED_AT_START = "WIPED_AT_START"
-    """The sink is volatile."""
+    """Wiped at the start of the broker, because the sink is volatile."""
     LOST_IN_CRASH = "LOST_IN_CRASH"
-    """Only memory held them, or they were not synced, when the broker or its machine crashed."""
+    """Only in memory, or not yet synced, when the broker or its machine crashed."""
     UNREADABLE = "UNREADABLE"
-    """They are stored, and cannot be decoded: found by a replay, never by the broker."""
+    """Stored, but not decodable; reported by a replay, never by the broker."""
 
 
 class SettleOutcome(StrEnum):
-    """What became of an answered range."""
+    """Result of an ack or nack for one range."""
 
     UNSPECIFIED = "UNSPECIFIED"
     OK = "OK"
-    """Done, and survives a kill of the broker."""
+    """Settled; the result survives a kill of the broker."""
     ALREADY_SETTLED = "ALREADY_SETTLED"
     STALE = "STALE"
-    """The records come, or came, again: this answer does not count."""
+    """The answer is outdated: the records were or will be redelivered. It has no effect."""
     UNKNOWN = "UNKNOWN"
-    """Was never delivered to this consumer."""
+    """The range was never delivered to this consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,76 +84,85 @@ class Record:
     """A record to publish."""
 
     value: bytes
-    """The payload; may be empty."""
+    """Payload; may be empty."""
 
     key: bytes | None = None
-    """Records with equal keys go to one partition, in order. ``None`` is not the same as empty."""
+    """Partitioning key: records with equal keys go to one partition, in order.
+
+    ``None`` (no key) differs from an empty key.
+    """
 
     headers: HeadersLike = ()
-    """Up to 64 names with values."""
+    """Up to 64 pairs of name and value."""
 
     event_time: datetime | int | None = None
-    """When the thing happened: an aware ``datetime``, or microseconds since 1970 UTC."""
+    """Time of the event: an aware ``datetime``, or microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where records went, and how safe they are."""
+    """Acknowledgement of a publish: position and durability of the records."""
 
     sink: str
     partition: int
 
     first_offset: int | None
-    """Offset of the first record. ``None`` for what is staged, and for a duplicate so old that it is not known."""
+    """Offset of the first record.
+
+    ``None`` for staged records, and for a duplicate so old that its offsets are no longer known.
+    """
 
     last_offset: int | None
-    """Offset of the last record; ``None`` together with ``first_offset``."""
+    """Offset of the last record; ``None`` if ``first_offset`` is ``None``."""
 
     durability: Durability
-    """What was reached by the time of the answer."""
+    """Durability level reached by the time of the answer."""
 
     duplicate: bool
-    """The page had been stored before, nothing was appended now: an answer was lost and the page sent again."""
+    """The page had been stored by an earlier attempt whose answer was lost; nothing was appended now."""
 
     staged: bool = False
-    """The page was staged: it has no offsets before its epoch is committed."""
+    """The page is staged: it gets offsets when its epoch is committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets that hold no records any more."""
+    """Range of offsets whose records were dropped."""
 
     partition: int
     first_offset: int
     last_offset: int
     reason: DropReason
     at: datetime
-    """When the (last) drop happened."""
+    """Time of the last drop."""
 
     first_at: datetime | None = None
-    """When the first drop happened: before ``at`` only where several drops have become one gap."""
+    """Time of the first drop; earlier than ``at`` only if several drops were merged into one gap."""
 
     counts: Mapping[DropReason, int] = field(default_factory=dict)
-    """Records dropped by reason; of several drops that became one gap all, also where it is cut. Fewer than offsets
-    where settled records stood between two drops."""
+    """Number of dropped records by reason.
+
+    A gap merged from several drops has the counts of all of them, even where the gap is cut. The sum is lower than the
+    number of offsets if settled records lay between two drops.
+    """
 
     subscription: str = ""
-    """Whose gap it is, when only one subscription dropped the records and others may still read them."""
+    """Subscription of the gap, if only that subscription dropped the records; empty for a gap of the sink."""
 
     detail: str = ""
-    """What the target said of the (last) record that it rejected."""
+    """Error text of the target for the last record that it rejected."""
 
     at_most: bool = False
-    """It is not known how many of the offsets were records: the machine crashed."""
+    """The number of lost records is an upper bound, because the machine crashed."""
 
     def __len__(self) -> int:
-        """Return how many offsets are missing."""
+        """Return the number of missing offsets."""
         return self.last_offset - self.first_offset + 1
 
 
 @dataclass(frozen=True, slots=True)
 class SettleResult:
-    """What became of one range of an ack or nack."""
+    """Result of an ack or nack for one range of offsets."""
 
     partition: int
     first_offset: int
@@ -163,7 +172,7 @@ class SettleResult:
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """What one publish brought to a stored page."""
+    """Part of a stored page that came from one publish."""
 
     first_offset: int
     accepted_at: datetime
@@ -173,37 +182,37 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page as it is stored, its checksum compared, and the part of it that is wanted."""
+    """Stored page with a verified checksum, and the requested range within it."""
 
     partition: int
     base_offset: int
     """Offset of the first record in the body."""
 
     record_count: int
-    """Records in the body."""
+    """Number of records in the body."""
 
     encoding: Encoding
     body: bytes
     parts: tuple[PagePart, ...]
-    """By rising offset, at least one."""
+    """At least one part, by ascending offset."""
 
     first_offset: int
-    """First wanted offset, at or above ``base_offset``."""
+    """First requested offset, at or above ``base_offset``."""
 
     last_offset: int
-    """Last wanted offset."""
+    """Last requested offset."""
 
     schema_of: Callable[[int], Schema] | None = field(default=None, compare=False, repr=False)
-    """Finds a version of the schema of the sink that the page is in; asks the broker once for each."""
+    """Loader of schema versions of the page's sink; requests each version from the broker once."""
 
     def __len__(self) -> int:
-        """Return how many records are wanted."""
+        """Return the number of requested records."""
         return self.last_offset - self.first_offset + 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRecord:
-    """A record read again; nothing changed by reading it."""
+    """Record returned by a replay; reading it changes no state."""
 
     partition: int
     offset: int
@@ -212,12 +221,12 @@ class ReplayedRecord:
     headers: Headers
     event_time: datetime | None
     accepted_at: datetime
-    """When the broker accepted it; never goes back within a partition."""
+    """Time at which the broker accepted the record; never decreases within a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRecord:
-    """A record to process and to settle."""
+    """Delivered record, to be processed and settled."""
 
     partition: int
     offset: int
@@ -227,57 +236,63 @@ class DeliveredRecord:
     event_time: datetime | None
     accepted_at: datetime
     attempt: int
-    """Tries that failed before this one."""
+    """Number of failed attempts before this delivery."""
 
     resend: bool
-    """It was delivered before."""
+    """Redelivery: the record was delivered before."""
 
     owner_epoch: int
-    """Goes back with the answer."""
+    """Owner epoch of the delivery; sent back with the ack or nack."""
 
     revision: int
-    """Goes back with the answer."""
+    """Revision of the delivery; sent back with the ack or nack."""
 
     incarnation: str = ""
-    """Of the sink: goes back with the answer, which counts for no other one of that name."""
+    """Incarnation of the sink; sent back with the ack or nack, which has no effect in another one."""
 
     unreadable: str = ""
-    """Why it cannot be decoded; its value is empty then. See ``Delivery.with_unreadable``."""
+    """Reason that the record cannot be decoded, or empty.
+
+    If set, ``value`` is empty. See ``Delivery.with_unreadable``.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PeekedRecord:
-    """A record as text, for people."""
+    """Record rendered as text, for display."""
 
     offset: int
     accepted_at: datetime
     key: str
     value: str
-    """JSON or text where it is UTF-8, else base64; cut at 4,096 characters."""
+    """JSON or text if the value is UTF-8, else base64; cut at 4,096 characters."""
 
     format: str
-    """``json``, ``text`` or ``base64``; ``unreadable`` for a row that cannot be decoded, whose value says why."""
+    """``json``, ``text``, ``base64``, or ``unreadable``.
+
+    ``unreadable`` marks a row that cannot be decoded; its value is then the reason.
+    """
 
     value_bytes: int
-    """Length of the whole value; of a row whose JSON was not made as a whole, at most so many."""
+    """Length of the complete value; an upper bound for a row whose JSON was not rendered completely."""
 
     headers: Mapping[str, str]
     event_time: datetime | None
     truncated: bool = False
-    """Something is left out: characters of the value, of the key or of a header, or headers."""
+    """The value, the key or a header was cut, or headers were omitted."""
 
     headers_omitted: int = 0
-    """Headers that are left out."""
+    """Number of omitted headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """What a broker says about itself."""
+    """Version, state, limits and counters of a broker."""
 
     version: str
     store_id: str
     format: int
-    """Number of the on-disk format."""
+    """Version of the on-disk format."""
 
     start_count: int
     started_at: datetime
@@ -293,23 +308,23 @@ class BrokerInfo:
     tail_bytes_max: int
     waiting_bytes: int
     data_dir: str
-    """Empty for a broker that keeps everything in memory."""
+    """Data directory; empty for a broker that stores everything in memory."""
 
     groups: int
-    """Groups committed by this process."""
+    """Number of group commits of this process."""
     quarantined_pages: int = 0
-    """Damaged pages whose bytes are kept aside; see ``forebay quarantine``."""
+    """Number of damaged pages whose bytes are quarantined; see ``forebay quarantine``."""
     quarantined_bytes: int = 0
-    """Bytes of them."""
+    """Size of the quarantined pages."""
     mended: tuple[str, ...] = ()
-    """What was damaged when the broker started, and what was done about it."""
+    """Damage found at the start of the broker, and how it was repaired."""
     unreadable: tuple[str, ...] = ()
-    """Partitions whose reads fail now, and why; they go on by themselves when the disk answers."""
+    """Partitions whose reads fail now, with the cause; reading resumes when the disk answers again."""
     read_failures: int = 0
-    """Reads that failed since the broker started, those that worked when tried again included."""
+    """Reads that failed since the broker started, including those that succeeded on retry."""
     background_failures: tuple[str, ...] = ()
-    """Background tasks of the broker that failed and were restarted, and why."""
+    """Background tasks of the broker that failed and were restarted, with the cause."""
     quarantine_evicted_pages: int = 0
-    """Quarantined pages whose bytes were given up because there were too many."""
+    """Number of quarantined pages whose bytes were evicted because the quarantine was full."""
     warnings: tuple[str, ...] = ()
-    """Files of certificates, keys and tokens that need attention, and why."""
+    """Certificate, key and token files that need attention, with the reason."""

@@ -1,4 +1,4 @@
-"""A set of what a subscription has set aside, as values."""
+"""Leased sets of a subscription's retry queue, as values."""
 
 from __future__ import annotations
 
@@ -7,43 +7,45 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ResendRanges:
-    """What of one partition is in a set. A holder keeps it as it is, to name it again and to settle it."""
+    """Ranges of one partition in a leased set; pass the value on unchanged to settle the set."""
 
     partition: int
     account: int
-    """Number of the subscription's account when it was leased: after a seek, or in another one of that name, it settles
-    nothing."""
+    """Number of the subscription's account when the set was leased.
+
+    A seek, or a new subscription of the same name, opens another account. The set settles nothing there.
+    """
 
     ranges: tuple[tuple[int, int], ...]
-    """First and last offsets, by offset."""
+    """First and last offset of each range, in ascending order."""
 
     attempts: tuple[tuple[int, int], ...] = ()
-    """(offset, tries that failed) of the records that failed; all others have 0."""
+    """Pairs of offset and number of failed attempts; a record that is not listed has 0."""
 
     incarnation: str = ""
-    """Of the sink: the offsets are those of no other, and settle nothing in another."""
+    """Incarnation of the sink; the ranges settle nothing in another incarnation."""
 
     @property
     def records(self) -> int:
-        """How many records are in it."""
+        """Number of records in the ranges."""
         return sum(last - first + 1 for first, last in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class ResendSet:
-    """What a holder has."""
+    """Set of records that a holder has leased."""
 
     holder: str
     incarnation: str
-    """Of the sink: the offsets are those of no other."""
+    """Incarnation of the sink; the offsets are valid only there."""
 
     partitions: tuple[ResendRanges, ...]
-    """By partition; empty when nothing was set aside."""
+    """Ranges by partition; empty when the retry queue was empty."""
 
     duration_s: float
-    """How long the lease lasts from its answer on; 0 without records."""
+    """Duration of the lease, counted from the broker's answer; 0 if the set is empty."""
 
     @property
     def records(self) -> int:
-        """How many records are in it."""
+        """Number of records in the set."""
         return sum(one.records for one in self.partitions)

@@ -1,4 +1,7 @@
-"""A sink, its settings and its statistics, as values. Durations are seconds; everything else is as on the wire."""
+"""Sinks with their settings and statistics, as values.
+
+Durations are in seconds; all other fields are as on the wire.
+"""
 
 from __future__ import annotations
 
@@ -12,41 +15,44 @@ from forebay.client.values.records import DropReason, Durability
 
 
 class Overflow(StrEnum):
-    """What happens to an append that does not fit a limit."""
+    """Policy for an append that exceeds a limit."""
 
     DROP_OLDEST = "DROP_OLDEST"
-    """The oldest pages that are not in flight are dropped, counted and marked by a gap."""
+    """Drop the oldest pages that are not in flight; the drop is counted and recorded as a gap."""
 
     REJECT = "REJECT"
-    """The append is refused; the publisher waits and tries again."""
+    """Reject the append; the publisher waits and retries."""
 
 
 class Ordering(StrEnum):
-    """What a failed delivery means for the records behind it in its partition."""
+    """Effect of a failed delivery on later records of the partition."""
 
     STRICT = "STRICT"
-    """The record that failed and all behind it come again, in order."""
+    """The failed record and all records behind it are redelivered, in order."""
 
     RELAXED = "RELAXED"
-    """What failed steps aside and comes again later; the records behind it go on."""
+    """The failed records enter the retry queue; later records are delivered meanwhile."""
 
 
 class BufferMode(StrEnum):
-    """Where pages stand."""
+    """Location of pages: disk, memory first, or memory only."""
 
     UNSPECIFIED = "UNSPECIFIED"
     DISK = "DISK"
-    """All are written."""
+    """All pages are written to disk."""
 
     SPILL = "SPILL"
-    """The first stand in memory, what does not fit there is written. A crash loses what memory holds, counted."""
+    """Pages stay in memory until the memory tier is full; then they spill to disk.
+
+    Records that only memory holds are lost in a crash, and counted.
+    """
 
     MEMORY = "MEMORY"
-    """None is written: gone with the process, counted."""
+    """No page is written; all records are lost when the process ends, and counted."""
 
 
 class DeliveryState(StrEnum):
-    """State of the resend machine of a partition."""
+    """State of the delivery of one partition to a subscription."""
 
     UNSPECIFIED = "UNSPECIFIED"
     FLOWING = "FLOWING"
@@ -57,7 +63,7 @@ class DeliveryState(StrEnum):
 
 
 class ReaderMode(StrEnum):
-    """Where a reader's pages come from."""
+    """Source of the pages that a reader receives: memory at the head, or storage."""
 
     UNSPECIFIED = "UNSPECIFIED"
     """No reader is connected."""
@@ -103,87 +109,90 @@ class SinkOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """All settings of a sink, defaults filled in by the broker."""
+    """All settings of a sink; the broker fills in the defaults."""
 
     partitions: int
-    """1 to 1024; can be raised, never lowered. The order by key breaks there."""
+    """1 to 1024. Can be raised, never lowered; raising it breaks the order by key at that point."""
 
     buffer_page_size: int
-    """Bound in records for a page that joins small publishes."""
+    """Upper bound in records for a page that joins small publishes."""
 
     max_disk_cache: int
-    """Most records kept; 0 is no bound by count."""
+    """Upper bound of stored records; 0 is unlimited."""
 
     max_total_bytes: int
-    """Most bytes of stored pages kept."""
+    """Upper bound of the bytes of stored pages."""
 
     overflow: Overflow
     in_flight_bytes_max: int
-    """Most bytes in flight to one consumer, whatever credit it offers."""
+    """Upper bound of bytes in flight to one consumer, regardless of its credit."""
 
     resend_interval_s: float
-    """Pause between two resends after an outage."""
+    """Pause between two redeliveries of a backlog after an outage."""
 
     retry_backoff_min_s: float
     retry_backoff_max_s: float
     retry_backoff_factor: float
     ack_deadline_s: float
-    """How long a delivery may stay unanswered."""
+    """Time limit for the answer to a delivery; then the records are redelivered."""
 
     writer_ttl_s: float
-    """How long the broker remembers an idle writer."""
+    """Time that the broker remembers an idle writer."""
 
     staging_ttl_s: float
-    """How long pages stay staged that nobody touches and nobody commits."""
+    """Time after which staged pages that are neither extended nor committed are discarded."""
 
     realtime: bool
     """Serve readers at the head from memory."""
 
     max_age_s: float
-    """How old a record may become unsettled; 0 is for ever. What is older is dropped, counted, with a gap."""
+    """Maximum age of unsettled records; 0 is unlimited.
+
+    Older records are dropped, counted and recorded as a gap.
+    """
 
     clean_cache_at_stop: bool
-    """A clean stop of the broker empties the sink, counted, with a gap."""
+    """Empty the sink at a clean stop of the broker; dropped records are counted and recorded as a gap."""
 
     memory_overload_protection: bool
-    """Refuse appends that would make more bytes wait while the broker's memory is over its high watermark."""
+    """Reject appends that would buffer more bytes while broker memory is above its high watermark."""
 
     retain_acked_time_s: float
-    """How long settled pages are kept for replay and seek; 0 is no time."""
+    """Time that settled pages are retained for replay and seek; 0 retains none by time."""
 
     retain_acked_bytes: int
-    """Bytes of settled pages kept for replay and seek, the newest; 0 is none."""
+    """Bytes of settled pages retained for replay and seek, newest first; 0 retains none by size."""
 
     ordering: Ordering
     resend_priority: int
-    """In RELAXED order, what goes first when both can: -1 new records, 0 the older one, 1 what failed before."""
+    """Priority in RELAXED order: -1 new records, 0 the older record, 1 the retry queue."""
 
     relaxed_failures_max: int
-    """In RELAXED order, deliveries that fail in a row until new records wait for a successful probe too."""
+    """Consecutive failed deliveries in RELAXED order after which new records wait for a probe to succeed."""
 
     max_attempts: int
-    """Tries after which a record goes to the dead-letter sink; 0 is for ever."""
+    """Failed attempts after which a record moves to the dead-letter sink; 0 is unlimited."""
 
     dlq: bool
-    """Records that a target will never take go to the dead-letter sink; else the sink pauses."""
+    """Move records that a target rejects permanently to the dead-letter sink; otherwise the sink pauses."""
 
     dlq_ratio_max: float
-    """The sink pauses when more than this part of the last 1,000 records were dead letters."""
+    """Share of dead letters among the last 1,000 records above which the sink pauses."""
 
     dlq_consecutive_max: int
-    """The sink pauses after so many dead letters in a row; 0 is no bound."""
+    """Number of consecutive dead letters after which the sink pauses; 0 is unlimited."""
 
     buffer_mode: BufferMode
-    """Where pages stand; fixed at creation."""
+    """Location of pages; fixed at creation."""
 
     fsync: bool
-    """Sync written pages before their receipt; without, the sync follows within 100 ms."""
+    """Sync written pages before their receipt; without it, the sync follows within 100 ms."""
 
     volatile: bool
-    """Wiped at each start of the broker, counted."""
+    """Wipe the sink at each start of the broker; the records are counted."""
 
     memory_cache_threshold: int
-    """Most records that stand in memory only."""
+    """Upper bound of records that are only in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +201,7 @@ class Sink:
 
     name: str
     incarnation: str
-    """Random, from its creation: a sink deleted and made again is another one."""
+    """Random id of this creation; a sink that was deleted and created again has another."""
 
     settings: SinkSettings
     created_at: datetime
@@ -200,51 +209,51 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStats:
-    """What a partition holds."""
+    """Contents of one partition."""
 
     partition: int
     earliest_offset: int
-    """Lowest offset that is stored, or ``next_offset`` when nothing is."""
+    """Lowest stored offset, or ``next_offset`` if the partition is empty."""
 
     next_offset: int
-    """Offset that the next record will get."""
+    """Offset of the next record."""
 
     records: int
     bytes: int
     pages: int
     dropped: Mapping[DropReason, int]
-    """Records dropped in the sink's life, by reason."""
+    """Number of records dropped since the sink was created, by reason."""
 
     memory_records: int
-    """Of ``records``, those that only memory holds."""
+    """Number of ``records`` that are only in memory."""
 
     memory_bytes: int
     durability: Durability
-    """Of the least safe of the stored records."""
+    """Durability level of the least durable stored record."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifetimeTotals:
-    """What became of a subscription's records over all its accounts: those that seeks have closed, and the open one."""
+    """Totals of a subscription over its current account and all accounts closed by a seek."""
 
     acked: int
     dead_lettered: int
     dropped: int
-    """Dropped before they were settled, or missing where a seek went."""
+    """Records dropped before they were settled, or missing at the target of a seek."""
 
     skipped: int
-    """Pending when a seek closed their account."""
+    """Records that were pending when a seek closed their account."""
 
     seeks: int
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPartitionStats:
-    """The account of a subscription on a partition."""
+    """Account of a subscription on one partition."""
 
     partition: int
     start_offset: int
-    """Where the account was opened."""
+    """Offset at which the account was opened."""
 
     watermark: int
     """Lowest offset that is not settled."""
@@ -254,7 +263,7 @@ class SubscriptionPartitionStats:
     dropped: int
     skipped: int
     pending: int
-    """Records not settled: the lag in records."""
+    """Number of unsettled records: the lag in records."""
 
     pending_bytes: int
     pending_age_s: float
@@ -264,10 +273,10 @@ class SubscriptionPartitionStats:
     redelivered: int
     state: DeliveryState
     retry_at: datetime | None
-    """When the next try is due, while backing off."""
+    """Time of the next retry, while backing off."""
 
     reason: str
-    """Why it is paused, or what the last failure was."""
+    """Reason of a pause, or cause of the last failure."""
 
     mode: ReaderMode
     mode_switches: int
@@ -277,20 +286,20 @@ class SubscriptionPartitionStats:
     pages_behind: int
     lifetime: LifetimeTotals
     holes: int = 0
-    """Ranges settled beyond the watermark, parked or leased; at 4,096 new records wait."""
+    """Number of settled, queued or leased ranges above the watermark; at 4,096, new records wait."""
 
     parked_ranges: int = 0
-    """Ranges that failed in RELAXED order and wait to be sent again."""
+    """Number of ranges in the retry queue (RELAXED order)."""
 
     parked_records: int = 0
     waits_for_holes: bool = False
-    """New records wait, because the budget of holes is used up."""
+    """New records wait, because the maximum of ``holes`` is reached."""
 
     live_stopped: bool = False
-    """New records wait for a successful probe, because too many deliveries failed in a row."""
+    """New records wait for a successful probe, because too many consecutive deliveries failed."""
 
     leased_records: int = 0
-    """Records that holders have in sets; see ``Client.resends``."""
+    """Number of records in leased sets; see ``Client.resends``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +309,7 @@ class SubscriptionStats:
     name: str
     partitions: tuple[SubscriptionPartitionStats, ...]
     consumers: int
-    """Consumers connected now."""
+    """Number of connected consumers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,25 +322,25 @@ class SinkStats:
     subscriptions: tuple[SubscriptionStats, ...]
     at: datetime
     identity_ok: bool
-    """Every account balances."""
+    """Every account balances: ``SubscriptionPartitionStats.identity_ok`` is true for all."""
 
     staged_tokens: int = 0
-    """Tokens with pages staged for epochs that are not committed."""
+    """Number of tokens with staged pages of uncommitted epochs."""
 
     staged_records: int = 0
     staged_bytes: int = 0
 
     @property
     def records(self) -> int:
-        """Records stored now, over all partitions."""
+        """Number of stored records in all partitions."""
         return sum(partition.records for partition in self.partitions)
 
     @property
     def bytes(self) -> int:
-        """Bytes of pages stored now, over all partitions."""
+        """Bytes of stored pages in all partitions."""
         return sum(partition.bytes for partition in self.partitions)
 
     def pending(self, subscription: str = "default") -> int:
-        """Return the lag of a subscription in records; 0 for one that does not exist."""
+        """Return the lag of a subscription in records; 0 if the subscription does not exist."""
         found = (one for one in self.subscriptions if one.name == subscription)
         return sum(partition.pending for one in found for partition in one.partitions)

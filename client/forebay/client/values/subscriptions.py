@@ -1,4 +1,4 @@
-"""A subscription and where it stands, as values."""
+"""Subscriptions and their positions, as values."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 Position: TypeAlias = Literal["earliest", "latest"] | int | Mapping[int, int] | datetime
-"""A place in a sink: its first or its end, an offset in each partition, offsets by partition, or a time (the first
-record accepted then or later). A time without a zone is local.
+"""Position in a sink: ``earliest``, ``latest``, an offset, offsets by partition, or a time.
+
+A plain offset applies to each partition. A time means the first record accepted at that time or later. A time without a
+zone is local.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A named durable cursor of a sink."""
+    """Named durable cursor of a sink."""
 
     sink: str
     name: str
-    """`default` always exists."""
+    """Name of the subscription; ``default`` always exists."""
 
     created_at: datetime
     start: Position
-    """Where it was made to begin."""
+    """Position at which the subscription was created."""
 
     incarnation: str = ""
-    """Of this creation: one that is deleted and made anew has another."""
+    """Id of this creation; a subscription that was deleted and created again has another."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettledPartition:
-    """What settling below an offset did in one partition."""
+    """Result of settling all offsets below a bound in one partition."""
 
     partition: int
     acked: int
-    """Records settled by it."""
+    """Number of records that were settled."""
 
     watermark: int
     """Lowest offset that is not settled."""
@@ -43,11 +45,11 @@ class SettledPartition:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlace:
-    """Where a subscription was put in one partition."""
+    """Start position of a subscription in one partition."""
 
     partition: int
     start_offset: int
-    """Where its account opened."""
+    """Offset at which its account was opened."""
 
     trimmed: tuple[int, int] | None
-    """First and last offset of what was asked for and is gone; None when nothing is."""
+    """First and last requested offset that are already trimmed; ``None`` if none are."""
