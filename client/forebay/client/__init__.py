@@ -1,4 +1,4 @@
-"""The Python client of Forebay: everything public, and nothing else."""
+"""Public API of the Python client of Forebay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of rows as Arrow batches, for users of pyarrow; needs the extra ``arrow``.
+"""Pages of rows as Arrow batches, for users of pyarrow; requires the extra ``arrow``.
 
 from forebay.client import arrow
 
@@ -39,18 +39,18 @@ __all__ = ["Compression", "arrow_schema", "encode_schema", "page", "readable_row
 
 
 def schema_of(page: StoredPage) -> Schema:
-    """Return the schema that the rows of a page have, as it is registered. Raises ``SchemaNotFound``."""
+    """Return the registered schema of the rows of a page; raises ``SchemaNotFound``."""
     return _schema_of(page, read_rows(page))
 
 
 def _schema_of(page: StoredPage, rows: RowsBody) -> Schema:
     if page.schema_of is None:
-        raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
+        raise InvalidPage(f"the page at offset {page.base_offset} has no source of schemas: get it from a replay")
     return page.schema_of(rows.schema_version)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return a registered schema as pyarrow's."""
+    """Return a registered schema as a pyarrow schema."""
     try:
         return read_schema(schema.arrow_schema)
     except RowsUnreadable as broken:
@@ -58,23 +58,23 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def record_batch(page: StoredPage) -> pa.RecordBatch:
-    """Return the wanted rows of a page, with the schema that they were written with.
+    """Return the requested rows of a page, with the schema with which they were written.
 
-    Raises ``InvalidPage`` for a page of records, or whose rows are not what its writer said; ``SchemaNotFound``. Where
-    some rows of such a page can be read, ``readable_rows`` returns them.
+    Raises ``SchemaNotFound``, and ``InvalidPage`` for a page of records or with rows that cannot be decoded. If some
+    rows of such a page can be decoded, ``readable_rows`` returns them.
     """
     rows = read_rows(page)
     try:
         batch = decode_rows(_schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns)
     except UNREADABLE as broken:
-        raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+        raise InvalidPage(f"the page at offset {page.base_offset} cannot be decoded: {broken}") from broken
     return batch.slice(page.first_offset - page.base_offset, len(page))
 
 
 def readable_rows(page: StoredPage) -> tuple[pa.RecordBatch, list[tuple[int, int, str]]]:
-    """Return the wanted rows of a page that can be read, and first and last offset of the others, each with why.
+    """Return the requested rows that can be decoded, and the offset ranges of the others with reasons.
 
-    Raises as ``record_batch`` does where no row of the page can be read.
+    Raises as ``record_batch`` does if no row of the page can be decoded.
     """
     rows = read_rows(page)
     try:
@@ -82,7 +82,7 @@ def readable_rows(page: StoredPage) -> tuple[pa.RecordBatch, list[tuple[int, int
             _schema_of(page, rows).arrow_schema, rows.messages, rows.count, rows.dictionary_columns
         )
     except UNREADABLE as broken:
-        raise InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
+        raise InvalidPage(f"the page at offset {page.base_offset} cannot be decoded: {broken}") from broken
     base = page.base_offset
     parts = [
         (max(part.first + base, page.first_offset), min(part.end + base - 1, page.last_offset), part.reason)
@@ -95,22 +95,22 @@ def readable_rows(page: StoredPage) -> tuple[pa.RecordBatch, list[tuple[int, int
 def page(
     batch: pa.RecordBatch, schema_version: int, *, compression: Compression = "none", dictionary: Sequence[str] = ()
 ) -> EncodedPage:
-    """Return a batch as a page, to be sent with ``Publisher.send_page``; its schema is that of ``schema_version``.
+    """Encode a batch as a page for ``Publisher.send_page``; its schema is that of ``schema_version``.
 
-    ``dictionary`` names columns of strings or binaries that have few different values: each stands in the page once.
-    Raises ``InvalidPage`` for a name that is no such column, and for rows that no reader would take: over 64 MiB
-    together, or one with a value that is not valid, such as a string that is not UTF-8.
+    ``dictionary`` names columns of strings or binaries with few distinct values, which are dictionary-encoded. Raises
+    ``InvalidPage`` for a name that is not such a column. Raises it also for rows that readers reject: over 64 MiB in
+    total, or with an invalid value such as a string that is not UTF-8.
     """
     for name in dictionary:
         if name not in batch.schema.names or not can_be_coded(batch.schema.field(name).type):
-            raise InvalidPage(f"dictionary names {name!r}, which is no column of strings or binaries")
+            raise InvalidPage(f"dictionary = {name!r}: must be a column of strings or binaries")
     try:
         batch = checked(batch)
     except RowInvalid as wrong:
-        raise InvalidPage(f"no reader would take these rows: {wrong}") from wrong
+        raise InvalidPage(f"readers would reject these rows: {wrong}") from wrong
     rows, columns = coded(batch, dictionary, auto=False)
     messages = encode_batches([rows], compression)
     size = max(expanded_bytes(messages), batch.nbytes)
     if size > EXPANDED_BYTES_MAX:
-        raise InvalidPage(f"the rows are {size} bytes, and at most {EXPANDED_BYTES_MAX} are read from a page")
+        raise InvalidPage(f"the rows have {size} bytes: must be at most {EXPANDED_BYTES_MAX} bytes in a page")
     return encode_rows(schema_version, batch.num_rows, messages, columns)

@@ -1,7 +1,7 @@
-"""The way in: a client of one broker, or of several that share the sinks among them.
+"""Client of one broker, or of several brokers that share the sinks.
 
-A client makes its connections when they are needed, is usable from several threads, and after ``fork`` makes new ones
-in the child. Publishers, subscribers and replays belong to the process that opened them.
+A client connects on first use, is safe for use from several threads, and opens new connections in the child after
+``fork``. Publishers, subscribers and replays belong to the process that opened them.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 
 class Client:
-    """A client of one broker or several.
+    """Client of one broker or of several.
 
-    ``endpoint`` is ``HOST:PORT``, or a list of them: every sink lives on one of these brokers, found by its name.
-    Without ``settings`` TLS and token are those of the environment: see ``ClientSettings.from_environment``.
+    ``endpoint`` is ``HOST:PORT``, or a list of them: each sink is stored on one of these brokers, selected by the name
+    of the sink. Without ``settings``, TLS and token come from the environment: see ``ClientSettings.from_environment``.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Client:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """The brokers, as given."""
+        """Endpoints of the brokers, as given."""
         return self._channels.endpoints
 
     def close(self) -> None:
-        """Close everything that was opened by this client, then the connections. Closing twice is fine.
+        """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.
 
-        Publishers are flushed; raises the first failure of theirs, after all is closed.
+        Publishers are flushed. Raises the first failure of a publisher after everything is closed.
         """
         with self._lock:
             opened = list(self._open)
@@ -96,13 +96,13 @@ class Client:
             raise first
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the client itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; after an exception without waiting for publishers."""
+        """Close the client; after an exception, abandon unsent records instead of flushing publishers."""
         if kind is not None:
             with self._lock:
                 publishers = [one for one in self._open if isinstance(one, Publisher)]
@@ -111,7 +111,7 @@ class Client:
         self.close()
 
     def info(self, endpoint: str | None = None) -> BrokerInfo:
-        """Return what a broker says about itself; the first one's without ``endpoint``."""
+        """Return version, state and limits of a broker; of the first endpoint if ``endpoint`` is not given."""
         stub = self._channels.stub_at(AdminServiceStub, endpoint or self.endpoints[0])
         request = admin_service_pb2.GetBrokerInfoRequest()
         response, _ = self._unary.call("GetBrokerInfo", lambda t: stub.GetBrokerInfo(request, timeout=t))
@@ -126,14 +126,14 @@ class Client:
         incarnation: str = "",
         **options: Unpack[PublisherOptions],
     ) -> Publisher:
-        """Open a publisher; returns when the broker has accepted it, trying for up to ``delivery_timeout_s``.
+        """Open a publisher; returns when the broker has accepted it, or raises after ``delivery_timeout_s``.
 
-        Options: the fields of ``PublisherSettings``. ``writer_id`` is random unless it is given; two publishers must
-        never share one. Raises ``SinkNotFound``, ``InvalidSetting``, ``BrokerUnavailable``.
+        The options are the fields of ``PublisherSettings``. ``writer_id`` is random by default; it must be unique to a
+        publisher. Raises ``SinkNotFound``, ``InvalidSetting``, ``BrokerUnavailable``.
 
-        With a ``stage`` nothing becomes visible before ``epochs.commit`` names what ``Publisher.staged`` returns.
-        Raises then, or ends with, ``AlreadyCommitted``, ``EpochFenced``, ``ProducerChanged``, ``StagingUnsupported``,
-        ``InvalidEpoch`` too.
+        With a ``stage``, records become visible only when ``epochs.commit`` names the tokens that ``Publisher.staged``
+        returns. The publisher then also raises ``AlreadyCommitted``, ``EpochFenced``, ``ProducerChanged``,
+        ``StagingUnsupported`` and ``InvalidEpoch``, at opening or later.
         """
         publisher = Publisher(
             self._channels,
@@ -156,10 +156,10 @@ class Client:
         retry_maybe_sent: bool = False,
         incarnation: str = "",
     ) -> list[Receipt]:
-        """Append a few records in one call; returns when they are durable, with one receipt per partition and page.
+        """Append a few records in one call; returns one durable receipt per partition and page.
 
-        At least once: when the connection breaks during the call, whether they were appended is not known. The call
-        is then not made again unless ``retry_maybe_sent`` says that appending twice is better than an error.
+        At least once. If the connection breaks during the call, the outcome is unknown. The call is then retried only
+        with ``retry_maybe_sent``, which may append the records twice; otherwise it raises.
         """
         request = buffer_service_pb2.PublishBatchRequest(
             sink=sink,
@@ -189,9 +189,9 @@ class Client:
         reconnect: bool = True,
         incarnation: str = "",
     ) -> Subscriber:
-        """Return an iterator of deliveries; it connects when the first one is asked for.
+        """Return an iterator of deliveries; it connects when the first delivery is requested.
 
-        ``credit_records`` and ``credit_bytes`` bound what is in flight: delivered and not settled.
+        ``credit_records`` and ``credit_bytes`` bound the records in flight: delivered and not settled.
         """
         subscriber = Subscriber(
             self._channels,
@@ -206,28 +206,29 @@ class Client:
         return subscriber
 
     def replay(self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]) -> RecordReplay:
-        """Read a sink again, record by record: a partition from ``start`` or ``start_time`` to before ``end``.
+        """Replay a sink record by record: a partition from ``start`` or ``start_time`` to before ``end``.
 
-        Without a start from the earliest record that is stored; without an end to the end as it is now, or for ever
-        with ``follow``. Without a ``partition`` all of them, one after another; ``start``, ``end`` and ``follow`` are
-        then for a sink that has only one. Where records are missing it raises ``GapError``, or yields the ``Gap`` with
-        ``on_gap="yield"``; where stored ones cannot be decoded, ``InvalidPage``, or a ``Gap`` with ``UNREADABLE``.
+        The default start is the earliest stored record. The default end is the current end; with ``follow`` the replay
+        does not end. Without a ``partition`` all partitions are read, one after another; ``start``, ``end`` and
+        ``follow`` then require a sink with a single partition. Missing records raise ``GapError``, or yield a ``Gap``
+        with ``on_gap="yield"``. Stored records that cannot be decoded raise ``InvalidPage``, or yield a ``Gap`` with
+        ``UNREADABLE``.
         """
         return RecordReplay(self.replay_pages(sink, partition=partition, **options), options.get("on_gap", "raise"))
 
     def replay_pages(
         self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]
     ) -> PageReplay | SinkReplay:
-        """Read a sink again, page by page, for bulk readers: see ``replay`` and ``forebay.client.replay.columns``."""
+        """Replay a sink page by page, for bulk readers: see ``replay`` and ``forebay.client.replay.columns``."""
         if partition is not None:
             return PageReplay(self._channels, sink, partition=partition, **options)
         return SinkReplay(self._channels, self.sinks, sink, options)
 
     def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str = "") -> int:
-        """Return the offset of the first stored record of a partition that was accepted at ``time`` or later.
+        """Return the offset of the first stored record of a partition accepted at ``time`` or later.
 
-        Where there is none, the offset that the next record gets. A time without a zone is local.
-        Raises ``SinkNotFound``, ``InvalidPartition``.
+        If there is none, returns the offset of the next record. A time without a zone is local. Raises
+        ``SinkNotFound``, ``InvalidPartition``.
         """
         return self._pulling.offset_at(sink, time, partition=partition, incarnation=incarnation)
 
@@ -241,9 +242,10 @@ class Client:
         wait_s: float = 0.0,
         incarnation: str = "",
     ) -> list[DeliveredRecord]:
-        """Take up to ``max_records`` records for ``consumer_id`` without a stream, waiting ``wait_s`` for the first.
+        """Pull up to ``max_records`` records for ``consumer_id``, waiting up to ``wait_s`` for the first.
 
-        They are in flight then, for the sink's ack deadline. Not repeated when the connection breaks.
+        Pulling uses no stream. The records are in flight for the ack deadline of the sink. The call is not retried if
+        the connection breaks.
         """
         return self._pulling.pull(
             sink,
@@ -257,9 +259,9 @@ class Client:
     def ack(
         self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str = "default"
     ) -> list[SettleResult]:
-        """Settle records that were pulled; returns a result per range of offsets.
+        """Settle pulled records; returns one result per range of offsets.
 
-        Raises ``SinkReplaced`` when the sink was deleted and made anew since.
+        Raises ``SinkReplaced`` if the sink was deleted and created again since the pull.
         """
         return self._pulling.ack(sink, records, subscription=subscription)
 
@@ -272,10 +274,10 @@ class Client:
         delay_s: float | None = None,
         reason: str = "",
     ) -> list[SettleResult]:
-        """Give records back that were pulled; they come again, not before ``delay_s``.
+        """Reject pulled records for redelivery, not before ``delay_s``; returns one result per range.
 
-        Not repeated when the connection breaks: they come again then too, at the latest when their deadline has
-        passed. Raises ``SinkReplaced`` when the sink was deleted and made anew since.
+        The call is not retried if the connection breaks: the records are then redelivered at the latest when their ack
+        deadline has passed. Raises ``SinkReplaced`` if the sink was deleted and created again since the pull.
         """
         return self._pulling.nack(sink, records, subscription=subscription, delay_s=delay_s, reason=reason)
 
@@ -288,7 +290,7 @@ class Client:
         max_records: int = 10,
         incarnation: str = "",
     ) -> list[PeekedRecord]:
-        """Return a few records as text, from ``offset`` or the first unsettled one of ``default`` on."""
+        """Return a few records as text, from ``offset`` or from the first unsettled record of ``default``."""
         return self._pulling.peek(
             sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
         )

@@ -1,7 +1,7 @@
-"""Everything that can go wrong for a user of the client, and what to do next.
+"""Errors of the client, with the recommended reaction to each.
 
     ForebayError
-    ├── InvalidArgument       the request is wrong; mend it, the same one will never succeed
+    ├── InvalidArgument       the request is wrong; correct it, the same request never succeeds
     │   ├── InvalidName, InvalidSetting, InvalidPartition, InvalidPage, InvalidRange, InvalidOpen,
     │   ├── InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken
     │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease,
@@ -19,16 +19,16 @@
     ├── DataLoss              PageQuarantined, GapError
     ├── AccessDenied          Unauthenticated, PermissionDenied, HandshakeFailed
     ├── BrokerUnavailable     unreachable; BrokerDraining, SessionTimedOut, StoreFenced, ReadFailed
-    ├── BrokerFault           the broker failed in a way it has no name for
-    │   └── ProtocolViolation the broker said something that the contract does not allow
-    ├── ClientFault           the client library failed in a way it has no name for
-    ├── DeadlineExceeded      the answer did not come in time
-    ├── ArrowNotInstalled     rows with a schema, and no pyarrow to read them with
-    ├── DeliveryTimeout, FlushTimeout, PublishAbandoned    a publisher gave up
+    ├── BrokerFault           the broker failed in an unclassified way
+    │   └── ProtocolViolation the broker's answer violates the wire contract
+    ├── ClientFault           the client library failed in an unclassified way
+    ├── DeadlineExceeded      no answer within the time limit
+    ├── ArrowNotInstalled     rows with a schema, but pyarrow is not installed
+    ├── DeliveryTimeout, FlushTimeout, PublishAbandoned    a publisher did not store its records
     └── Closed                PublisherClosed, SubscriberClosed, ClientClosed, UsedAfterFork
 
-The broker names an error by ``reason``; the class is found by it, never by text. A reason that this version does not
-know gets the class of its status code. Facts are short strings and never payloads; the text is not API.
+The ``reason`` of an error selects its class, never its text. A reason that this version does not know gets the class
+of its status code. Facts are short strings and never payloads; the text is not API.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ForebayError(Exception):
 
     default_reason: ClassVar[str] = ""
     retryable: ClassVar[bool] = False
-    """The same request may succeed later."""
+    """True if the same request may succeed later."""
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class ForebayError(Exception):
     ) -> None:
         super().__init__(message)
         self.reason = reason or self.default_reason
-        """What happened, as the broker names it; empty for what has no name."""
+        """Reason code of the broker or client; empty for an unclassified error."""
         self.facts = dict(facts or {})
-        """What the broker said about it."""
+        """Facts of the error, as reported by the broker or client."""
         self.retry_after_s = retry_after_s
-        """Seconds after which the broker asks to try again, if it does."""
+        """Delay in seconds that the broker requests before a retry, if any."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors travel between processes."""
+        """Pickle the error, so that it can be sent between processes."""
         state = {"reason": self.reason, "facts": self.facts, "retry_after_s": self.retry_after_s}
         return (_rebuild, (type(self), str(self), state))
 
     def fact(self, name: str) -> int:
-        """Return a numeric fact, or -1 where the broker did not give it."""
+        """Return a numeric fact, or -1 if it is absent."""
         text = self.facts.get(name, "")
         return int(text) if text.lstrip("-").isdigit() else -1
 
@@ -79,19 +79,19 @@ def _rebuild(kind: type[ForebayError], message: str, state: dict[str, object]) -
 
 
 class InvalidArgument(ForebayError):
-    """The request is wrong. Mend it; do not retry it."""
+    """The request is wrong. Correct it; do not retry it."""
 
     default_reason = "INVALID_REQUEST"
 
 
 class InvalidName(InvalidArgument):
-    """A sink's name does not have the form that names have."""
+    """The name of a sink has an invalid form."""
 
     default_reason = "INVALID_SINK_NAME"
 
 
 class InvalidSetting(InvalidArgument):
-    """A setting is unknown or has a wrong value, or there would be fewer partitions than there are."""
+    """A setting is unknown or out of bounds, or would lower the number of partitions."""
 
     default_reason = "INVALID_SETTING"
 
@@ -103,19 +103,19 @@ class InvalidPartition(InvalidArgument):
 
 
 class InvalidPage(InvalidArgument):
-    """A page or its records contradict themselves or are over a bound."""
+    """A page or its records are inconsistent or exceed a limit."""
 
     default_reason = "INVALID_PAGE"
 
 
 class InvalidRange(InvalidArgument):
-    """A range of offsets is empty, upside down, outside of what it is about, or one of too many."""
+    """A range of offsets is empty, inverted or out of bounds, or there are too many ranges."""
 
     default_reason = "INVALID_RANGE"
 
 
 class InvalidOpen(InvalidArgument):
-    """The broker did not accept how a stream was opened."""
+    """The broker rejected the opening message of a stream."""
 
     default_reason = "INVALID_OPEN"
 
@@ -127,13 +127,13 @@ class InvalidCredit(InvalidArgument):
 
 
 class InvalidNack(InvalidArgument):
-    """A nack asks for something that is out of bounds."""
+    """A field of a nack is out of bounds."""
 
     default_reason = "INVALID_NACK"
 
 
 class InvalidPull(InvalidArgument):
-    """A pull asks for something that is out of bounds."""
+    """A field of a pull is out of bounds."""
 
     default_reason = "INVALID_PULL"
 
@@ -145,83 +145,86 @@ class InvalidInterval(InvalidArgument):
 
 
 class InvalidPageToken(InvalidArgument):
-    """A list was asked to go on from a token that it never gave."""
+    """A page token of a list call is unknown to the broker."""
 
     default_reason = "INVALID_PAGE_TOKEN"
 
 
 class InvalidSubscriptionName(InvalidArgument):
-    """A subscription's name does not have the form that ids have."""
+    """The name of a subscription has an invalid form."""
 
     default_reason = "INVALID_SUBSCRIPTION_NAME"
 
 
 class InvalidPosition(InvalidArgument):
-    """A place in a sink is not named, or named twice over."""
+    """A position in a sink is missing or ambiguous."""
 
     default_reason = "INVALID_POSITION"
 
 
 class InvalidFilter(InvalidArgument):
-    """A filter of dead letters selects what cannot be."""
+    """A filter of dead letters is contradictory or invalid."""
 
     default_reason = "INVALID_FILTER"
 
 
 class InvalidEpoch(InvalidArgument):
-    """A stage or a commit names what cannot be: a bad name or number, an epoch twice, or sinks of several brokers."""
+    """A stage or commit is invalid: a bad name or number, a repeated epoch, or sinks of several brokers."""
 
     default_reason = "INVALID_EPOCH"
 
 
 class InvalidSchema(InvalidArgument):
-    """A schema is empty, too large, or one of too many."""
+    """A schema is empty or too large, or the sink has too many schemas."""
 
     default_reason = "INVALID_SCHEMA"
 
 
 class CredentialsUnusable(InvalidArgument):
-    """A certificate, key or token cannot be read, or must not be sent this way. The text says which, and what to do."""
+    """A certificate, key or token cannot be read, or must not be sent on this connection.
+
+    The text names it and says what to do.
+    """
 
     default_reason = "CREDENTIALS_UNUSABLE"
 
 
 class InvalidLease(InvalidArgument):
-    """A holder's name, its time or the size of its set is out of bounds."""
+    """The holder, the duration or the size of a lease is out of bounds."""
 
     default_reason = "INVALID_LEASE"
 
 
 class RecordTooLarge(InvalidArgument):
-    """One record is over a bound that no waiting will change. Split it, or raise the bound."""
+    """One record exceeds a limit. Waiting does not help: split the record, or raise the limit."""
 
     default_reason = "RECORD_TOO_LARGE"
 
 
 class RequestTooLarge(InvalidArgument):
-    """A request has more bytes, or holds more of something, than its call takes. Divide it."""
+    """A request has more bytes or items than its call accepts. Divide it."""
 
     default_reason = "REQUEST_TOO_LARGE"
 
 
 class NumberOutOfRange(InvalidArgument):
-    """An offset, number, time or duration is beyond what can be stored. Give one within its range."""
+    """An offset, number, time or duration is out of the range that can be stored."""
 
     default_reason = "NUMBER_OUT_OF_RANGE"
 
 
 class PageCorrupt(InvalidArgument):
-    """A page does not match its checksum: it was damaged on the way. Encode and send it again."""
+    """A page does not match its checksum: it was damaged in transit. Encode it and send it again."""
 
     default_reason = "PAGE_CORRUPT"
 
 
 class NotFound(ForebayError):
-    """There is no such thing."""
+    """The named object does not exist."""
 
 
 class SinkNotFound(NotFound):
-    """There is no such sink. Create it first."""
+    """The sink does not exist. Create it first."""
 
     default_reason = "SINK_NOT_FOUND"
 
@@ -245,174 +248,181 @@ class SchemaNotFound(NotFound):
 
     @property
     def latest(self) -> int:
-        """The highest version that was given, 0 for none."""
+        """Highest registered version; 0 if there is none."""
         return self.fact("latest")
 
 
 class AlreadyExists(ForebayError):
-    """It exists, and is not the same."""
+    """The object exists already and differs."""
 
 
 class SinkExists(AlreadyExists):
-    """The sink exists. Pass ``exist_ok=True``, use its settings, or update it."""
+    """The sink exists already. Pass ``exist_ok=True``, use its settings, or update it."""
 
     default_reason = "SINK_EXISTS"
 
 
 class SubscriptionExists(AlreadyExists):
-    """The subscription exists, perhaps with another start. Use it, seek it, or take another name."""
+    """The subscription exists already, possibly with another start. Use it, seek it, or rename yours."""
 
     default_reason = "SUBSCRIPTION_EXISTS"
 
 
 class AlreadyCommitted(AlreadyExists):
-    """Pages are staged for an epoch that is committed. There is nothing to do."""
+    """The epoch of the staged pages is committed already. No action is needed."""
 
     default_reason = "ALREADY_COMMITTED"
 
 
 class FailedPrecondition(ForebayError):
-    """The state of things does not allow it now."""
+    """The current state does not allow the request."""
 
 
 class SinkNotEmpty(FailedPrecondition):
-    """Unsettled records are left. Wait until they are delivered, or delete with ``force=True``."""
+    """The sink has unsettled records. Wait until they are delivered, or delete it with ``force=True``."""
 
     default_reason = "SINK_NOT_EMPTY"
 
 
 class SubscriptionReplaced(FailedPrecondition):
-    """The subscription was deleted and made anew since. Ask for it and start over.
+    """The subscription was deleted and created again. Get it and start over.
 
-    What was remembered is of the former one. Nothing was settled or moved.
+    The request referred to the former subscription. Nothing was settled or moved.
     """
 
     default_reason = "SUBSCRIPTION_REPLACED"
 
     @property
     def named(self) -> str:
-        """The incarnation that the request was about."""
+        """Incarnation that the request referred to."""
         return self.facts.get("named", "")
 
     @property
     def current(self) -> str:
-        """The incarnation of the subscription that has the name now."""
+        """Incarnation of the subscription that has the name now."""
         return self.facts.get("current", "")
 
 
 class SinkReplaced(FailedPrecondition):
-    """The sink was deleted and made anew since. Ask for it and start over: what was remembered of it means nothing now.
+    """The sink was deleted and created again. Get it and start over.
 
-    Offsets mean other records, tokens and sets are gone, versions of a schema are other ones. Nothing was done.
+    The request referred to the former sink: its offsets, tokens, leased sets and schema versions are invalid now.
+    Nothing was changed.
     """
 
     default_reason = "SINK_REPLACED"
 
     @property
     def named(self) -> str:
-        """The incarnation that the request was about."""
+        """Incarnation that the request referred to."""
         return self.facts.get("named", "")
 
     @property
     def current(self) -> str:
-        """The incarnation of the sink that has the name now."""
+        """Incarnation of the sink that has the name now."""
         return self.facts.get("current", "")
 
 
 class DefaultSubscription(FailedPrecondition):
-    """`default` cannot be deleted: it lives as long as its sink. Seek it to the latest instead."""
+    """``default`` cannot be deleted; it lives as long as its sink. Seek it to ``latest`` instead."""
 
     default_reason = "DEFAULT_SUBSCRIPTION"
 
 
 class StagedIncomplete(FailedPrecondition):
-    """Pages that a commit names are not staged, and nothing became visible. Stage the epoch again, and commit that."""
+    """Pages named by a commit are not staged; nothing became visible. Stage and commit the epoch again."""
 
     default_reason = "STAGED_INCOMPLETE"
 
 
 class StagingUnsupported(FailedPrecondition):
-    """The sink keeps nothing on a disk, or holds dead letters. Publish without a stage, or use another sink."""
+    """The sink stores nothing on disk, or holds dead letters. Publish unstaged, or use another sink."""
 
     default_reason = "STAGING_UNSUPPORTED"
 
 
 class SubscriptionInUse(FailedPrecondition):
-    """A consumer owns a partition of the subscription, or a holder has a set of it. End it, or use another one."""
+    """A consumer owns a partition of the subscription, or a holder has a lease on it.
+
+    Stop the consumer or release the lease, or use another subscription.
+    """
 
     default_reason = "SUBSCRIPTION_IN_USE"
 
 
 class OrderingStrict(FailedPrecondition):
-    """The sink is in STRICT order, where what failed is not set aside. Set its ``ordering`` to ``RELAXED``."""
+    """The sink is in STRICT order, which has no retry queue. Set its ``ordering`` to ``RELAXED``."""
 
     default_reason = "ORDERING_STRICT"
 
 
 class ResourceExhausted(ForebayError):
-    """No room now. Try again after ``retry_after_s``."""
+    """A resource is exhausted now. Retry after ``retry_after_s``."""
 
     retryable = True
 
 
 class SinkFull(ResourceExhausted):
-    """A limit of the sink is reached and its policy is to reject. Wait for deliveries, or raise the limit."""
+    """A limit of the sink is reached and its policy is REJECT. Wait for deliveries, or raise the limit."""
 
     default_reason = "SINK_FULL"
 
 
 class DiskFull(ResourceExhausted):
-    """The broker's disk is full up to its reserve. Free some; appends come back by themselves."""
+    """The broker's disk is full up to its reserve. Free space; appends then resume without a restart."""
 
     default_reason = "DISK_FULL"
 
 
 class BrokerFull(ResourceExhausted):
-    """All sinks together hold as much as the broker may. A publisher waits and tries again by itself."""
+    """All sinks together have reached the broker's limit. A publisher retries automatically."""
 
     default_reason = "BROKER_FULL"
 
 
 class MemoryOverloaded(ResourceExhausted):
-    """The broker's memory is over its high watermark. A publisher waits and tries again by itself."""
+    """The broker's memory is above its high watermark. A publisher retries automatically."""
 
     default_reason = "MEMORY_OVERLOADED"
 
 
 class TooManyWaiting(ResourceExhausted):
-    """The broker has as much waiting for its sync as it holds. Try again in a moment."""
+    """The broker has reached its limit of bytes that await a sync. Retry shortly."""
 
     default_reason = "TOO_MANY_WAITING"
 
 
 class TooManySinks(ResourceExhausted):
-    """The broker has as many sinks or partitions as it may. Delete one, or raise its bound."""
+    """The broker has reached its limit of sinks or partitions. Delete a sink, or raise the limit."""
 
     default_reason = "TOO_MANY_SINKS"
     retryable = False
 
 
 class TooManyStreams(ResourceExhausted):
-    """The broker serves as many streams as it may. Close one, or try again later."""
+    """The broker has reached its limit of streams. Close one, or retry later."""
 
     default_reason = "TOO_MANY_STREAMS"
 
 
 class ReaderTooSlow(ResourceExhausted):
-    """The broker ended a stream whose reader took nothing, since others needed the memory. It is opened again."""
+    """The broker closed a stream whose reader was too slow, to free memory for others.
+
+    The client opens it again.
+    """
 
     default_reason = "READER_TOO_SLOW"
 
 
 class TooManySubscriptions(ResourceExhausted):
-    """The sink has as many subscriptions as it may. Delete one."""
+    """The sink has reached its limit of subscriptions. Delete one."""
 
     default_reason = "TOO_MANY_SUBSCRIPTIONS"
     retryable = False
 
 
 class RateLimited(ResourceExhausted):
-    """The caller's principal is over its rate limit. Try again after ``retry_after_s``."""
+    """The principal of the caller exceeds its rate limit. Retry after ``retry_after_s``."""
 
     default_reason = "RATE_LIMITED"
 
@@ -422,38 +432,38 @@ class OutOfRange(ForebayError):
 
     @property
     def requested(self) -> int:
-        """The offset that was asked for."""
+        """Requested offset."""
         return self.fact("requested")
 
     @property
     def earliest(self) -> int:
-        """The lowest offset that is stored."""
+        """Lowest stored offset."""
         return self.fact("earliest")
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next record will get."""
+        """Offset of the next record."""
         return self.fact("next")
 
 
 class OffsetTrimmed(OutOfRange):
-    """The position is gone. Start again at ``earliest``, or accept the loss."""
+    """The requested position is trimmed. Restart at ``earliest``, or accept the gap."""
 
     default_reason = "OFFSET_TRIMMED"
 
 
 class OffsetAhead(OutOfRange):
-    """The position is beyond ``next_offset``. Nothing is there yet."""
+    """The requested position is above ``next_offset``, where no record exists yet."""
 
     default_reason = "OFFSET_AHEAD"
 
 
 class Superseded(ForebayError):
-    """Somebody newer has taken over, or the numbering is broken."""
+    """A newer owner has taken over, or a sequence is broken."""
 
 
 class WriterFenced(Superseded):
-    """A newer epoch of this writer was opened, or the broker has forgotten it, or what it staged was thrown away.
+    """The writer is fenced: a newer epoch of it was opened, or the broker expired it or its staged pages.
 
     Stop, or open a new publisher.
     """
@@ -462,49 +472,58 @@ class WriterFenced(Superseded):
 
 
 class StaleOwner(Superseded):
-    """The partition belongs to another consumer now. The records come again, there or here."""
+    """Another consumer owns the partition now. The records are redelivered by the broker."""
 
     default_reason = "STALE_OWNER"
 
 
 class ConsumerReplaced(Superseded):
-    """Another subscriber opened with the same ``consumer_id``. Give each one its own."""
+    """Another subscriber opened with the same ``consumer_id``. Use a unique id for each subscriber."""
 
     default_reason = "CONSUMER_REPLACED"
 
 
 class SequenceGap(Superseded):
-    """An earlier page of this writer is missing. The publisher handles it; a user does not see it."""
+    """An earlier page of this writer is missing. The publisher recovers; users do not see this error."""
 
     default_reason = "SEQUENCE_GAP"
 
 
 class SequenceConflict(Superseded):
-    """A number was used for other data: two publishers share a ``writer_id``. Give each one its own."""
+    """A sequence number was used for other data: two publishers share a ``writer_id``.
+
+    Use a unique id for each publisher.
+    """
 
     default_reason = "SEQUENCE_CONFLICT"
 
 
 class EpochFenced(Superseded):
-    """The epoch is below the last one, or a newer run of the producer has begun. Stop: what is written is written."""
+    """The epoch is below the last one, or a newer run of the producer has started.
+
+    Stop: committed records stay committed.
+    """
 
     default_reason = "EPOCH_FENCED"
 
 
 class EpochConflict(Superseded):
-    """The same run committed the epoch with other tokens, or others of these commits without this one."""
+    """The same run committed the epoch with other tokens, or only some epochs of this commit before."""
 
     default_reason = "EPOCH_CONFLICT"
 
 
 class EpochContentConflict(Superseded):
-    """The epoch was committed with other records. Repeat it with the same ones, or decide by ``EpochCheck.NONE``."""
+    """The epoch was committed with other records.
+
+    Repeat it with the same records, or keep the committed ones with ``EpochCheck.NONE``.
+    """
 
     default_reason = "EPOCH_CONTENT_CONFLICT"
 
     @property
     def stored_records(self) -> int:
-        """Number of records that were committed."""
+        """Number of committed records."""
         return self.fact("stored_records")
 
     @property
@@ -514,188 +533,206 @@ class EpochContentConflict(Superseded):
 
 
 class ProducerChanged(Superseded):
-    """Another producer has the write name. Take it over with ``takeover=True``, or write under another name."""
+    """Another producer has the write name.
+
+    Take it over with ``takeover=True``, or use another write name.
+    """
 
     default_reason = "PRODUCER_CHANGED"
 
 
 class SchemaChanged(Superseded):
-    """Somebody else has registered a version meanwhile. Look at the latest one and compare again."""
+    """Another client registered a version meanwhile. Get the latest version and compare again."""
 
     default_reason = "SCHEMA_CHANGED"
 
 
 class DataLoss(ForebayError):
-    """Records that were stored are not there any more."""
+    """Stored records are lost."""
 
 
 class PageQuarantined(DataLoss):
-    """A stored page fails its checksum; the broker keeps its bytes aside."""
+    """A stored page fails its checksum; the broker keeps its bytes in quarantine."""
 
     default_reason = "PAGE_QUARANTINED"
 
 
 class GapError(DataLoss):
-    """A replay met offsets without records. Go on at ``resume_offset``, or read with ``on_gap="yield"``."""
+    """A replay reached a gap. Continue at ``resume_offset``, or read with ``on_gap="yield"``."""
 
     default_reason = "GAP"
 
     @property
     def partition(self) -> int:
-        """The partition."""
+        """Partition of the gap."""
         return self.fact("partition")
 
     @property
     def first_offset(self) -> int:
-        """The first missing offset."""
+        """First missing offset."""
         return self.fact("first_offset")
 
     @property
     def last_offset(self) -> int:
-        """The last missing offset."""
+        """Last missing offset."""
         return self.fact("last_offset")
 
     @property
     def resume_offset(self) -> int:
-        """The first offset behind the gap."""
+        """First offset after the gap."""
         return self.last_offset + 1
 
 
 class AccessDenied(ForebayError):
-    """No or wrong credentials, or not allowed."""
+    """Credentials are missing or wrong, or do not permit the request."""
 
 
 class Unauthenticated(AccessDenied):
-    """The broker wants a token, and there was none, or one that it does not know. Set one that it knows."""
+    """The broker requires a token, and it is missing or unknown. Set a token that the broker knows."""
 
     default_reason = "TOKEN_REFUSED"
 
 
 class PermissionDenied(AccessDenied):
-    """The caller is known and may not do this. Ask who runs the broker, or what stands before it."""
+    """The caller is authenticated and lacks the permission.
+
+    Contact the operator of the broker, or of the proxy in front of it.
+    """
 
     default_reason = "PERMISSION_DENIED"
 
 
 class HandshakeFailed(AccessDenied):
-    """The two ends cannot agree on a connection: only one of them speaks TLS, or a certificate is not trusted.
+    """TLS failed: only one side uses TLS, or a certificate is not trusted.
 
-    Trying again does not help; the text says what to set.
+    A retry does not help; the text says what to set.
     """
 
     default_reason = "HANDSHAKE_FAILED"
 
 
 class BrokerUnavailable(ForebayError):
-    """The broker cannot be reached or is going away. Check the endpoint; come back after ``retry_after_s``."""
+    """The broker cannot be reached or is stopping. Check the endpoint; retry after ``retry_after_s``."""
 
     default_reason = "UNREACHABLE"
     retryable = True
 
 
 class BrokerDraining(BrokerUnavailable):
-    """The broker is stopping. Come back to its successor. Nothing of the request was done."""
+    """The broker is stopping. Retry at its successor. Nothing of the request was executed."""
 
     default_reason = "DRAINING"
 
 
 class SessionTimedOut(BrokerUnavailable):
-    """This consumer has not answered the broker for a while. It connects again; what it had is redelivered."""
+    """The broker closed the session, because the consumer did not respond in time.
+
+    The subscriber reconnects; its records are redelivered.
+    """
 
     default_reason = "SESSION_TIMED_OUT"
 
 
 class StoreFenced(BrokerUnavailable):
-    """The broker's disk failed. Nothing is accepted until it was restarted."""
+    """The broker's disk failed. Requests are rejected until the broker is restarted."""
 
     default_reason = "STORE_FENCED"
 
 
 class ReadFailed(BrokerUnavailable):
-    """The broker's disk did not answer a read. Nothing is lost by it; the same request may succeed later."""
+    """The broker's disk did not answer a read. Nothing is lost; the same request may succeed later."""
 
     default_reason = "READ_FAILED"
 
 
 class BrokerFault(ForebayError):
-    """The broker, or something on the way to it, failed in a way that has no name. See the broker's log."""
+    """Unclassified failure of the broker, or of a proxy in front of it. See the broker's log."""
 
     retryable = True
 
 
 class ProtocolViolation(BrokerFault):
-    """The broker said something that the contract does not allow: versions that do not go together."""
+    """The broker's answer violates the wire contract: client and broker versions are incompatible."""
 
     default_reason = "PROTOCOL_VIOLATION"
     retryable = False
 
 
 class ClientFault(ForebayError):
-    """The client library failed in a way that has no name: a defect. Open a new publisher or subscriber; report it."""
+    """Unclassified failure of the client library: a defect.
+
+    Open a new publisher or subscriber, and report the defect.
+    """
 
     default_reason = "CLIENT_FAULT"
 
 
 class DeadlineExceeded(ForebayError):
-    """The answer did not come in time; whether the request was done is not known."""
+    """No answer within the time limit; the outcome of the request is unknown."""
 
     default_reason = "DEADLINE_EXCEEDED"
     retryable = True
 
 
 class ArrowNotInstalled(ForebayError):
-    """A sink holds rows with a schema, and pyarrow, which reads them, is not there: install the extra ``arrow``."""
+    """The sink holds rows with a schema, and pyarrow is not installed. Install the extra ``arrow``."""
 
     default_reason = "ARROW_NOT_INSTALLED"
 
 
 class DeliveryTimeout(ForebayError):
-    """Records were not durable within ``delivery_timeout_s``. Sent again, they may be stored twice."""
+    """Records were not durable within ``delivery_timeout_s``.
+
+    If they are sent again, they may be stored twice.
+    """
 
     default_reason = "DELIVERY_TIMEOUT"
 
     @property
     def refusal(self) -> str:
-        """The reason with which the broker had refused them last, ``SINK_FULL`` for one; empty if it had not."""
+        """Reason of the broker's last rejection, such as ``SINK_FULL``; empty if there was none."""
         return self.facts.get("refusal", "")
 
 
 class FlushTimeout(ForebayError):
-    """``flush`` ran out of time. The records are still being sent; flush again, or close."""
+    """``flush`` timed out. The records are still being sent; flush again, or close."""
 
     default_reason = "FLUSH_TIMEOUT"
 
 
 class PublishAbandoned(ForebayError):
-    """The publisher was closed before the records were durable. They may be stored or not."""
+    """The publisher was closed before the records were durable; they may or may not be stored."""
 
     default_reason = "PUBLISH_ABANDONED"
 
 
 class Closed(ForebayError):
-    """The object cannot be used any more. Open a new one."""
+    """The object is closed. Open a new one."""
 
 
 class PublisherClosed(Closed):
-    """The publisher was closed."""
+    """The publisher is closed."""
 
     default_reason = "PUBLISHER_CLOSED"
 
 
 class SubscriberClosed(Closed):
-    """The subscriber was closed."""
+    """The subscriber is closed."""
 
     default_reason = "SUBSCRIBER_CLOSED"
 
 
 class ClientClosed(Closed):
-    """The client was closed."""
+    """The client is closed."""
 
     default_reason = "CLIENT_CLOSED"
 
 
 class UsedAfterFork(Closed):
-    """A publisher, subscriber or replay was opened before ``fork`` and used in the child. Open one in the child."""
+    """A publisher, subscriber or replay that was opened before ``fork`` was used in the child.
+
+    Open it in the child.
+    """
 
     default_reason = "USED_AFTER_FORK"
 
@@ -707,10 +744,10 @@ def _walk(kind: type[ForebayError]) -> list[type[ForebayError]]:
 BY_REASON: Final[Mapping[str, type[ForebayError]]] = {
     kind.default_reason: kind for kind in _walk(ForebayError) if kind.default_reason
 }
-"""The class of each reason."""
+"""Class of each reason."""
 
 BY_CODE: Final[Mapping[int, type[ForebayError]]] = {
-    1: BrokerUnavailable,  # CANCELLED: by the broker or a proxy; our own cancellations are never shown
+    1: BrokerUnavailable,  # CANCELLED: by the broker or a proxy; cancellations by this client are not raised
     2: BrokerFault,
     3: InvalidArgument,
     4: DeadlineExceeded,
@@ -727,7 +764,7 @@ BY_CODE: Final[Mapping[int, type[ForebayError]]] = {
     15: DataLoss,
     16: Unauthenticated,
 }
-"""The class of each gRPC status code, for reasons that this version does not know."""
+"""Class of each gRPC status code, for reasons that this version does not know."""
 
 
 def error_for(
@@ -738,6 +775,6 @@ def error_for(
     facts: Mapping[str, str] | None = None,
     retry_after_s: float | None = None,
 ) -> ForebayError:
-    """Return the error for a status: by its reason, else by its code."""
+    """Return the error for a status: by its reason, otherwise by its code."""
     kind = BY_REASON.get(reason) or BY_CODE.get(code, BrokerFault)
     return kind(message, reason=reason, facts=facts, retry_after_s=retry_after_s)

@@ -1,4 +1,4 @@
-"""What a user may tune, as values. Every bound of the client stands here."""
+"""Settings of the client, publishers and subscribers, with their bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
 MESSAGE_BYTES_MAX: Final = 32 << 20
 WINDOW_PAGES_MAX: Final = 256
-"""The broker remembers so many pages of a writer and partition."""
+"""Number of pages per writer and partition that the broker remembers."""
 
 
 def check(name: str, value: float, lowest: float, highest: float) -> None:
@@ -28,25 +28,25 @@ def check(name: str, value: float, lowest: float, highest: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and when a call is tried again while the broker is away."""
+    """Retry policy for calls while the broker is unavailable."""
 
     tries_max: int | None = 8
-    """Tries altogether; None for no limit."""
+    """Maximum number of attempts, the first included; None is unlimited."""
 
     delay_min_s: float = 0.05
-    """Longest pause before the second try; the pause taken is random between half of it and all of it."""
+    """Upper bound of the first delay; the actual delay is random between half of the bound and the bound."""
 
     delay_max_s: float = 2.0
-    """Longest pause at all, unless the broker asks for more."""
+    """Upper bound of all delays, unless the broker requests a longer one."""
 
     delay_factor: float = 2.0
-    """Growth of the pause."""
+    """Growth factor of the delay."""
 
     budget_s: float | None = 20.0
-    """No further try begins later than this after the first failure; None for no limit."""
+    """Time after the first failure at which retries end; None is unlimited."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Reject values that are out of bounds."""
         if self.tries_max is not None:
             check("tries_max", self.tries_max, 1, 1_000_000)
         check("delay_min_s", self.delay_min_s, 0.001, 3600)
@@ -58,78 +58,89 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """How connections are encrypted. The files are read at first use, and again once they have changed."""
+    """TLS settings of connections.
+
+    The files are read at first use, and again after they have changed.
+    """
 
     ca_file: str = ""
-    """PEM file of the authorities that the broker's certificate is checked by; empty for those that gRPC brings."""
+    """PEM file of the certificate authorities for the broker's certificate; empty uses gRPC's default."""
 
     cert_file: str = ""
-    """PEM file of the client's own certificate, for a broker that demands one."""
+    """PEM file of the client certificate, for a broker that requires one."""
 
     key_file: str = ""
-    """PEM file of that certificate's private key, without a password."""
+    """PEM file of the private key of the client certificate, without a password."""
 
     server_name: str = ""
-    """Name that the broker's certificate has to have; empty for the host of the endpoint."""
+    """Expected name in the broker's certificate; empty expects the host of the endpoint."""
 
     def __post_init__(self) -> None:
-        """Refuse a half of what belongs together."""
+        """Reject a certificate without a key and a key without a certificate."""
         if bool(self.cert_file) != bool(self.key_file):
             name = "key_file" if self.cert_file else "cert_file"
             raise InvalidSetting(
-                f"tls.{name}: a client's certificate and its key belong together", facts={"field": f"tls.{name}"}
+                f"tls.{name}: cert_file and key_file must be set together", facts={"field": f"tls.{name}"}
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Settings of a client and of all that is made by it. Those that hold a token itself cannot be pickled."""
+    """Settings of a client and of everything opened by it.
+
+    Settings that contain a token, instead of its file or variable, cannot be pickled.
+    """
 
     call_timeout_s: float = 30.0
-    """Bound for one try of a single call."""
+    """Time limit of one attempt of a unary call."""
 
     retry: RetryPolicy = RetryPolicy()
-    """For single calls that may be repeated without harm."""
+    """Retry policy of unary calls that are safe to repeat."""
 
     reconnect: RetryPolicy = RetryPolicy(tries_max=None, budget_s=None)
-    """Pauses between the tries of a publisher or subscriber to reconnect; by default without an end."""
+    """Delays between attempts of a publisher or subscriber to reconnect; unlimited by default."""
 
     reattach_timeout_s: float = 120.0
-    """How long a replay tries to go on after its stream broke, without reading anything."""
+    """Time that a replay tries to resume after its stream broke, while it receives nothing."""
 
     keepalive_s: float = 60.0
-    """An idle connection is probed so often; the broker allows 30 s and more."""
+    """Interval of keepalive probes on an idle connection; the broker allows 30 s and more."""
 
     keepalive_timeout_s: float = 20.0
-    """A probe that stays unanswered so long ends the connection."""
+    """Time limit for the answer to a keepalive probe; then the connection is closed."""
 
     connect_timeout_s: float = 10.0
-    """Bound for one attempt to connect: name, TCP, TLS and the first frames of HTTP/2 together."""
+    """Time limit of one connection attempt: name resolution, TCP, TLS and HTTP/2 preface together."""
 
     handshake_patience_s: float = 60.0
-    """How long TLS or a certificate may be wrong before a publisher, subscriber or call gives up on a broker that it
-    had reached before; one that was never reached is given up on after half a second."""
+    """Time that TLS failures of a broker that was reached before are retried.
+
+    Then the publisher, subscriber or call fails. A broker that was never reached gets half a second.
+    """
 
     tls: TlsSettings | None = None
-    """How connections are encrypted; None leaves them plain."""
+    """TLS settings; None connects without encryption."""
 
     token: str = field(default="", repr=False)
-    """What the broker knows the caller by. At most one of this and the next two."""
+    """Token that identifies the caller to the broker.
+
+    At most one of ``token``, ``token_file`` and ``token_env`` may be set.
+    """
 
     token_file: str = ""
-    """File whose first line is the token; read with each call, so that it may change."""
+    """File whose first line is the token; read for each call, so that the token can be rotated."""
 
     token_env: str = ""
-    """Environment variable that has the token; read with each call."""
+    """Environment variable that contains the token; read for each call."""
 
     token_without_tls: bool = False
-    """The token may go unencrypted to another machine: over a network that encrypts by itself."""
+    """Allow the token on unencrypted connections to other machines, for networks that encrypt themselves."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Reject values that are out of bounds or contradict each other."""
         given = [name for name in ("token", "token_file", "token_env") if getattr(self, name)]
         if len(given) > 1:
-            raise InvalidSetting(f"{' and '.join(given)}: set one of them", facts={"field": given[1]})
+            raise InvalidSetting(f"{' and '.join(given)} are set: set only one of them", facts={"field": given[1]})
         check("call_timeout_s", self.call_timeout_s, 0.001, 86_400)
         check("reattach_timeout_s", self.reattach_timeout_s, 0, 86_400)
         check("connect_timeout_s", self.connect_timeout_s, 0.01, 600)
@@ -139,9 +150,9 @@ class ClientSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Return the defaults with TLS and token as the environment has them: see the table ``ENVIRONMENT``.
+        """Return the defaults with TLS and token of the environment: see the table ``ENVIRONMENT``.
 
-        Without an argument it is the environment of this process.
+        The default is the environment of this process.
         """
         given = os.environ if environment is None else environment
         found = {name: given.get(variable, "").strip() for name, variable in ENVIRONMENT.items()}
@@ -160,11 +171,11 @@ class ClientSettings:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel between processes, but never with a token."""
+        """Pickle the settings; raises ``CredentialsUnusable`` if they contain a token."""
         if self.token:
             raise CredentialsUnusable(
-                "settings that hold a token cannot be pickled: it would stand in what is stored or sent; set "
-                "token_env or token_file to where the other process finds it",
+                "settings that contain a token cannot be pickled, because the pickle would expose it: set "
+                "token_env or token_file, with a value that is valid in the other process",
                 facts={"field": "token"},
             )
         return (_settings, tuple(getattr(self, one.name) for one in fields(self)))
@@ -184,7 +195,10 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "token_file": "FOREBAY_TOKEN_FILE",
     "token_without_tls": "FOREBAY_TOKEN_WITHOUT_TLS",
 }
-"""Which variable has which setting. One of the names of TLS turns it on, unless ``FOREBAY_TLS`` is false."""
+"""Environment variables by setting.
+
+A variable of TLS enables TLS, unless ``FOREBAY_TLS`` is false.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,25 +206,28 @@ class PublisherSettings:
     """Settings of one publisher."""
 
     page_bytes: int = PAGE_BYTES_MAX
-    """A page is sent when it has reached about this many bytes; one larger record stands alone."""
+    """Size in bytes at which a page is sent; approximate. A larger record is sent in a page of its own."""
 
     page_records: int = PAGE_RECORDS_MAX
-    """A page is sent when it has this many records."""
+    """Number of records at which a page is sent."""
 
     linger_ms: float = 5.0
-    """A page that is not full waits this long for more records. 0 sends as soon as the stream is free."""
+    """Time that an incomplete page waits for more records; 0 sends as soon as the stream is free."""
 
     window_pages: int = 96
-    """Most pages of one partition that wait for their receipt."""
+    """Maximum number of pages per partition that await their receipt."""
 
     buffer_bytes_max: int = 64 << 20
-    """Most bytes that are not durable yet; ``send`` blocks at it. One larger record or page is taken alone."""
+    """Maximum of bytes that are not durable yet; at the maximum, ``send`` blocks.
+
+    A record or page that is larger is accepted while the buffer is empty.
+    """
 
     delivery_timeout_s: float = 120.0
-    """Records that are not durable after this long fail with ``DeliveryTimeout``."""
+    """Time after which records that are not durable fail with ``DeliveryTimeout``."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Reject values that are out of bounds."""
         check("page_bytes", self.page_bytes, 1024, PAGE_BYTES_MAX)
         check("page_records", self.page_records, 1, PAGE_RECORDS_MAX)
         check("linger_ms", self.linger_ms, 0, 60_000)
@@ -224,22 +241,22 @@ class SubscriberSettings:
     """Settings of one subscriber."""
 
     credit_records: int = 100_000
-    """Records that may be in flight: sent and not settled."""
+    """Maximum number of records in flight: delivered and not settled."""
 
     credit_bytes: int = 16 << 20
-    """Bytes that may be in flight; passed by at most one page."""
+    """Maximum of bytes in flight; exceeded by at most one page."""
 
     reconnect: bool = True
-    """Come back by itself when the stream breaks. Otherwise the iteration raises what broke it."""
+    """Reconnect when the stream breaks; otherwise the iteration raises the cause."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Reject values that are out of bounds."""
         check("credit_records", self.credit_records, 1, 10_000_000)
         check("credit_bytes", self.credit_bytes, 1, 1 << 30)
 
 
 class PublisherOptions(TypedDict, total=False):
-    """The fields of :class:`PublisherSettings` as keywords."""
+    """Fields of :class:`PublisherSettings` as keywords."""
 
     page_bytes: int
     page_records: int

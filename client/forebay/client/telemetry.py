@@ -1,8 +1,8 @@
 """Spans and metrics of the client, through the OpenTelemetry API alone.
 
-Names follow the messaging conventions. Batches are linked, never parents: a delivery is linked to the sends that its
-records came from. Everything is per page or delivery, never per record, and where no SDK is installed a page costs a
-few calls that do nothing.
+Names follow the OpenTelemetry messaging conventions. Batches are linked, not nested: a delivery is linked to the sends
+of its records. Instruments record per page or delivery, never per record. Without an SDK, a page costs a few no-op
+calls.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SCOPE: Final = "forebay.client"
 LINKS_MAX: Final = 128
 TRACEPARENT_FIELDS: Final = 4
 DURATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
-"""Bounds of the buckets of durations, as the conventions advise."""
+"""Bucket bounds of duration histograms, as recommended by the conventions."""
 
 Attributes = Mapping[str, str | int]
 
 
 def parse_traceparent(text: str) -> SpanContext | None:
-    """Return the span context of a W3C ``traceparent``, ``None`` for what is none."""
+    """Return the span context of a W3C ``traceparent``; ``None`` if it is invalid."""
     fields = text.split("-")
     if len(fields) < TRACEPARENT_FIELDS or len(fields[1]) != 32 or len(fields[2]) != 16:
         return None
@@ -47,20 +47,20 @@ def parse_traceparent(text: str) -> SpanContext | None:
 
 
 def format_traceparent(context: SpanContext) -> str:
-    """Return the W3C ``traceparent`` of a span context, empty for an invalid one."""
+    """Return the W3C ``traceparent`` of a span context; empty if it is invalid."""
     if not context.is_valid:
         return ""
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
 
 def links_of(traceparents: Iterable[str]) -> list[Link]:
-    """Return links to what wrote these contexts, each once, up to 128."""
+    """Return span links to the given contexts, without duplicates, at most 128."""
     found = (parse_traceparent(text) for text in dict.fromkeys(traceparents) if text)
     return list(islice((Link(context) for context in found if context is not None), LINKS_MAX))
 
 
 class SendSpan:
-    """The time between a page's first sending and its receipt."""
+    """Span from the first send of a page to its receipt."""
 
     __slots__ = ("_span", "_started", "traceparent")
 
@@ -68,15 +68,15 @@ class SendSpan:
         self._span = span
         self._started = started
         self.traceparent = format_traceparent(span.get_span_context())
-        """Travels with the page."""
+        """Trace context that is sent with the page."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What travels with a single call."""
+        """Metadata of a unary call."""
         return (("traceparent", self.traceparent),) if self.traceparent else ()
 
     def end(self, error: str = "") -> float:
-        """End it and return its seconds; ``error`` is a reason, never a text."""
+        """End the span and return its duration in seconds; ``error`` is a reason code, never a text."""
         if error:
             self._span.set_attribute("error.type", error)
             self._span.set_status(StatusCode.ERROR, error)
@@ -85,7 +85,7 @@ class SendSpan:
 
 
 class Telemetry:
-    """The instruments of one sink's publisher, subscriber or replay."""
+    """Instruments of one sink's publisher, subscriber or replay."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Telemetry:
         tracers: TracerProvider | None = None,
         meters: MeterProvider | None = None,
     ) -> None:
-        """Without providers the process's own are used."""
+        """Use the given providers, or the global ones."""
         self._sink = sink
         self._common: dict[str, str | int] = {
             "messaging.system": "forebay",
@@ -109,24 +109,24 @@ class Telemetry:
             "messaging.client.sent.messages", unit="{message}", description="Records published"
         )
         self._consumed = meter.create_counter(
-            "messaging.client.consumed.messages", unit="{message}", description="Records handed to the user"
+            "messaging.client.consumed.messages", unit="{message}", description="Records delivered to the application"
         )
         self._operation = meter.create_histogram(
             "messaging.client.operation.duration",
             unit="s",
-            description="Until the broker had answered",
+            description="Duration of an operation until the answer of the broker",
             explicit_bucket_boundaries_advisory=DURATION_S,
         )
         self._process = meter.create_histogram(
             "messaging.process.duration",
             unit="s",
-            description="From taking a delivery to settling it",
+            description="Duration from receiving a delivery to settling it",
             explicit_bucket_boundaries_advisory=DURATION_S,
         )
 
     @staticmethod
     def current_context() -> object:
-        """Return the caller's context, for a page that is sent later by another thread."""
+        """Return the caller's trace context, for a page that another thread sends later."""
         return otel_context.get_current()
 
     def _attributes(self, operation: str, kind: str, partition: int | None, count: int) -> dict[str, str | int]:
@@ -140,7 +140,7 @@ class Telemetry:
         }
 
     def send(self, partition: int | None, count: int, context: object) -> SendSpan:
-        """Start the span of a page, or of records that the broker distributes."""
+        """Start the span of a page, or of records that the broker assigns to partitions."""
         span = self._tracer.start_span(
             f"send {self._sink}",
             context=context if isinstance(context, otel_context.Context) else None,
@@ -160,7 +160,7 @@ class Telemetry:
 
     @contextmanager
     def sending(self, partition: int | None, count: int) -> Iterator[SendSpan]:
-        """Span and count records that are sent in a single call; an exception with a ``reason`` ends it as failed."""
+        """Trace and count records sent in a unary call; a ``ForebayError`` marks the span as failed."""
         span = self.send(partition, count, self.current_context())
         try:
             yield span
@@ -171,7 +171,7 @@ class Telemetry:
 
     @contextmanager
     def settling(self, operation: str, partition: int | None, count: int) -> Iterator[None]:
-        """Span and time the settling of records in a single call."""
+        """Trace and time the settling of records in a unary call."""
         span, began = self.settle(operation, partition, count, None), time.monotonic()
         try:
             yield
@@ -181,11 +181,11 @@ class Telemetry:
         self.settled(span, time.monotonic() - began)
 
     def read(self, operation: str, count: int) -> None:
-        """Count records that were read without being delivered by a stream: ``pull`` or ``replay``."""
+        """Count records that were read without a stream of deliveries: ``pull`` or ``replay``."""
         self._consumed.add(count, {**self._common, "messaging.operation.name": operation})
 
     def deliver(self, partition: int, count: int, traceparents: Iterable[str]) -> Span:
-        """Count a delivery and start the span of its processing, linked to the sends of its records."""
+        """Count a delivery and start its processing span, linked to the sends of its records."""
         self._consumed.add(count, {**self._common, "messaging.operation.name": "deliver"})
         return self._tracer.start_span(
             f"deliver {self._sink}",
@@ -195,7 +195,7 @@ class Telemetry:
         )
 
     def processed(self, span: Span, elapsed_s: float, error: str = "") -> None:
-        """End the span of a delivery; ``error`` is a nack's kind or ``stale``."""
+        """End the span of a delivery; ``error`` is the kind of a nack, or ``stale``."""
         attributes = {**self._common, "messaging.operation.name": "deliver"}
         if error:
             attributes["error.type"] = error

@@ -1,4 +1,4 @@
-"""A broker for tests: in this process, on a free port, over the memory store.
+"""Broker for tests: in this process, on a free port, with the memory store.
 
     def test_it():
         with forebay.client.testing.broker() as broker, broker.client() as client:
@@ -18,23 +18,23 @@ from forebay.client.settings import ClientSettings
 
 
 class TestBroker:
-    """A running broker."""
+    """Running broker of a test."""
 
     __test__ = False  # not a test, for pytest
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        """``HOST:PORT``, on the loopback interface."""
+        """Endpoint ``HOST:PORT``, on the loopback interface."""
 
     def client(self, *, settings: ClientSettings | None = None) -> Client:
-        """Return a new client of it; without ``settings`` one that speaks plainly, whatever the environment says."""
+        """Return a new client; without ``settings`` it uses neither TLS nor the environment."""
         return Client(self.endpoint, settings=settings or ClientSettings())
 
 
 @contextmanager
 def broker(**settings: Any) -> Iterator[TestBroker]:
-    """Run a broker until the block ends; ``settings`` are the broker's own."""
-    # The client never needs the broker; only who asks for one here does.
+    """Run a broker until the block ends; ``settings`` are settings of the broker."""
+    # Imported here, because the client does not depend on the broker.
     from forebay.broker.server import BrokerServer
 
     with BrokerServer.in_memory(**settings) as server:

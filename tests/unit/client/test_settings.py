@@ -53,7 +53,7 @@ def test_a_wrong_variable_is_named(name: str) -> None:
 
 
 def test_the_token_stands_in_one_place() -> None:
-    with pytest.raises(InvalidSetting, match="token and token_env: set one of them"):
+    with pytest.raises(InvalidSetting, match="token and token_env are set: set only one of them"):
         ClientSettings(token="a", token_env="B")
 
 

@@ -1,6 +1,6 @@
-"""Looks after dead letters: what targets rejected for good. Durable before it returns.
+"""Administration of dead letters: list, redrive and purge. Durable before each call returns.
 
-The broker answers in bounded steps; what is said here goes through all of them.
+The broker answers in bounded steps; the methods here run all of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ REASONS: Final = {
 
 
 class DeadLetters:
-    """The dead letters of a client's sinks. Usable from several threads.
+    """Dead letters of a client's sinks. Thread-safe.
 
-    ``sink`` is the sink that they come from, or its dead-letter sink. All methods raise ``SinkNotFound`` when there
-    is neither, and ``InvalidFilter``.
+    ``sink`` is the sink of origin or its dead-letter sink. All methods raise ``SinkNotFound`` if neither exists, and
+    ``InvalidFilter``.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -44,7 +44,7 @@ class DeadLetters:
         return self._channels.stub(DeadLetterServiceStub, sink)
 
     def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
-        """Yield the dead letters that are still to be dealt with, by partition and offset."""
+        """Yield the unsettled dead letters, by partition and offset."""
         chosen = filter_message(wanted)
 
         def ask(token: str) -> pb.ListDeadLettersResponse:
@@ -58,11 +58,11 @@ class DeadLetters:
             yield from map(dead_letter, part.dead_letters)
 
     def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
-        """Append dead letters to their sink again, for the subscription that they came from; return how many.
+        """Append dead letters to their sink again, for their subscription; return their number.
 
-        Each exactly once, whatever breaks; one that becomes a dead letter again meanwhile is left. Raises ``SinkFull``
-        when there is no room: what was redriven stays so, and the same call goes on with the rest. What the try with a
-        lost answer redrove is not in the number.
+        Each is redriven exactly once, also after failures; a record that becomes a dead letter again meanwhile stays.
+        Raises ``SinkFull`` if there is no room: redriven records stay redriven, and the same call continues with the
+        rest. The number excludes records redriven by an attempt whose answer was lost.
         """
         chosen, now = filter_message(wanted), self._now(sink)
         if now is None:
@@ -80,10 +80,10 @@ class DeadLetters:
         return sum(int(part.redriven) for part in parts(ask))
 
     def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
-        """Let the dead letters go for good that there are when this is called; return how many.
+        """Drop the dead letters that exist when this is called, permanently; return their number.
 
-        What becomes a dead letter after that stays, also when the connection breaks and a call is made again; what the
-        try with the lost answer let go is not in the number then.
+        Later dead letters stay, also when the call is retried after a broken connection. The number then excludes
+        records dropped by the attempt whose answer was lost.
         """
         chosen, now = filter_message(wanted), self._now(sink)
         if now is None:
@@ -101,13 +101,13 @@ class DeadLetters:
         return sum(int(part.purged) for part in parts(ask))
 
     def _now(self, sink: str) -> _Now | None:
-        """Where the dead-letter sink ends; ``None`` when there is none, and so no dead letter."""
+        """Return the end of the dead-letter sink; ``None`` if there is no such sink."""
         origin = sink.removesuffix(SUFFIX)
         try:
             found = Asking(self._channels).stats(origin + SUFFIX, policy=ONCE)
         except SinkNotFound:
             if sink == origin:
-                self._unary.incarnation(origin)  # a sink that is not there either is an error
+                self._unary.incarnation(origin)  # raises if the origin does not exist either
                 return None
             raise
         return _Now(found.incarnation, {one.partition: one.next_offset for one in found.partitions})
@@ -115,17 +115,18 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """A dead-letter sink at a moment: what comes after it is left alone, however often a call is made."""
+    """Dead-letter sink at a point in time; repeated calls leave later dead letters alone."""
 
     incarnation: str
     ends: Mapping[int, int]
 
 
 def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
-    """Return the wire's form of a filter; raises ``InvalidFilter``."""
+    """Return the wire form of a filter; raises ``InvalidFilter``."""
     unknown = sorted(set(wanted) - set(DeadLetterFilter.__annotations__))
     if unknown:
-        raise InvalidFilter(f"{unknown[0]} is no filter; use {', '.join(DeadLetterFilter.__annotations__)}")
+        allowed = ", ".join(DeadLetterFilter.__annotations__)
+        raise InvalidFilter(f"{unknown[0]} is not a filter: must be one of {allowed}")
     message = pb.DeadLetterFilter(
         error_contains=wanted.get("error_contains", ""), subscription=wanted.get("subscription", "")
     )
@@ -137,7 +138,7 @@ def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
             first, last = wanted.get("first_offset", 0), wanted.get("last_offset", OFFSET_MAX)
             message.origin_offsets.CopyFrom(record_pb2.OffsetRange(first_offset=first, last_offset=last))
     except (ValueError, TypeError) as failure:
-        raise InvalidFilter(f"a filter's value is wrong: {failure}") from failure
+        raise InvalidFilter(f"a filter has an invalid value: {failure}") from failure
     if "from_time" in wanted:
         message.from_time.CopyFrom(convert.stamp(wanted["from_time"]))
     if "until_time" in wanted:
@@ -146,7 +147,7 @@ def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
 
 
 def dead_letter(message: pb.DeadLetter) -> DeadLetter:
-    """Return a dead letter."""
+    """Return the dead letter of a message."""
     record = message.record
     return DeadLetter(
         partition=message.partition,

@@ -1,11 +1,11 @@
-"""Exactly once: commits what publishers staged, all of it at one instant.
+"""Exactly-once writing: commits staged pages atomically.
 
     stage = Stage(producer="nightly", epoch=7, run="2026-01-31", ticket=client.epochs.take_ticket("orders"))
     with client.publisher("orders", stage=stage) as publisher:
         publisher.send_many(values)
     client.epochs.commit([EpochCommit.of("orders", stage, [publisher.staged()])])
 
-A commit may be made again until its outcome is known: it changes something once.
+A commit is idempotent: it may be repeated until its outcome is known.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
 
 PRODUCERS_PER_CALL: Final = 1_000
 PATIENCE_S: Final = 120.0
-"""How long a commit is tried for unless something else is asked."""
+"""Default time for which a commit is retried."""
 
 
 class Epochs:
-    """The epochs of a client's sinks. Usable from several threads. All methods raise ``SinkNotFound``."""
+    """Epochs of a client's sinks. Thread-safe. All methods raise ``SinkNotFound``."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -40,24 +40,24 @@ class Epochs:
         return self._channels.stub(EpochServiceStub, sink)
 
     def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
-        """Return a number higher than all that the broker of ``sink`` gave before, also before its last restart.
+        """Return a number higher than all that the sink's broker issued before, also across restarts.
 
-        A run of a producer takes one when it begins, before anything of it may stage. Raises ``SinkReplaced`` for
-        another incarnation than the one that is there.
+        A run of a producer takes one ticket at its start, before it stages anything. Raises ``SinkReplaced`` if the
+        sink has another ``incarnation``.
         """
         request = pb.TakeTicketRequest(sink=sink, incarnation=incarnation)
         response, _ = self._unary.call("TakeTicket", lambda t: self._stub(sink).TakeTicket(request, timeout=t))
         return int(response.ticket)
 
     def commit(self, commits: Sequence[EpochCommit], *, patience_s: float = PATIENCE_S) -> CommittedEpochs:
-        """Make what the tokens staged visible, all of it and at once, or nothing.
+        """Make the staged pages of all given tokens visible atomically.
 
-        Tried again for up to ``patience_s`` while the broker is away or has no room, so that the outcome is known when
-        this returns; commits that are there already are no error. All sinks have to live on one broker.
+        The call is retried for up to ``patience_s`` while the broker is unavailable or has no room, so that the outcome
+        is known when it returns. Epochs that are committed already are not an error. All sinks must be on one broker.
 
         Raises ``InvalidEpoch``, ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``,
-        ``ProducerChanged``, and ``SinkReplaced`` when a sink was made anew since it was staged; when time is
-        over what failed last, and then only another commit of the same tells whether it happened.
+        ``ProducerChanged``, and ``SinkReplaced`` if a sink was deleted and created again since staging. After
+        ``patience_s`` it raises the last failure; only a repeat of the same commit then tells whether it was applied.
         """
         check("patience_s", patience_s, 0, 86_400)
         sink = self._one_place(commits)
@@ -70,9 +70,9 @@ class Epochs:
         return CommittedEpochs(tuple(epoch_of(one) for one in response.epochs), response.already_committed)
 
     def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str], *, incarnation: str = "") -> int:
-        """Throw away what the tokens have staged; return how many had something.
+        """Discard the staged pages of tokens; return the number of tokens that had any.
 
-        What is committed stays, nobody is fenced, and the epoch can still be staged and committed.
+        Committed epochs stay, no run is fenced, and the epoch can still be staged and committed.
         """
         request = pb.AbortEpochRequest(
             sink=sink, producer=producer, epoch=epoch, tokens=tokens, incarnation=incarnation
@@ -81,13 +81,13 @@ class Epochs:
         return int(response.aborted)
 
     def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
-        """Return a committed epoch, the producer's last one unless it is named. Raises ``EpochNotFound``."""
+        """Return a committed epoch, by default the producer's last one. Raises ``EpochNotFound``."""
         request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
         response, _ = self._unary.call("GetEpoch", lambda t: self._stub(sink).GetEpoch(request, timeout=t))
         return epoch_of(response.epoch)
 
     def list(self, sink: str) -> Iterator[Producer]:
-        """Yield the producers that a sink remembers, by name: their last epochs, and what they have staged."""
+        """Yield the producers that a sink remembers, by name, with their last epochs and staged pages."""
 
         def ask(token: str) -> pb.ListEpochsResponse:
             request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL, page_token=token)
@@ -100,21 +100,21 @@ class Epochs:
             yield from map(producer_of, part.producers)
 
     def _one_place(self, commits: Sequence[EpochCommit]) -> str:
-        """Return one of the sinks, once it is sure that one broker holds them all."""
+        """Return one of the sinks; raises ``InvalidEpoch`` unless one broker holds all of them."""
         if not commits:
-            raise InvalidEpoch("a commit of nothing: name at least one epoch")
+            raise InvalidEpoch("the list of commits is empty: pass at least one EpochCommit")
         places = {endpoint_of(one.sink, self._channels.endpoints): one.sink for one in commits}
         if len(places) > 1:
             apart = ", ".join(f"{sink!r} on {endpoint}" for endpoint, sink in sorted(places.items()))
             raise InvalidEpoch(
-                f"the sinks of one commit live on different brokers ({apart}): commit each broker's",
+                f"the sinks of one commit are on different brokers ({apart}): commit those of each broker separately",
                 facts={"field": "commits"},
             )
         return commits[0].sink
 
 
 def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
-    """Return the wire's form of a stage. Raises ``InvalidEpoch`` for numbers that have none."""
+    """Return the wire form of a stage. Raises ``InvalidEpoch`` for numbers out of range."""
     try:
         return buffer_service_pb2.PublishStage(
             producer=stage.producer,
@@ -126,11 +126,11 @@ def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
             takeover=stage.takeover,
         )
     except ValueError as failure:
-        raise InvalidEpoch(f"epoch = {stage.epoch}, ticket = {stage.ticket}: must be numbers from 0") from failure
+        raise InvalidEpoch(f"epoch = {stage.epoch}, ticket = {stage.ticket}: must be integers from 0") from failure
 
 
 def commit_message(commit: EpochCommit) -> pb.EpochCommit:
-    """Return the wire's form of a commit. Raises ``InvalidEpoch`` for numbers that have none."""
+    """Return the wire form of a commit. Raises ``InvalidEpoch`` for numbers out of range."""
     try:
         return pb.EpochCommit(
             sink=commit.sink,
@@ -148,7 +148,7 @@ def commit_message(commit: EpochCommit) -> pb.EpochCommit:
             tokens=[_token_message(token.summarized) for token in commit.tokens],
         )
     except ValueError as failure:
-        raise InvalidEpoch(f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be numbers from 0") from failure
+        raise InvalidEpoch(f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be integers from 0") from failure
 
 
 def _token_message(token: StagedToken) -> pb.StagedToken:
@@ -163,7 +163,7 @@ def _token_message(token: StagedToken) -> pb.StagedToken:
 
 
 def epoch_of(message: pb.Epoch) -> Epoch:
-    """Return a committed epoch."""
+    """Return the epoch of a message."""
     return Epoch(
         sink=message.sink,
         producer=message.producer,
@@ -177,7 +177,7 @@ def epoch_of(message: pb.Epoch) -> Epoch:
 
 
 def producer_of(message: pb.Producer) -> Producer:
-    """Return a producer."""
+    """Return the producer of a message."""
     return Producer(
         producer=message.producer,
         write_name=message.write_name,

@@ -1,4 +1,4 @@
-"""Goes through answers that come in parts: each names where the next one begins, the last one names nothing."""
+"""Pagination of list calls: each answer has the token of the next one; the last answer has none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 
 class Part(Protocol):
-    """An answer with a place to go on from."""
+    """Answer with a page token."""
 
     next_page_token: str
 
@@ -16,7 +16,7 @@ P = TypeVar("P", bound=Part)
 
 
 def parts(ask: Callable[[str], P]) -> Iterator[P]:
-    """Yield what ``ask(page_token)`` answers, from the beginning to the last part."""
+    """Yield the answers of ``ask(page_token)``, from the first to the last."""
     token = ""
     while True:
         part = ask(token)

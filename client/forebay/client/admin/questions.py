@@ -1,4 +1,4 @@
-"""Asks a broker about its gaps and records, and purges sinks: calls and their translation."""
+"""Calls that read gaps, statistics and explanations, and purge sinks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 GAPS_PER_CALL: Final = 1_000
 ONCE: Final = RetryPolicy(tries_max=1)
-"""How a bound is asked for that means *now*: asked for again it would be another one."""
+"""Policy without retries, for a bound that means *now*: a retry would return a later bound."""
 
 
 class Asking:
-    """Makes the calls. Usable from several threads."""
+    """Calls of the sink service with their conversion. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -48,7 +48,7 @@ class Asking:
         until_time: datetime | None,
         incarnation: str,
     ) -> list[Purged]:
-        """Drop pages up to an offset, or where partitions end now: sent again it drops nothing newer."""
+        """Drop pages up to an offset, or up to the current ends; a retry drops nothing newer."""
         request = pb.PurgeSinkRequest(name=sink, partition=partition)
         if until_offset is not None:
             request.until_offset = until_offset
@@ -65,7 +65,7 @@ class Asking:
         ]
 
     def gaps(self, sink: str, *, partition: int | None) -> Iterator[Gap]:
-        """Yield all gaps, call by call."""
+        """Yield all gaps, page by page."""
 
         def ask(token: str) -> pb.ListGapsResponse:
             request = pb.ListGapsRequest(sink=sink, partition=partition, page_size=GAPS_PER_CALL, page_token=token)
@@ -78,7 +78,7 @@ class Asking:
             yield from map(gap, part.gaps)
 
     def stats(self, sink: str, *, policy: RetryPolicy | None = None) -> pb.SinkStats:
-        """Ask for counters, account and lag."""
+        """Return counters, account and lag."""
         request = pb.GetSinkStatsRequest(name=sink)
         response, _ = self._unary.call(
             "GetSinkStats", lambda t: self._stub(sink).GetSinkStats(request, timeout=t), policy=policy
@@ -87,7 +87,7 @@ class Asking:
         return found
 
     def explain(self, sink: str, offset: int, *, partition: int, subscription: str, incarnation: str) -> Explanation:
-        """Ask about a record."""
+        """Return the explanation of a record."""
         request = pb.ExplainRecordRequest(
             sink=sink, partition=partition, offset=offset, subscription=subscription, incarnation=incarnation
         )
@@ -96,7 +96,7 @@ class Asking:
 
 
 def explanation(partition: int, offset: int, message: pb.ExplainRecordResponse) -> Explanation:
-    """Return an explanation."""
+    """Return the explanation of a message."""
     stored = message.HasField("page_first_offset")
     flight = message.flight
     return Explanation(

@@ -1,7 +1,7 @@
-"""Leases what a subscription has set aside, as sets under a name, settles them and gives them back.
+"""Leases on a subscription's retry queue: sets of ranges under a holder's name.
 
-A set holds places, not records: read them with ``replay`` or ``replay_pages``. No connection keeps it; whoever knows
-the holder's name and the ranges goes on with it.
+A set contains offsets, not records: read the records with ``replay`` or ``replay_pages``. A lease is independent of
+connections; any process that knows the holder's name and the ranges can continue it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from forebay.v1.resend_service_pb2_grpc import ResendServiceStub
 
 
 class Resends:
-    """The sets of a client's sinks. Usable from several threads.
+    """Leased sets of a client's sinks. Thread-safe.
 
     All methods raise ``SinkNotFound``, ``SubscriptionNotFound``, ``SinkReplaced`` for ranges of a sink that was deleted
-    and made anew, and ``InvalidLease`` for a ``holder`` that is not 1 to 128 of ``[A-Za-z0-9._:-]``.
+    and created again, and ``InvalidLease`` for a ``holder`` that is not 1 to 128 characters of ``[A-Za-z0-9._:-]``.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -44,12 +44,12 @@ class Resends:
         before_due: bool = False,
         incarnation: str = "",
     ) -> ResendSet:
-        """Take a set of what the subscription ``name`` has set aside and what is due; return what the holder has then.
+        """Lease a set of due ranges from the retry queue of ``name``; return the set of the holder.
 
-        A holder has one set: while it has something, that is extended and nothing more is taken, so the call may be
-        repeated. ``duration_s``: 1 to 86,400, by default the sink's ``ack_deadline_s``; what runs out has failed once
-        more. ``records_max``: 1 to 1,000,000, by default 10,000. ``bytes_max``: about how many bytes its stored pages
-        have. ``before_due`` takes what waits for a delay that its nack named, too.
+        A holder has one set. If it has one already, its lease is extended and nothing is added, so the call may be
+        repeated. ``duration_s`` is 1 to 86,400, by default the sink's ``ack_deadline_s``; an expired lease counts as a
+        failed attempt. ``records_max`` is 1 to 1,000,000, by default 10,000. ``bytes_max`` is an approximate bound of
+        the stored pages. ``before_due`` also takes records whose nack requested a delay that has not passed.
 
         Raises ``OrderingStrict`` unless the sink is in RELAXED order, ``InvalidLease``, ``TooManyStreams``.
         """
@@ -73,15 +73,15 @@ class Resends:
         ranges: Sequence[ResendRanges],
         duration_s: float | None = None,
     ) -> ResendSet:
-        """Extend a holder's set, and take of ``ranges`` what it has lost and nobody else has; return what it has then.
+        """Extend a holder's set, and lease lost ``ranges`` again that are free; return the set of the holder.
 
-        For whoever takes up a set: its lease may have run out, or been forgotten by a restart of the broker. What is
-        not in the answer is settled, somebody else's, or void by a seek.
+        For a holder that resumes a set: its lease may have expired, or a restart of the broker may have lost it. Ranges
+        that are missing from the answer are settled, leased by another holder, or void after a seek.
 
         Raises ``OrderingStrict``, ``InvalidLease``, ``InvalidRange``, ``InvalidPartition``, ``TooManyStreams``.
         """
         if not ranges:
-            raise InvalidRange("no ranges are named: take a set with `lease`")
+            raise InvalidRange("ranges is empty: lease a set with `lease`")
         request = pb.LeaseResendsRequest(
             sink=sink,
             subscription=name,
@@ -94,10 +94,10 @@ class Resends:
     def settle(
         self, sink: str, name: str = "default", *, holder: str, ranges: Sequence[ResendRanges]
     ) -> tuple[SettleResult, ...]:
-        """Settle what was processed of a set, as acked: all in one durable write. Doing it again changes nothing.
+        """Settle processed ranges of a set as acked, in one durable write. Idempotent.
 
-        What nobody has is settled too: the lease may have run out. What somebody else has by now is ``STALE`` and left
-        to him; so is what was leased before a seek.
+        Ranges without a lease are settled too, because the lease may have expired. Ranges that another holder has
+        leased, and ranges leased before a seek, are ``STALE`` and not settled.
 
         Raises ``InvalidRange``, ``InvalidPartition``; then nothing was settled.
         """
@@ -112,7 +112,7 @@ class Resends:
         return tuple(convert.settle_result(result) for result in response.results)
 
     def release(self, sink: str, name: str = "default", *, holder: str, incarnation: str = "") -> int:
-        """Give back what a holder has, without a failed try; return how many records that was."""
+        """Release the set of a holder without a failed attempt; return its number of records."""
         request = pb.ReleaseResendsRequest(sink=sink, subscription=name, holder=holder, incarnation=incarnation)
         response, _ = self._unary.call("ReleaseResends", lambda t: self._stub(sink).ReleaseResends(request, timeout=t))
         return int(response.records)
@@ -141,10 +141,12 @@ def _messages(ranges: Sequence[ResendRanges]) -> list[pb.ResendRanges]:
 
 
 def _incarnation(ranges: Sequence[ResendRanges]) -> str:
-    """The incarnation that ranges belong to; raises ``InvalidRange`` where they are of several."""
+    """Return the incarnation of ``ranges``; raises ``InvalidRange`` if there are several."""
     found = list(dict.fromkeys(one.incarnation for one in ranges)) or [""]
     if len(found) > 1:
-        raise InvalidRange(f"the ranges are of two sinks of one name, incarnations {found[0]!r} and {found[1]!r}")
+        raise InvalidRange(
+            f"ranges of incarnations {found[0]!r} and {found[1]!r} of the sink: must be of one incarnation"
+        )
     return found[0]
 
 

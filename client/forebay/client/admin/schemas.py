@@ -1,7 +1,7 @@
-"""The schemas of a sink's rows: numbered versions that never change.
+"""Schemas of a sink's rows: numbered, immutable versions.
 
-A page of rows names the version that they have; the schema itself is asked for once. The broker keeps schemas and does
-not look inside: whoever registers a version has compared it with the one before.
+A page of rows names the version of its schema; a reader gets each version once. The broker stores schemas without
+interpreting them: the client that registers a version compares it with the previous one.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ PAGE_SIZE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A version of the schema of a sink's rows."""
+    """Version of the schema of a sink's rows."""
 
     version: int
-    """From 1."""
+    """Number of the version, from 1."""
 
     registered_at: datetime | None
-    """``None`` for a version that the broker lost when its store was damaged."""
+    """Time of registration; ``None`` for a version that the broker lost when its store was damaged."""
 
     arrow_schema: bytes = b""
-    """The schema message of Arrow's IPC stream format; left out by ``list``. See ``forebay.client.arrow``."""
+    """Schema message in Arrow's IPC stream format; omitted by ``list``. See ``forebay.client.arrow``."""
 
     spark_schema: str = ""
-    """Spark's own schema as JSON, or empty; left out by ``list``."""
+    """Spark schema as JSON, or empty; omitted by ``list``."""
 
     incarnation: str = ""
-    """Of the sink that it is a version of; left out by ``list``. Publish rows with it to no other one of that name."""
+    """Incarnation of the sink; omitted by ``list``. Rows with this version belong only there."""
 
 
 class Schemas:
-    """The schemas of a client's sinks. Usable from several threads."""
+    """Schemas of a client's sinks. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -52,15 +52,18 @@ class Schemas:
         return self._channels.stub(SchemaServiceStub, sink)
 
     def get(self, sink: str, version: int = 0, *, incarnation: str = "") -> Schema:
-        """Return a version, the latest without one; raises ``SchemaNotFound``, ``SinkNotFound``, ``SinkReplaced``."""
+        """Return a version, by default the latest.
+
+        Raises ``SchemaNotFound``, ``SinkNotFound``, ``SinkReplaced``.
+        """
         request = pb.GetSchemaRequest(sink=sink, version=version, incarnation=incarnation)
         response, _ = self._unary.call("GetSchema", lambda t: self._stub(sink).GetSchema(request, timeout=t))
         return _schema(response.schema, response.incarnation)
 
     def latest(self, sink: str, *, incarnation: str = "") -> tuple[int, Schema | None]:
-        """Return the highest version that was given, 0 for none, and the latest one that the broker still has.
+        """Return the highest registered version, or 0, and the latest version that the broker still has.
 
-        The two differ where a damaged store has lost some. Raises ``SinkNotFound``, ``SinkReplaced``.
+        The two differ if a damaged store has lost versions. Raises ``SinkNotFound``, ``SinkReplaced``.
         """
         try:
             found = self.get(sink, incarnation=incarnation)
@@ -73,11 +76,11 @@ class Schemas:
     def register(
         self, sink: str, arrow_schema: bytes, *, previous: int, spark_schema: str = "", incarnation: str = ""
     ) -> int:
-        """Keep a schema as the next version, durably, and return its number; the same as the latest is that one.
+        """Register a schema as the next version, durably; return its number.
 
-        ``previous`` is the version that it was compared with, 0 when there was none. Raises ``SchemaChanged`` when it
-        is not the latest one, ``SinkReplaced`` when it is of another ``incarnation``, ``InvalidSchema``,
-        ``SinkNotFound``.
+        A schema that equals the latest version keeps its number. ``previous`` is the version that the schema was
+        compared with, or 0. Raises ``SchemaChanged`` if ``previous`` is not the latest version, ``SinkReplaced`` for
+        another ``incarnation``, ``InvalidSchema``, ``SinkNotFound``.
         """
         request = pb.RegisterSchemaRequest(
             sink=sink,
@@ -103,22 +106,22 @@ class Schemas:
 
 
 class SchemaCache:
-    """The versions that one reader of a sink has met. Usable from several threads."""
+    """Cache of the schema versions that a reader of a sink has used. Thread-safe."""
 
     def __init__(self, channels: Channels, sink: str) -> None:
         self._schemas = Schemas(channels)
         self._sink = sink
         self._lock = threading.Lock()
-        """Protects the two below; a second thread waits for the answer that the first has asked for."""
+        """Protects the two below; a second thread waits for the answer to the first thread's request."""
         self._incarnation = ""
         self._known: dict[int, Schema] = {}
 
     def source(self, incarnation: str) -> Callable[[int], Schema]:
-        """Return what finds versions of the sink with this incarnation; it raises as ``Schemas.get`` does."""
+        """Return a loader of versions of the sink with this incarnation; it raises as ``Schemas.get``."""
 
         def schema_of(version: int) -> Schema:
             with self._lock:
-                if self._incarnation != incarnation:  # the sink was deleted and made again
+                if self._incarnation != incarnation:  # the sink was deleted and created again
                     self._incarnation, self._known = incarnation, {}
                 if version not in self._known:
                     self._known[version] = self._schemas.get(self._sink, version, incarnation=incarnation)

@@ -1,4 +1,4 @@
-"""Makes, changes, deletes and observes sinks. Durable before it returns."""
+"""Administration of sinks. Durable before each call returns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEAD_LETTERS: Final = ".dlq"
 
 
 class Sinks:
-    """The sinks of a client's brokers. Usable from several threads."""
+    """Sinks of a client's brokers. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -39,9 +39,9 @@ class Sinks:
         return self._channels.stub(SinkServiceStub, name)
 
     def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
-        """Make a sink and return it; what is not set takes the broker's default.
+        """Create a sink and return it; unset settings get the broker's defaults.
 
-        With ``exist_ok`` a sink that exists with the same settings is returned.
+        With ``exist_ok`` an existing sink with the same settings is returned.
         Raises ``InvalidName``, ``InvalidSetting``, ``SinkExists``, ``TooManySinks``.
         """
         request = pb.CreateSinkRequest(
@@ -49,7 +49,7 @@ class Sinks:
         )
         response, _ = self._unary.call("CreateSink", lambda t: self._stub(name).CreateSink(request, timeout=t))
         if not response.created and not exist_ok:
-            raise SinkExists(f"sink {name!r} exists", facts={"sink": name})
+            raise SinkExists(f"sink {name!r} exists already: pass exist_ok=True or another name", facts={"sink": name})
         return sink(response.sink)
 
     def get(self, name: str) -> Sink:
@@ -73,10 +73,10 @@ class Sinks:
         return answer
 
     def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
-        """Change the settings that are named; the rest stays. Raises ``InvalidSetting``, ``SinkNotFound``.
+        """Change the given settings of a sink. Raises ``InvalidSetting``, ``SinkNotFound``.
 
-        Without an ``incarnation``, here and below, the sink that has the name now is meant, however often a call has to
-        be made again; with one, any other raises ``SinkReplaced``.
+        Here and below, a call without ``incarnation`` applies to the sink that has the name when the call starts, also
+        if the call is retried. With ``incarnation``, any other sink raises ``SinkReplaced``.
         """
         message, paths = settings_message(settings)
         request = pb.UpdateSinkRequest(
@@ -89,9 +89,9 @@ class Sinks:
         return sink(response.sink)
 
     def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
-        """Delete a sink and all that it holds, ``dead_letters`` too if asked to; else they stay as `<name>.dlq`.
+        """Delete a sink and its records; with ``dead_letters`` also its dead-letter sink ``<name>.dlq``.
 
-        A sink that is made anew meanwhile is left alone. Raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``,
+        A sink that is created again meanwhile is not deleted. Raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``,
         ``SinkReplaced``.
         """
         request = pb.DeleteSinkRequest(
@@ -111,7 +111,7 @@ class Sinks:
         try:
             self._unary.call("DeleteSink", attempt)
         except (SinkNotFound, SinkReplaced):
-            # The first try did it and its answer was lost.
+            # The first attempt deleted it, and its answer was lost.
             if tries == 1:
                 raise
             if letters:  # a broker that was killed may have deleted only the first of the two
@@ -119,20 +119,20 @@ class Sinks:
                     self.delete(name + DEAD_LETTERS, force=force, incarnation=letters)
 
     def _letters(self, name: str) -> str:
-        """The incarnation of a dead-letter sink, empty when there is none."""
+        """Return the incarnation of a dead-letter sink; empty if there is none."""
         try:
             return self._unary.incarnation(name + DEAD_LETTERS)
         except SinkNotFound:
             return ""
 
     def pause(self, name: str, reason: str = "", *, incarnation: str = "") -> None:
-        """Stop deliveries; appends go on. ``reason`` is shown in the stats."""
+        """Pause deliveries; appends continue. ``reason`` is shown in the stats."""
         incarnation = incarnation or self._unary.incarnation(name)
         request = pb.PauseSinkRequest(name=name, reason=reason, incarnation=incarnation)
         self._unary.call("PauseSink", lambda t: self._stub(name).PauseSink(request, timeout=t))
 
     def resume(self, name: str, *, incarnation: str = "") -> None:
-        """Let deliveries go on where they were."""
+        """Resume deliveries where they were paused."""
         request = pb.ResumeSinkRequest(name=name, incarnation=incarnation or self._unary.incarnation(name))
         self._unary.call("ResumeSink", lambda t: self._stub(name).ResumeSink(request, timeout=t))
 
@@ -145,17 +145,20 @@ class Sinks:
         until_time: datetime | None = None,
         incarnation: str = "",
     ) -> Sequence[Purged]:
-        """Drop what a sink holds when this is called, durably; return what went, per partition.
+        """Drop the records that a sink holds when this is called, durably; return the result per partition.
 
-        All of it, or only of one partition, or only pages that end at or below ``until_offset`` (of one partition), or
-        whose records were all accepted before ``until_time``. What is in flight is revoked. Counted as ``PURGED``.
-        What is published after the call began stays, also when the connection breaks and the purge is sent again; what
-        the try with the lost answer dropped is not in what is returned then. Without ``until_offset`` the broker is
-        asked first where the sink ends, once: when it does not tell, nothing is done and ``BrokerUnavailable`` raised.
-        Raises ``SinkNotFound``, ``SinkReplaced``, ``InvalidPartition``, ``InvalidRange``, ``OffsetAhead``.
+        Drops all records, those of one partition, only pages that end at or below ``until_offset`` (of one partition),
+        or only pages whose records were all accepted before ``until_time``. Deliveries in flight are revoked. Dropped
+        records count as ``PURGED``.
+
+        Records published after the call started stay, also if the connection breaks and the purge is retried. The
+        result then excludes records dropped by the attempt whose answer was lost. Without ``until_offset``, the call
+        first gets the end offsets from the broker, without a retry: if that fails, nothing is dropped and
+        ``BrokerUnavailable`` is raised. Raises ``SinkNotFound``, ``SinkReplaced``, ``InvalidPartition``,
+        ``InvalidRange``, ``OffsetAhead``.
         """
         if until_offset is not None and until_time is not None:
-            raise InvalidRange("until_offset and until_time exclude each other")
+            raise InvalidRange("until_offset and until_time are set: set only one of them")
         return self._asking.purge(
             name,
             partition=partition,
@@ -165,13 +168,13 @@ class Sinks:
         )
 
     def gaps(self, name: str, *, partition: int | None = None) -> Iterator[Gap]:
-        """Yield the gaps of a sink by partition and offset: what was dropped, why, when and how much of it."""
+        """Yield the gaps of a sink by partition and offset, with reason, time and counts."""
         return self._asking.gaps(name, partition=partition)
 
     def explain(
         self, name: str, offset: int, *, partition: int = 0, subscription: str = "default", incarnation: str = ""
     ) -> Explanation:
-        """Return where a record is, what became of it, and what its delivery waits for. Any offset may be asked about.
+        """Return location and state of a record, and what its delivery waits for, for any offset.
 
         Raises ``SinkNotFound``, ``SubscriptionNotFound``, ``InvalidPartition``.
         """
@@ -184,9 +187,9 @@ class Sinks:
         return stats(self._asking.stats(name))
 
     def watch(self, name: str, *, interval_s: float = 1.0) -> Iterator[SinkStats]:
-        """Yield the stats at once and then at every interval, until the iterator is closed.
+        """Yield the stats immediately and then at every interval, until the iterator is closed.
 
-        Ends with the error that broke the stream; ``SinkNotFound`` when the sink was deleted.
+        Raises the error that broke the stream; ``SinkNotFound`` if the sink was deleted.
         """
         request = pb.WatchSinkStatsRequest(name=name, interval=duration(interval_s))
         call = self._stub(name).WatchSinkStats(request)

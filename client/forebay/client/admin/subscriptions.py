@@ -1,4 +1,4 @@
-"""Makes, lists, moves, settles and deletes the subscriptions of a sink. Durable before it returns."""
+"""Administration of subscriptions. Durable before each call returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 
 class Subscriptions:
-    """The subscriptions of a client's sinks. Usable from several threads."""
+    """Subscriptions of a client's sinks. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -35,15 +35,15 @@ class Subscriptions:
         exist_ok: bool = False,
         incarnation: str = "",
     ) -> Subscription:
-        """Make a subscription and return it; from now on the sink keeps what it has not settled.
+        """Create a subscription and return it; the sink then retains the records that it has not settled.
 
-        Partitions that ``start`` leaves out, where it is a mapping, begin at the earliest. With ``or_earliest`` an
-        offset that is gone begins at the lowest that can be had. With ``exist_ok`` one that was made with the same
-        start is returned, wherever it stands by now.
+        If ``start`` is a mapping, partitions missing from it start at the earliest offset. With ``or_earliest``, a
+        trimmed start offset becomes the lowest available one. With ``exist_ok``, an existing subscription with the same
+        start is returned, whatever its position.
 
         Raises ``SubscriptionExists``, ``InvalidSubscriptionName``, ``InvalidPosition``, ``InvalidPartition``,
-        ``OffsetAhead``, ``OffsetTrimmed``, ``TooManySubscriptions``, ``SinkNotFound``; and ``SinkReplaced``, here and
-        below, for another ``incarnation`` than the one that is there.
+        ``OffsetAhead``, ``OffsetTrimmed``, ``TooManySubscriptions``, ``SinkNotFound``. Here and below, raises
+        ``SinkReplaced`` if the sink has another ``incarnation``.
         """
         request = pb.CreateSubscriptionRequest(
             sink=sink,
@@ -58,7 +58,9 @@ class Subscriptions:
         )
         if not response.created and not exist_ok:
             facts = {"sink": sink, "subscription": name}
-            raise SubscriptionExists(f"sink {sink!r} has a subscription {name!r}", facts=facts)
+            raise SubscriptionExists(
+                f"sink {sink!r} has a subscription {name!r}: pass exist_ok=True or another name", facts=facts
+            )
         return subscription(response.subscription)
 
     def list(self, sink: str) -> list[Subscription]:
@@ -74,10 +76,10 @@ class Subscriptions:
         return found
 
     def delete(self, sink: str, name: str, *, incarnation: str = "", subscription_incarnation: str = "") -> None:
-        """Delete a subscription, whatever it has not settled; its consumers end with ``SubscriptionNotFound``.
+        """Delete a subscription with its unsettled records; its consumers get ``SubscriptionNotFound``.
 
-        One that is made anew meanwhile is left alone, and with ``subscription_incarnation`` any other than that one.
-        Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DefaultSubscription``, ``SinkNotFound``.
+        A subscription that is created again meanwhile is not deleted; with ``subscription_incarnation``, only that one
+        is. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DefaultSubscription``, ``SinkNotFound``.
         """
         request = pb.DeleteSubscriptionRequest(
             sink=sink,
@@ -98,7 +100,7 @@ class Subscriptions:
         try:
             self._unary.call("DeleteSubscription", attempt)
         except (NotFound, SinkNotFound, SinkReplaced, SubscriptionReplaced):
-            # The first try did it and its answer was lost.
+            # The first attempt deleted it, and its answer was lost.
             if tries == 1:
                 raise
 
@@ -113,15 +115,15 @@ class Subscriptions:
         incarnation: str = "",
         subscription_incarnation: str = "",
     ) -> tuple[SubscriptionPlace, ...]:
-        """Move a subscription, in one ``partition`` or all; return where it stands now, by partition.
+        """Seek a subscription, in one ``partition`` or all; return its new position by partition.
 
-        What is in flight is void. The accounts are closed into the lifetime totals, with what was pending as skipped.
-        With ``or_earliest`` an offset that is gone becomes the lowest that can be had, and ``trimmed`` says what was
-        missed. Not repeated when the connection breaks, so that nothing is counted as skipped twice.
+        Deliveries in flight become void. The accounts are closed into the lifetime totals, and pending records count as
+        skipped. With ``or_earliest``, a trimmed offset becomes the lowest available one, and ``trimmed`` is the missed
+        range. The call is not retried if the connection breaks, so that no record is counted as skipped twice.
 
-        Raises ``OffsetAhead``, ``OffsetTrimmed``, ``InvalidPosition``, ``InvalidPartition``,
-        ``SubscriptionNotFound``, ``SubscriptionReplaced`` for another ``subscription_incarnation`` than the one that is
-        there, ``SinkNotFound``; then nothing was moved.
+        Raises ``OffsetAhead``, ``OffsetTrimmed``, ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``,
+        ``SinkNotFound``, and ``SubscriptionReplaced`` if the subscription has another ``subscription_incarnation``;
+        then nothing was moved.
         """
         request = pb.SeekSubscriptionRequest(
             sink=sink,
@@ -153,14 +155,14 @@ class Subscriptions:
         incarnation: str = "",
         subscription_incarnation: str = "",
     ) -> tuple[SettledPartition, ...]:
-        """Settle all that a subscription has not settled below an offset, by partition; return what became of it.
+        """Settle all unsettled records below an offset, by partition, as acked; return the results.
 
-        It counts as acked. For readers that keep their own position and read with ``replay``; doing it again, or with
-        a lower offset, changes nothing. All partitions or none.
+        For readers that store their own position and read with ``replay``. Repeating the call, or passing a lower
+        offset, has no effect. Applies to all given partitions or to none.
 
-        Raises ``SubscriptionInUse`` when a consumer owns one of them, or a holder has a set below, ``OffsetAhead``,
-        ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``, and
-        ``SubscriptionReplaced`` for another ``subscription_incarnation`` than the one that is there.
+        Raises ``SubscriptionInUse`` if a consumer owns one of the partitions, or a holder has a lease below the offset;
+        ``OffsetAhead``, ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``; and
+        ``SubscriptionReplaced`` if the subscription has another ``subscription_incarnation``.
         """
         request = pb.SettleSubscriptionRequest(
             sink=sink,
@@ -176,7 +178,7 @@ class Subscriptions:
 
 
 def position_message(place: Position) -> pb.Position:
-    """Return the wire's form of a position; raises ``InvalidPosition`` for what is none."""
+    """Return the wire form of a position; raises ``InvalidPosition``."""
     try:
         match place:
             case "earliest":
@@ -198,11 +200,11 @@ def position_message(place: Position) -> pb.Position:
 
 def _wrong(place: object) -> InvalidPosition:
     allowed = "earliest, latest, an offset, offsets by partition, or a time"
-    return InvalidPosition(f"{place!r}: must be {allowed}", facts={"allowed": allowed})
+    return InvalidPosition(f"position = {place!r}: must be {allowed}", facts={"allowed": allowed})
 
 
 def position(message: pb.Position) -> Position:
-    """Return a position."""
+    """Return the position of a message."""
     match message.WhichOneof("at"):
         case "latest":
             return "latest"
@@ -216,7 +218,7 @@ def position(message: pb.Position) -> Position:
 
 
 def subscription(message: pb.Subscription) -> Subscription:
-    """Return a subscription."""
+    """Return the subscription of a message."""
     return Subscription(
         message.sink, message.name, moment(message.created_at), position(message.start), message.incarnation
     )

@@ -1,4 +1,4 @@
-"""Stored pages as columns and records."""
+"""Conversion of stored pages to columns and records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from forebay.v1 import record_pb2
 
 
 def checked_body(page: record_pb2.StoredPage) -> bytes:
-    """Return the body, which protobuf copies each time; raises ``PageCorrupt`` when it is not what was published."""
+    """Return the verified body, which protobuf copies on each access; raises ``PageCorrupt``."""
     body = page.body
     found = crc32(body)
     if found != page.crc32:
@@ -36,7 +36,7 @@ def checked_body(page: record_pb2.StoredPage) -> bytes:
 
 
 def runs(page: StoredPage) -> list[Run]:
-    """Return the runs of a page, all of its records. Raises ``InvalidPage`` for a body that is not a page."""
+    """Return all runs of a page. Raises ``InvalidPage`` for a body that is not a ``RecordPage``."""
     if page.encoding is not Encoding.RECORDS:
         raise InvalidPage(f"this version cannot decode pages with encoding {page.encoding}")
     try:
@@ -44,12 +44,15 @@ def runs(page: StoredPage) -> list[Run]:
     except MalformedPage as error:
         raise InvalidPage(f"the page at offset {page.base_offset} is not a RecordPage: {error}") from error
     if sum(map(len, found)) != page.record_count:
-        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the records that it states")
+        raise InvalidPage(f"the page at offset {page.base_offset} does not have the number of records that it states")
     return found
 
 
 def decode_columns(page: StoredPage) -> Columns:
-    """Return the wanted records of a page as columns. Raises ``InvalidPage`` where one of them cannot be decoded."""
+    """Return the requested records of a page as columns.
+
+    Raises ``InvalidPage`` if one of them cannot be decoded.
+    """
     columns = wanted_columns(page, whole_columns(page))
     if columns.unreadable:
         first = min(columns.unreadable)
@@ -58,13 +61,13 @@ def decode_columns(page: StoredPage) -> Columns:
 
 
 def unreadable_error(page: StoredPage, offset: int, reason: str) -> InvalidPage:
-    """Return what is raised for a record that cannot be decoded."""
+    """Return the error for a record that cannot be decoded."""
     facts = {"partition": str(page.partition), "offset": str(offset), "base_offset": str(page.base_offset)}
     return InvalidPage(f"offset {offset} of partition {page.partition} cannot be decoded: {reason}", facts=facts)
 
 
 def whole_columns(page: StoredPage) -> Columns:
-    """Return all records of a page as columns, wanted or not, and which of them cannot be decoded: perhaps all."""
+    """Return all records of a page as columns, including the positions that cannot be decoded."""
     try:
         if page.encoding is Encoding.ARROW:
             values, header, unreadable = json_values(page)
@@ -76,7 +79,7 @@ def whole_columns(page: StoredPage) -> Columns:
 
 
 def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
-    """Return the wanted records of a page, given all of it."""
+    """Return the requested part of a page's columns."""
     first = page.first_offset - page.base_offset
     end = page.last_offset - page.base_offset + 1
     if first == 0 and end == page.record_count:
@@ -91,7 +94,7 @@ def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
 
 
 def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
-    """Yield the wanted records of a page. Raises ``InvalidPage`` at the first one that cannot be decoded."""
+    """Yield the requested records of a page. Raises ``InvalidPage`` at one that cannot be decoded."""
     for found in records_and_gaps(page):
         if isinstance(found, Gap):
             raise unreadable_error(page, found.first_offset, found.detail)
@@ -99,7 +102,7 @@ def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
 
 
 def records_and_gaps(page: StoredPage) -> Iterator[ReplayedRecord | Gap]:
-    """Yield the wanted records of a page, and a gap for consecutive ones that cannot be decoded."""
+    """Yield the requested records of a page, and one gap per range that cannot be decoded."""
     columns = wanted_columns(page, whole_columns(page))
     accepted_at = AcceptedAt(page.parts)
     gap: Gap | None = None
@@ -133,7 +136,7 @@ def event_time(columns: Columns, index: int) -> datetime | None:
 
 
 class AcceptedAt:
-    """Finds when an offset of a page was accepted. Offsets are asked for in rising order."""
+    """Acceptance times of a page's records, looked up in ascending order of offsets."""
 
     def __init__(self, parts: tuple[PagePart, ...]) -> None:
         self._parts = parts
@@ -142,7 +145,7 @@ class AcceptedAt:
         self._at = parts[0].accepted_at if parts else convert.EPOCH
 
     def of(self, offset: int) -> datetime:
-        """Return the time at which ``offset`` was accepted."""
+        """Return the acceptance time of ``offset``."""
         if offset >= self._until and self._parts:
             index = max(0, bisect_right(self._starts, offset) - 1)
             self._at = self._parts[index].accepted_at

@@ -1,4 +1,4 @@
-"""What is read step by step, and closed: deliveries, pages, records."""
+"""Closable iterator, the base of subscribers and replays."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Reading(Iterator[T_co]):
-    """An iterator that is closed, at the latest by the ``with`` that it is used in."""
+    """Iterator that can be closed and used as a context manager."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the iteration. Closing twice is fine."""
+        """End the iteration. Idempotent."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the iterator itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the iterator."""
         self.close()

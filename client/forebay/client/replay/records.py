@@ -1,4 +1,4 @@
-"""Reads pages again record by record."""
+"""Replay of a sink record by record."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from forebay.client.values.records import Gap, ReplayedRecord, StoredPage
 
 
 class RecordReplay(Reading[ReplayedRecord | Gap]):
-    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``. See ``PageReplay``.
+    """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``.
 
-    Stored records that cannot be decoded are a gap too, with the reason ``UNREADABLE``; or ``InvalidPage`` is raised,
-    which names the first one.
+    Stored records that cannot be decoded yield a gap with the reason ``UNREADABLE``, or raise ``InvalidPage`` with the
+    offset of the first one.
     """
 
     def __init__(self, pages: Reading[StoredPage | Gap], on_gap: OnGap = "raise") -> None:
@@ -34,5 +34,5 @@ class RecordReplay(Reading[ReplayedRecord | Gap]):
         return next(self._records)
 
     def close(self) -> None:
-        """End the iteration. Closing twice is fine."""
+        """End the iteration. Idempotent."""
         self._pages.close()

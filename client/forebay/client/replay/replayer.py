@@ -1,7 +1,7 @@
-"""Reads a partition again, and changes nothing by it.
+"""Replay of one partition, without any change of state.
 
-An iterator that survives a broken stream: it re-attaches behind the last page that it returned, to the same end. What
-is missing is said, never skipped: a gap raises ``GapError``, or is yielded where the caller asked for it.
+The iterator survives a broken stream: it re-attaches after the last returned page, with the same end. Missing records
+are reported, never skipped: a gap raises ``GapError``, or is yielded with ``on_gap="yield"``.
 """
 
 from __future__ import annotations
@@ -41,37 +41,43 @@ from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 OnGap = Literal["raise", "yield"]
 
 AHEAD_S: Final = 1.0
-"""How old a stream that was opened ahead may be when it is read."""
+"""Maximum age of a stream that was opened ahead of its first read."""
 
 
 class ReplayOptions(TypedDict, total=False):
-    """What is read, and how."""
+    """Options of a replay."""
 
     start: int | None
-    """First offset; else the earliest that is stored."""
+    """First offset; by default the earliest stored one."""
 
     start_time: datetime | None
-    """Instead: the first record accepted then or later. Without a zone it is local."""
+    """Start time, instead of ``start``: the first record accepted then or later.
+
+    A time without a zone is local.
+    """
 
     end: int | None
-    """The offset behind the last; else the end as it is when reading begins."""
+    """Offset after the last one; by default the end of the partition when reading begins."""
 
     follow: bool
     """Wait for new records at the end."""
 
     on_gap: OnGap
-    """``"raise"``, the default, or ``"yield"``."""
+    """Reaction to a gap: ``"raise"``, the default, or ``"yield"``."""
 
     incarnation: str
-    """Of the sink that the offsets belong to; another one of that name raises ``SinkReplaced``. Empty: any."""
+    """Incarnation of the sink that the offsets belong to; empty accepts any.
+
+    Another one raises ``SinkReplaced``.
+    """
 
 
 class PageReplay(Reading[StoredPage | Gap]):
-    """Iterator of :class:`StoredPage`, cut to what was asked for, and of :class:`Gap` with ``on_gap="yield"``.
+    """Iterator of the requested parts of pages, and of :class:`Gap` with ``on_gap="yield"``.
 
-    Usable from one thread at a time; ``close`` from any. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,
-    ``SinkNotFound``, ``InvalidPartition``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` once the broker
-    was away for longer than ``reattach_timeout_s``.
+    Not thread-safe, except ``close``. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,
+    ``SinkNotFound``, ``InvalidPartition``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` if the
+    broker was unavailable for longer than ``reattach_timeout_s``.
     """
 
     def __init__(
@@ -90,7 +96,7 @@ class PageReplay(Reading[StoredPage | Gap]):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if start is not None and start_time is not None:
-            raise InvalidRange("start and start_time: give one of them")
+            raise InvalidRange("start and start_time are set: set only one of them")
         self._channels = channels
         self._sink = sink
         self._schemas = SchemaCache(channels, sink)
@@ -105,12 +111,12 @@ class PageReplay(Reading[StoredPage | Gap]):
         self._sleep = sleep
         self._pid = os.getpid()
         self.incarnation = incarnation
-        """Of the sink, once it is known."""
+        """Incarnation of the sink, once it is known."""
         self._is_opened = False
-        """The broker has said what is read."""
+        """The opening answer of the broker has arrived."""
         self._call: grpc.Call | None = None
         self._begun_at: float | None = None
-        """When the stream was opened, as long as nobody has read from it."""
+        """Time at which the stream was opened; ``None`` once it is read."""
         self._closing = threading.Event()
         timeout_s = channels.settings.reattach_timeout_s
         reconnect = channels.settings.reconnect
@@ -127,22 +133,22 @@ class PageReplay(Reading[StoredPage | Gap]):
         self._steps = self._read()
 
     def __next__(self) -> StoredPage | Gap:
-        """Return the next page or gap; ends at the end, or when it is closed."""
+        """Return the next page or gap; stops at the end, or when the replay is closed."""
         if self._pid != os.getpid():
-            raise UsedAfterFork("this replay was opened before fork; open one in this process")
+            raise UsedAfterFork("this replay was opened before fork: open a new one in this process")
         if self._closing.is_set():
             raise StopIteration
         return next(self._steps)
 
     @property
     def left(self) -> int:
-        """Offsets up to the end; 0 where that is not known: before the first page, or when it follows."""
+        """Number of offsets up to the end; 0 if unknown: before the first page, or with ``follow``."""
         return 0 if self._next is None or self._end is None else max(0, self._end - self._next)
 
     def begin(self) -> None:
-        """Open the stream before the first page is asked for, so that it is here then. Once is enough.
+        """Open the stream ahead of the first read, to hide its latency. Idempotent.
 
-        What goes wrong is raised when the page is asked for.
+        Failures are raised by the first read.
         """
         if self._call is None and not self._closing.is_set():
             with suppress(ForebayError):
@@ -150,7 +156,7 @@ class PageReplay(Reading[StoredPage | Gap]):
                 self._begun_at = self._clock()
 
     def close(self) -> None:
-        """End the iteration. Closing twice is fine."""
+        """End the iteration. Idempotent."""
         self._closing.set()
         if self._call is not None and self._pid == os.getpid():
             self._call.cancel()
@@ -221,7 +227,7 @@ class PageReplay(Reading[StoredPage | Gap]):
         return self._call
 
     def _stream(self) -> Any:
-        """The stream that was opened ahead, if that was a moment ago: else what it holds may be trimmed by now."""
+        """Return the stream that was opened ahead if it is recent; an older one may have trimmed contents."""
         begun_at, self._begun_at = self._begun_at, None
         if begun_at is None or self._call is None:
             return self._connect()
@@ -238,7 +244,7 @@ class PageReplay(Reading[StoredPage | Gap]):
             self._end = message.end_offset
 
     def _cut(self, message: record_pb2.StoredPage, body: bytes) -> StoredPage | None:
-        """Return the wanted part of a page, ``None`` when there is none."""
+        """Return the requested part of a page, ``None`` if it has none."""
         first = message.base_offset if self._next is None else max(message.base_offset, self._next)
         last = message.base_offset + message.record_count - 1
         if self._end is not None:
@@ -257,6 +263,6 @@ def _gap_error(gap: Gap) -> GapError:
         "drop_reason": gap.reason.value,
     }
     return GapError(
-        f"offsets {gap.first_offset} to {gap.last_offset} of partition {gap.partition} are gone ({gap.reason})",
+        f"offsets {gap.first_offset} to {gap.last_offset} of partition {gap.partition} were dropped ({gap.reason})",
         facts=facts,
     )

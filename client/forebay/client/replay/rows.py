@@ -1,8 +1,8 @@
-"""Pages of rows with a schema: their framing, and rows as records.
+"""Pages of rows with a schema: framing, and conversion of rows to records.
 
-A row is a record without a key; its value is one JSON object, and the header ``forebay.schema_version`` says which
-schema it has. Turning rows into that needs pyarrow, which is imported when the first such page is read. Who wants the
-rows as Arrow batches uses ``forebay.client.arrow``.
+A row becomes a record without a key. Its value is a JSON object, and the header ``forebay.schema_version`` has the
+version of its schema. The conversion needs pyarrow, which is imported when the first such page is read. For rows as
+Arrow batches, use ``forebay.client.arrow``.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ VERSION_HEADER: Final = "forebay.schema_version"
 def encode_rows(
     schema_version: int, count: int, messages: bytes, dictionary_columns: DictionaryColumns = ()
 ) -> EncodedPage:
-    """Return a page of rows; ``messages`` are those of Arrow's IPC stream format that follow the schema message."""
+    """Return a page of rows; ``messages`` are the Arrow IPC stream messages after the schema message."""
     return EncodedPage(rows.encode_rows(schema_version, count, messages, dictionary_columns), count, Encoding.ARROW)
 
 
 def read_rows(page: StoredPage) -> RowsBody:
-    """Return what a page of rows holds. Raises ``InvalidPage`` for a body that is not a page of rows."""
+    """Return the contents of a page of rows. Raises ``InvalidPage`` for a body that is not one."""
     try:
         found = rows.rows_of(page.body)
     except MalformedPage as error:
         raise InvalidPage(f"the page at offset {page.base_offset} is not an ArrowPage: {error}") from error
     if page.encoding is not Encoding.ARROW or found.count != page.record_count:
-        raise InvalidPage(f"the page at offset {page.base_offset} does not hold the rows that it states")
+        raise InvalidPage(f"the page at offset {page.base_offset} does not have the number of rows that it states")
     return found
 
 
 def json_values(page: StoredPage) -> tuple[list[bytes], Header, dict[int, str]]:
-    """Return all rows of a page as JSON objects, the header that they have, and which are unreadable, each with why.
+    """Return a page's rows as JSON objects, their header, and the reasons by unreadable position.
 
-    The value of an unreadable row is empty. Raises ``ArrowNotInstalled``, ``InvalidPage`` where no row can be read, and
-    what asking for the schema raises.
+    The value of an unreadable row is empty. Raises ``ArrowNotInstalled``, ``InvalidPage`` if no row can be decoded, and
+    the errors of loading the schema.
     """
     body = read_rows(page)
     if page.schema_of is None:
-        raise InvalidPage(f"nobody knows the schema of the page at offset {page.base_offset}")
+        raise InvalidPage(f"the page at offset {page.base_offset} has no source of schemas: get it from a replay")
     arrow = _arrow()
     schema = page.schema_of(body.schema_version).arrow_schema
     try:
@@ -55,7 +55,7 @@ def json_values(page: StoredPage) -> tuple[list[bytes], Header, dict[int, str]]:
         values: list[bytes] = arrow.json_objects(found.batch)
     except arrow.UNREADABLE as broken:
         raise InvalidPage(
-            f"the page at offset {page.base_offset} does not hold rows of version {body.schema_version}: {broken}"
+            f"the page at offset {page.base_offset} does not decode with schema version {body.schema_version}: {broken}"
         ) from broken
     unreadable = {place: part.reason for part in found.unreadable for place in range(part.first, part.end)}
     if unreadable:
@@ -71,6 +71,6 @@ def _arrow() -> ModuleType:
         if (missing.name or "").partition(".")[0] != "pyarrow":
             raise
         raise ArrowNotInstalled(
-            f"this sink holds rows with a schema, and reading them needs pyarrow: {install_command('arrow')}"
+            f"the sink holds rows with a schema, which need pyarrow to be read: {install_command('arrow')}"
         ) from missing
     return arrow

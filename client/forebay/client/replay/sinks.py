@@ -1,4 +1,4 @@
-"""Reads all partitions of a sink again, one after another."""
+"""Replay of all partitions of a sink, one after another."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from forebay.client.values.records import Gap, StoredPage
 from forebay.client.values.sinks import Sink
 
 PAGES_LEFT: Final = 4
-"""With about so many pages left of a partition, the next one is opened: its first page comes while these are read."""
+"""Number of remaining pages at which the next partition is opened, to hide its latency."""
 
 
 class SinkReplay(Reading[StoredPage | Gap]):
-    """Iterator of :class:`StoredPage` and :class:`Gap` over the partitions by number; see :class:`PageReplay`.
+    """Iterator of :class:`StoredPage` and :class:`Gap` over all partitions; see :class:`PageReplay`.
 
-    The partitions are those that the sink has when the first page is asked for, and each ends where it ends when it is
-    opened. Usable from one thread at a time; ``close`` from any. Iterating raises what :class:`PageReplay` raises, and
-    ``InvalidRange`` for what only one partition can have, where the sink has several.
+    The number of partitions is read with the first page; each partition ends at its end when it is opened. Not
+    thread-safe, except ``close``. Iterating raises as :class:`PageReplay`, and ``InvalidRange`` for options of a
+    single partition if the sink has several.
     """
 
     def __init__(self, channels: Channels, sinks: Sinks, sink: str, options: ReplayOptions) -> None:
@@ -33,15 +33,15 @@ class SinkReplay(Reading[StoredPage | Gap]):
         self._options = options
         self._closing = threading.Event()
         self._opened: tuple[PageReplay, ...] = ()
-        """The one that is read and the one behind it."""
+        """The replay that is read, and the next one."""
         self._steps = self._read()
 
     def __next__(self) -> StoredPage | Gap:
-        """Return the next page or gap; ends behind the last partition, or when it is closed."""
+        """Return the next page or gap; stops after the last partition, or when the replay is closed."""
         return next(self._steps)
 
     def close(self) -> None:
-        """End the iteration. Closing twice is fine."""
+        """End the iteration. Idempotent."""
         self._closing.set()
         for one in self._opened:
             one.close()
@@ -73,6 +73,6 @@ class SinkReplay(Reading[StoredPage | Gap]):
             of_one.append("follow")
         if of_one and found > 1:
             raise InvalidRange(
-                f"sink {self._sink!r} has {found} partitions: name the one that {' and '.join(of_one)} is for"
+                f"sink {self._sink!r} has {found} partitions: {' and '.join(of_one)} require a partition"
             )
         return found

@@ -150,7 +150,7 @@ def test_a_dictionary_is_for_columns_of_strings_and_binaries(name: str) -> None:
 
 
 def test_rows_that_nobody_would_read_are_no_page() -> None:
-    with pytest.raises(InvalidPage, match="and at most 67108864 are read from a page"):
+    with pytest.raises(InvalidPage, match="must be at most 67108864 bytes in a page"):
         arrow.page(pa.record_batch({"a": [bytes(65 << 20)]}), 4, compression="zstd")
 
 
