@@ -1,7 +1,7 @@
-"""What a subscriber tells the broker: acks, nacks, requests for more time, and what became of them.
+"""Messages from a subscriber to the broker: acks, nacks and deadline extensions, with their results.
 
-Acks that follow one another without anybody waiting for them become one message. The broker answers each ack and nack
-in order, so the oldest one without results gets the next ones. Not safe for threads: the subscriber owns it.
+Consecutive acks without a waiting caller are merged into one message. The broker answers acks and nacks in order, so
+results belong to the oldest pending answer. Not thread-safe: the subscriber owns it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REASON_CHARACTERS_MAX: Final = 1_024
 
 
 class Verb(StrEnum):
-    """What an answer says."""
+    """Kind of an answer."""
 
     ACK = "ack"
     ACK_UNTIL = "ack_until"
@@ -35,7 +35,7 @@ class Verb(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """One ack or nack on its way."""
+    """One ack or nack in transit."""
 
     verb: Verb
     partition: int
@@ -45,19 +45,19 @@ class Answer:
     delay_s: float | None = None
     reason: str = ""
     is_awaited: bool = False
-    """Somebody waits for its results: it travels alone."""
+    """A caller waits for its results: it is not merged with others."""
 
     is_alone: bool = False
-    """A nack that gives back only what it names."""
+    """A nack that rejects only the records that it names."""
 
     results: list[SettleResult] | None = None
-    """What became of it, once that is known."""
+    """Results, once they are known."""
 
     asked_at: float = 0.0
     span: Span | None = None
 
     def message(self) -> pb.DeliverRequest:
-        """Return its wire form."""
+        """Return the wire form."""
         ranges = [pb_range(one) for one in self.ranges]
         if self.verb in {Verb.ACK, Verb.ACK_UNTIL}:
             ack = pb.AckRanges(
@@ -83,7 +83,7 @@ class Answer:
         return pb.DeliverRequest(nack=nack)
 
     def resolve(self, outcome: SettleOutcome) -> None:
-        """End it without the broker."""
+        """End the answer locally with ``outcome``."""
         self.results = [SettleResult(self.partition, first, last, outcome) for first, last in self.ranges]
 
 
@@ -94,21 +94,22 @@ def pb_range(one: Range) -> record_pb2.OffsetRange:
 
 @dataclass(slots=True)
 class Answers:
-    """Answers that wait to be sent, and those that wait for their results."""
+    """Answers to be sent, and answers that await their results."""
 
     waiting: deque[Answer | pb.DeliverRequest] = field(default_factory=deque)
-    """In the order in which they are sent; messages are those that get no results."""
+    """Messages in the order of sending; plain messages get no results."""
 
     sent: deque[Answer] = field(default_factory=deque)
 
     def is_idle(self) -> bool:
-        """Return whether nothing waits to be sent or answered."""
+        """Return True if no answer awaits sending or results."""
         return not self.waiting and not self.sent
 
     def put(self, answer: Answer) -> bool:
-        """Add an answer; ``False`` when it became a part of the one before.
+        """Add an answer; return False if it was merged into the previous one.
 
-        Acks become one; in RELAXED order nacks of one delivery too, since each of them gives back only what it names.
+        Acks are merged. In RELAXED order nacks of one delivery are merged too, because each rejects only the records
+        that it names.
         """
         last = self.waiting[-1] if self.waiting else None
         if (
@@ -134,8 +135,8 @@ class Answers:
     def take(self, *, gather: bool = False) -> pb.DeliverRequest | None:
         """Return the next message to send.
 
-        ``gather``: there is no hurry, so an ack that nobody waits for stays while an earlier one has no results yet:
-        those that follow become part of it.
+        With ``gather``, an ack without a waiting caller is held while an earlier one awaits its results, so that later
+        acks are merged into it.
         """
         if not self.waiting:
             return None
@@ -150,7 +151,7 @@ class Answers:
         return head
 
     def resolved(self, results: list[SettleResult]) -> Answer | None:
-        """Give the oldest answer its results and return it; ``None`` when none was due."""
+        """Assign results to the oldest answer and return it; ``None`` if no answer awaits results."""
         if not self.sent:
             return None
         answer = self.sent.popleft()
@@ -158,7 +159,7 @@ class Answers:
         return answer
 
     def broke(self) -> list[Answer]:
-        """The stream has ended: what was on the way is void. Return it."""
+        """Void all answers after the end of the stream, and return them."""
         void = [*self.sent, *(one for one in self.waiting if isinstance(one, Answer))]
         self.sent.clear()
         self.waiting.clear()

@@ -1,7 +1,7 @@
-"""Consecutive records of one partition, to be processed and settled.
+"""Delivery: consecutive records of one partition, to be processed and settled.
 
-A delivery decodes its pages when they are asked for. It ends early when its records are void: after the user's own
-nack, when the broker revokes them, or when the connection broke. They come again then, in a new delivery.
+A delivery decodes its pages on access. It ends early when its records become void: after the user's own nack, when the
+broker revokes them, or when the connection broke. The records are then redelivered in a new delivery.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DELAY_S_MAX = 24 * 3600.0
 
 
 class Settler(Protocol):
-    """Where a delivery's answers go. Called from the user's threads."""
+    """Receiver of a delivery's answers. Called from the user's threads."""
 
     def touch(self, delivery: Delivery) -> None:
-        """The user is still at work: ask for more time where it is due."""
+        """Record that the user is processing; extend the ack deadline if it is due."""
 
     def settle(
         self,
@@ -45,11 +45,11 @@ class Settler(Protocol):
         reason: str = "",
         wait: bool = False,
     ) -> list[SettleResult]:
-        """Send an answer; with ``wait`` return its results, else nothing."""
+        """Send an answer; with ``wait`` return its results, otherwise nothing."""
 
 
 class Delivery:
-    """Records of one partition, or a gap. Made by a :class:`Subscriber`; usable from one thread at a time."""
+    """Records of one partition, or a gap. Created by a :class:`Subscriber`. Not thread-safe."""
 
     def __init__(
         self,
@@ -68,76 +68,76 @@ class Delivery:
     ) -> None:
         self._settler = settler
         self._pages = pages
-        """Each with the range of it that is wanted, by rising offset."""
+        """Pages with their requested ranges, by ascending offset."""
         self._attempts = attempts or {}
         self._columns: list[Columns | None] = [None] * len(pages)
         self._whole: tuple[int, Columns] | None = None
-        """The page that was decoded last."""
+        """Page that was decoded last."""
         self.partition = partition
         self.incarnation = incarnation
-        """Of the sink: (incarnation, partition, offset) identifies a record for ever."""
+        """Incarnation of the sink; (incarnation, partition, offset) identifies a record permanently."""
         self.owner_epoch = owner_epoch
         self.revision = revision
         self.resend = resend
         """At least one record was delivered before."""
         self.durability = durability
         self.ordering = ordering
-        """RELAXED: what is given back comes again by itself, and nothing else becomes void by it."""
+        """In RELAXED order, only rejected records are redelivered, and a nack voids no other record."""
         self.gap = gap
-        """Offsets that will never come; such a delivery has no records."""
+        """Missing offsets; such a delivery has no records."""
         self.ranges: tuple[Range, ...] = tuple(merge((page.first_offset, page.last_offset) for page in pages))
-        """The offsets to process, both ends included."""
+        """Offsets to process, both ends included."""
         self.left: list[Range] = list(self.ranges)
-        """What was not answered yet. The subscriber's lock protects this and the three below."""
+        """Unanswered offsets. The subscriber's lock protects this and the three below."""
         self.void_from: int | None = None
-        """From this offset on the records are void."""
+        """Offset from which on the records are void."""
         self.span: Span | None = None
         self.taken_at = 0.0
         self.extended_at = 0.0
-        """When its own deadline was last moved, in RELAXED order."""
+        """Time at which the ack deadline of this delivery was last extended, in RELAXED order."""
 
     @property
     def first_offset(self) -> int:
-        """The first offset to process, or of the gap."""
+        """First offset of the records or the gap."""
         return self.ranges[0][0] if self.gap is None else self.gap.first_offset
 
     @property
     def last_offset(self) -> int:
-        """The last offset to process, or of the gap."""
+        """Last offset of the records or the gap."""
         return self.ranges[-1][1] if self.gap is None else self.gap.last_offset
 
     @property
     def stale(self) -> bool:
-        """Whether all of it is void: its records come again, and answers to it do not count."""
+        """True if all records are void: they are redelivered, and answers have no effect."""
         return self.void_from is not None and self.void_from <= self.first_offset
 
     @property
     def traceparents(self) -> tuple[str, ...]:
-        """W3C contexts of the sends that these records came from."""
+        """W3C trace contexts of the sends of these records."""
         return tuple(part.traceparent for page in self._pages for part in page.parts if part.traceparent)
 
     def __len__(self) -> int:
-        """Return how many records there are to process."""
+        """Return the number of records to process."""
         ranges = self.ranges
         return count(ranges if self.void_from is None else intersect(ranges, 0, self.void_from - 1))
 
     def __repr__(self) -> str:
-        """Show where it is, never what is in it."""
+        """Return partition and offsets, never contents."""
         kind = "Gap" if self.gap is not None else "Delivery"
         return f"<{kind} partition={self.partition} offsets={self.first_offset}-{self.last_offset}>"
 
     def __iter__(self) -> Iterator[DeliveredRecord]:
-        """Yield the records in order; ends early when they are void. Each one asks for more time when it is due.
+        """Yield the records in order; ends early when they become void. Extends the deadline if it is due.
 
-        Raises ``InvalidPage``, which names its offset, at a record that cannot be decoded: see ``with_unreadable``.
+        Raises ``InvalidPage`` with the offset at a record that cannot be decoded: see ``with_unreadable``.
         """
         return self._records(unreadable_too=False)
 
     def with_unreadable(self) -> Iterator[DeliveredRecord]:
-        """Yield the records as an iteration does, and those that cannot be decoded too.
+        """Yield all records, including those that cannot be decoded.
 
-        Such a record has an empty value, and ``unreadable`` says why: its page is damaged in content, or its writer
-        sent something else than rows. ``dead_letter`` keeps it as it was published, and the records behind it go on.
+        Such a record has an empty value, and ``unreadable`` is the reason: its page has damaged content, or its writer
+        sent something other than rows. ``dead_letter`` stores it as it was published; later records are unaffected.
         """
         return self._records(unreadable_too=True)
 
@@ -170,9 +170,9 @@ class Delivery:
                 )
 
     def values(self) -> list[bytes]:
-        """Return all values at once: much faster than record by record.
+        """Return all values at once, which is much faster than iteration.
 
-        Raises ``InvalidPage`` where one cannot be decoded.
+        Raises ``InvalidPage`` if a record cannot be decoded.
         """
         self._settler.touch(self)
         for index, page in enumerate(self._pages):
@@ -183,24 +183,25 @@ class Delivery:
         return found if self.void_from is None else found[: len(self)]
 
     def pages(self) -> tuple[StoredPage, ...]:
-        """Return the pages as they are stored, each with the range of it that is wanted."""
+        """Return the stored pages with their requested ranges."""
         self._settler.touch(self)
         return self._pages
 
     def extend(self) -> None:
-        """Ask for more time when it is due, for work that goes on without taking records; taking one does it too."""
+        """Extend the ack deadline if it is due, for long work between records; iteration also does this."""
         self._settler.touch(self)
 
     def ack(self, first: int | None = None, last: int | None = None, *, wait: bool = False) -> list[SettleResult]:
-        """Settle the records from ``first`` to ``last``: one offset without ``last``, all of them without both.
+        """Settle the records from ``first`` to ``last``; only ``first``, or all if neither is given.
 
-        Returns at once with nothing; with ``wait`` when the broker has answered, with a result per range. An answer
-        to void records is not sent, and ``STALE``. Raises ``InvalidRange`` for offsets outside of the delivery.
+        Returns immediately without results. With ``wait``, returns one result per range when the broker has answered.
+        An answer to void records is not sent; its result is ``STALE``. Raises ``InvalidRange`` for offsets outside of
+        the delivery.
         """
         return self._settle(Verb.ACK, first, last, wait=wait)
 
     def ack_until(self, offset: int, *, wait: bool = False) -> list[SettleResult]:
-        """Settle everything of the partition up to ``offset``, also what was not delivered."""
+        """Settle all records of the partition up to ``offset``, including records that were not delivered."""
         if self.gap is not None:
             return []
         return self._settler.settle(self, Verb.ACK_UNTIL, [(min(self.first_offset, offset), offset)], wait=wait)
@@ -208,10 +209,10 @@ class Delivery:
     def nack(
         self, *, offset: int | None = None, delay_s: float | None = None, reason: str = "", wait: bool = False
     ) -> list[SettleResult]:
-        """Give back the record at ``offset``, or without it all that is not settled.
+        """Reject the record at ``offset``, or all unsettled records, for redelivery.
 
-        It comes again, not before ``delay_s`` (else by the sink's back-off). In STRICT order all records behind it come
-        again after it; in RELAXED order they are still to be settled.
+        Redelivery is not before ``delay_s``, by default after the sink's back-off. In STRICT order all later records
+        are redelivered after it; in RELAXED order they stay to be settled.
         """
         if offset is None:
             return self.nack_from(self.first_offset, delay_s=delay_s, reason=reason, wait=wait)
@@ -226,9 +227,9 @@ class Delivery:
         reason: str = "",
         wait: bool = False,
     ) -> list[SettleResult]:
-        """Give back what is not settled from ``offset`` on, or up to ``last``; it counts as one failed try of these.
+        """Reject the unsettled records from ``offset`` on, or up to ``last``; counts as a failed attempt.
 
-        In STRICT order all queued records of the partition from there on are void, because they come again behind it.
+        In STRICT order all later queued records of the partition become void, because they are redelivered after these.
         """
         if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
             raise InvalidNack(f"delay_s = {delay_s}: must be 0 to {DELAY_S_MAX:g}")
@@ -238,16 +239,17 @@ class Delivery:
     def dead_letter(
         self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
     ) -> list[SettleResult]:
-        """Say that the target will never take the record at ``offset``, or those up to ``last``, or without it any of
-        what is not settled.
+        """Move the record at ``offset``, those up to ``last``, or all unsettled records to the dead letters.
 
-        It goes to the sink's dead letters, and the records behind it go on.
+        For records that the target rejects permanently; later records are unaffected.
         """
         return self._settle(Verb.DEAD_LETTER, offset, last, reason=reason, wait=wait)
 
     def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
-        """Settle the record at ``offset``, or all that is not settled, as dropped: the target will never take it, and
-        nobody else is to look at it. Its subscription's account and a gap of its own say so.
+        """Settle the record at ``offset``, or all unsettled records, as dropped.
+
+        For records that the target rejects permanently and that are not kept as dead letters. They are counted in the
+        subscription's account and recorded as a gap of the subscription.
         """
         return self._settle(Verb.DROP, offset, None, reason=reason, wait=wait)
 
@@ -268,7 +270,7 @@ class Delivery:
         elif last is None:
             last = first
         if not self.first_offset <= first <= last <= self.last_offset:
-            raise InvalidRange(f"offsets {first} to {last} are not within {self.first_offset} to {self.last_offset}")
+            raise InvalidRange(f"offsets {first} to {last}: must be within {self.first_offset} to {self.last_offset}")
         ranges = intersect(self.ranges, first, last)
         return self._settler.settle(self, verb, ranges, delay_s=delay_s, reason=reason, wait=wait)
 
@@ -276,30 +278,30 @@ class Delivery:
         columns = self._columns[index]
         if columns is None:
             page = self._pages[index]
-            # Several parts of one page may be wanted: it is decoded once for those that follow one another.
+            # Several parts of one page may be requested: it is decoded once for consecutive ones.
             if self._whole is None or self._whole[0] != page.base_offset:
                 self._whole = page.base_offset, whole_columns(page)
             columns = self._columns[index] = wanted_columns(page, self._whole[1])
         return columns
 
-    # --- for the subscriber, under its lock ----------------------------------------------------------------------
+    # --- called by the subscriber under its lock-------------------------------------------------------------------
 
     def answer(self, ranges: list[Range]) -> None:
-        """Note that these ranges were answered."""
+        """Record that these ranges were answered."""
         self.left = without(self.left, ranges)
 
     @property
     def relaxed(self) -> bool:
-        """Whether giving some of it back leaves the rest as it is."""
+        """True if a nack voids no other record."""
         return self.ordering is Ordering.RELAXED
 
     def void(self, from_offset: int) -> None:
-        """Note that the records from ``from_offset`` on are void."""
+        """Void the records from ``from_offset`` on."""
         self.void_from = from_offset if self.void_from is None else min(self.void_from, from_offset)
         self.left = intersect(self.left, 0, from_offset - 1)
 
     def cut(self, from_offset: int) -> Delivery | None:
-        """Return it without what is at or behind ``from_offset``, for a delivery that nobody has taken yet."""
+        """Return an untaken delivery without the records from ``from_offset`` on, None if none are left."""
         if self.first_offset >= from_offset:
             return None
         if self.last_offset < from_offset or self.gap is not None:

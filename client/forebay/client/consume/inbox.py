@@ -1,11 +1,11 @@
-"""What a subscriber was sent and its user has not settled.
+"""Inbox of a subscriber: received deliveries that are not settled.
 
-Decides which records are void. Three things make records void: the broker's `revoked`, the user's own nack (at once,
-without waiting for the broker to say so), and the loss of the partition or of the whole stream. What is void and
-queued is never handed out; what is void and taken already ends early. Not safe for threads: the subscriber owns it.
+Decides which records are void. Records become void by a `revoked` of the broker, by the user's own nack (immediately,
+before the broker confirms it), and by the loss of the partition or of the stream. Void records in the queue are never
+returned; a taken delivery with void records ends early. Not thread-safe: the subscriber owns it.
 
-In RELAXED order the broker revokes nothing when a deadline has passed: the same records come again, and take the place
-of those that are queued still. Else a user who is slower than the deadline would only ever be given what is too old.
+In RELAXED order the broker revokes nothing when a deadline has passed: the redelivered records replace those that are
+still queued. Otherwise a consumer that is slower than the deadline would only receive outdated deliveries.
 """
 
 from __future__ import annotations
@@ -23,36 +23,39 @@ EXTENDS_PER_DEADLINE: Final = 3
 
 @dataclass(slots=True)
 class _Lane:
-    """One partition that this consumer owns."""
+    """Partition that this consumer owns."""
 
     owner_epoch: int
     revision: int = 0
     given_back: tuple[int, int] | None = None
-    """(revision, offset): the user nacked; what comes under this revision or an older one, from there on, is void.
+    """Revision and offset of the user's nack.
 
-    It ends with a revocation from this offset or below. One from above was on the way already, and does not end it.
+    Deliveries of that revision or an older one are void from that offset on.
+
+    It ends with a revocation from this offset or below. A revocation from above was already in transit and does not end
+    it.
     """
 
     taken: list[Delivery] = field(default_factory=list)
-    """Handed out and not settled. Bounded by the credit, because it counts as in flight."""
+    """Deliveries taken and not settled. Bounded by the credit, because they count as in flight."""
 
     extended_at: float = 0.0
-    """When more time was last asked for, or the first delivery came after a pause."""
+    """Time of the last deadline extension, or of the first delivery after a pause."""
 
 
 class Inbox:
-    """The queue of a subscriber."""
+    """Queue of a subscriber."""
 
     def __init__(self) -> None:
         self._queue: deque[Delivery] = deque()
         self._lanes: dict[int, _Lane] = {}
 
     def __len__(self) -> int:
-        """Return how many deliveries are queued."""
+        """Return the number of queued deliveries."""
         return len(self._queue)
 
     def assigned(self, owners: dict[int, tuple[int, int]]) -> list[Delivery]:
-        """Take over partition → (owner epoch, revision); return what was taken and is void now."""
+        """Apply an assignment, as partition → (owner epoch, revision); return taken deliveries now void."""
         void: list[Delivery] = []
         for partition, lane in list(self._lanes.items()):
             if owners.get(partition, (-1, 0))[0] != lane.owner_epoch:
@@ -64,7 +67,7 @@ class Inbox:
         return void
 
     def arrived(self, delivery: Delivery, now: float) -> bool:
-        """Queue what came; ``False`` when all of it is void already."""
+        """Queue a delivery; return False if all of it is void already."""
         lane = self._lanes.get(delivery.partition)
         if delivery.gap is None and (lane is None or lane.owner_epoch < delivery.owner_epoch):
             lane = self._lanes[delivery.partition] = _Lane(delivery.owner_epoch)
@@ -88,7 +91,7 @@ class Inbox:
         return True
 
     def revoked(self, partition: int, from_offset: int, revision: int) -> list[Delivery]:
-        """The broker takes back what it sent; return what was taken and is void now."""
+        """Apply a revocation by the broker; return taken deliveries that became void."""
         lane = self._lanes.get(partition)
         if lane is None:
             return []
@@ -99,7 +102,7 @@ class Inbox:
         return self._void(partition, lane, from_offset)
 
     def gave_back(self, delivery: Delivery, from_offset: int) -> list[Delivery]:
-        """The user nacked ``delivery`` from an offset on; return what was taken and is void now."""
+        """Apply the user's nack of ``delivery`` from an offset on; return taken deliveries that became void."""
         lane = self._lanes.get(delivery.partition)
         if lane is None or lane.owner_epoch != delivery.owner_epoch:
             return []
@@ -108,7 +111,7 @@ class Inbox:
         return self._void(delivery.partition, lane, from_offset)
 
     def not_given_back(self, partition: int, owner_epoch: int, offset: int) -> None:
-        """The broker did not take a nack from ``offset`` on: no revocation will come of it."""
+        """Undo the effect of a nack that the broker rejected: no revocation follows it."""
         lane = self._lanes.get(partition)
         if lane is None or lane.owner_epoch != owner_epoch or lane.given_back is None:
             return
@@ -116,11 +119,11 @@ class Inbox:
             lane.given_back = None
 
     def broke(self) -> list[Delivery]:
-        """The stream has ended; return what was taken and is void now."""
+        """Void everything after the end of the stream; return taken deliveries that became void."""
         return self.assigned({})
 
     def take(self) -> Delivery | None:
-        """Hand out the oldest delivery."""
+        """Return the oldest delivery and remember it as taken."""
         if not self._queue:
             return None
         delivery = self._queue.popleft()
@@ -130,13 +133,13 @@ class Inbox:
         return delivery
 
     def settled(self, delivery: Delivery) -> None:
-        """All of a delivery was answered."""
+        """Forget a delivery of which everything was answered."""
         lane = self._lanes.get(delivery.partition)
         if lane is not None and delivery in lane.taken:
             lane.taken.remove(delivery)
 
     def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[Delivery]:
-        """All up to an offset is settled, whichever delivery it is in; return what was taken and has nothing left."""
+        """Settle all offsets up to ``last`` in all deliveries; return taken ones with nothing left."""
         lane = self._lanes.get(partition)
         if lane is None or lane.owner_epoch != owner_epoch:
             return []
@@ -151,24 +154,25 @@ class Inbox:
         return done
 
     def has_come(self, partition: int, offset: int) -> bool:
-        """Whether a record at an offset or above it is at hand: the broker knows the offset."""
+        """Return True if a record at or above an offset has arrived, so that the broker knows the offset."""
         lane = self._lanes.get(partition)
         found = [*(lane.taken if lane is not None else ()), *(one for one in self._queue if one.partition == partition)]
         return any(one.last_offset >= offset for one in found)
 
     def is_current(self, delivery: Delivery) -> bool:
-        """Return whether answers to a delivery can still count."""
+        """Return True if answers to a delivery can still have an effect."""
         lane = self._lanes.get(delivery.partition)
         return lane is not None and lane.owner_epoch == delivery.owner_epoch
 
     def to_extend(
         self, worked_on: Delivery | None, deadline_s: float, now: float
     ) -> Iterable[tuple[int, int, list[Range]]]:
-        """Return (partition, owner epoch, ranges) for which more time is due, because the user is at work.
+        """Return (partition, owner epoch, ranges) whose deadline extension is due.
 
-        In STRICT order that is the partition of the delivery ``worked_on``, and those whose records only wait in the
-        queue; it has one deadline, so there are no ranges. A partition whose oldest records were taken and left lying
-        is not among them, so that they expire. In RELAXED order it is ``worked_on`` itself, and each that is queued.
+        In STRICT order these are the partition of the delivery ``worked_on``, and partitions whose records only wait in
+        the queue; a partition has one deadline, so there are no ranges. A partition whose oldest records were taken and
+        not processed is not extended, so that they expire. In RELAXED order it is ``worked_on`` itself, and each queued
+        delivery.
         """
         due: list[tuple[int, int, list[Range]]] = []
         pause_s = deadline_s / EXTENDS_PER_DEADLINE
@@ -209,7 +213,7 @@ class Inbox:
 
 
 def _comes_again(queued: Delivery, later: Delivery) -> bool:
-    """Whether all that is left of a queued delivery is in a later one, so that answers to the first are too old."""
+    """Return True if a later delivery replaces all that is left of a queued one."""
     if queued.gap is not None or queued.partition != later.partition or queued.revision >= later.revision:
         return False
     return not without(queued.left, later.ranges)

@@ -1,4 +1,4 @@
-"""Deliveries without a stream: one call per step, for small consumers and for people."""
+"""Unary calls of the data path: pull, ack, nack and peek without a stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 
 class Pulling:
-    """Makes the single calls of the data path. Usable from several threads."""
+    """Unary calls of the data path. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -30,7 +30,7 @@ class Pulling:
     def pull(
         self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float, incarnation: str
     ) -> list[DeliveredRecord]:
-        """Take records; not repeated after a lost answer, because they would be in flight twice over."""
+        """Pull records; not retried after a lost answer, because its records stay in flight."""
         request = pb.PullRequest(
             sink=sink,
             subscription=subscription,
@@ -48,7 +48,7 @@ class Pulling:
         return [convert.delivered_record(record, response.incarnation) for record in response.records]
 
     def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
-        """Settle records."""
+        """Settle pulled records."""
         pulled = tuple(records)
         answers = _answers(pulled, Verb.ACK)
         if not answers:
@@ -68,7 +68,7 @@ class Pulling:
         delay_s: float | None,
         reason: str,
     ) -> list[SettleResult]:
-        """Give records back."""
+        """Reject pulled records for redelivery."""
         pulled = tuple(records)
         answers = _answers(pulled, Verb.NACK, delay_s=delay_s, reason=reason)
         if not answers:
@@ -80,7 +80,7 @@ class Pulling:
         return [convert.settle_result(result) for result in response.results]
 
     def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str) -> int:
-        """Look a time up: a replay says first where it begins, and is ended then."""
+        """Return the offset of a time: a replay reports its start offset, and is then cancelled."""
         moment = time if time.tzinfo is not None else time.astimezone()
         request = pb.ReplayRequest(
             sink=sink, partition=partition, start_time=convert.stamp(moment), incarnation=incarnation
@@ -98,7 +98,7 @@ class Pulling:
     def peek(
         self, sink: str, *, partition: int, offset: int | None, max_records: int, incarnation: str
     ) -> list[PeekedRecord]:
-        """Look at a few records."""
+        """Peek at a few records."""
         request = pb.PeekRequest(
             sink=sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
         )
@@ -120,18 +120,18 @@ def _answers(
 
 
 def _incarnation(records: Sequence[DeliveredRecord]) -> str:
-    """The incarnation that records were pulled from; raises ``SinkReplaced`` where they are of several."""
+    """Return the incarnation of pulled records; raises ``SinkReplaced`` if there are several."""
     found = list(dict.fromkeys(record.incarnation for record in records))
     if len(found) > 1:
         raise SinkReplaced(
-            f"the records were pulled from two sinks of one name, incarnations {found[0]!r} and {found[1]!r}: answer "
-            "those of each by themselves",
+            f"the records were pulled from two incarnations of the sink, {found[0]!r} and {found[1]!r}: settle "
+            "the records of each incarnation in a separate call",
             facts={"named": found[0], "current": found[1]},
         )
     return found[0]
 
 
 def _told(answers: Sequence[Answer]) -> tuple[int | None, int]:
-    """The partition, if all are of one, and how many records they are about."""
+    """Return the partition, if there is only one, and the number of records of the answers."""
     partitions = {answer.partition for answer in answers}
     return partitions.pop() if len(partitions) == 1 else None, sum(count(answer.ranges) for answer in answers)

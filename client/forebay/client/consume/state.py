@@ -1,7 +1,7 @@
-"""The one owner of what a subscriber knows: its inbox, its answers, and whether its stream is alive.
+"""State of a subscriber: its inbox, its answers, and its current stream.
 
-Users take deliveries and settle them; the stream's thread brings what the broker sends; grpc's thread asks for what to
-send. One lock protects all of it; nobody waits for the network under it.
+Users take deliveries and settle them; the stream's thread applies messages of the broker; gRPC's thread requests the
+messages to send. One lock protects all of it and is never held while waiting for the network.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from forebay.v1 import buffer_service_pb2 as pb
 NACKS: Final = frozenset((Verb.NACK, Verb.DEAD_LETTER))
 SETTLED: Final = frozenset((SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED))
 TOUCHES_PER_DEADLINE: Final = 10
-"""How often per deadline it is looked up whether more time is due."""
+"""Checks per ack deadline for a due extension."""
 
 
 class Session:
-    """One stream's life. Protected by the state's lock."""
+    """State of one stream. Protected by the lock of ``SubscriptionState``."""
 
     def __init__(self) -> None:
         self.is_open = False
-        """`opened` came."""
+        """`opened` was received."""
         self.is_over = False
         """Nothing more is sent or read."""
 
@@ -41,14 +41,14 @@ class SubscriptionState:
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float], *, settle_timeout_s: float = 30.0) -> None:
         self._settle_timeout_s = settle_timeout_s
-        """Longest wait for the results of an answer."""
+        """Time limit for the results of an answer."""
         self._telemetry = telemetry
         self._clock = clock
         self._lock = threading.Lock()
         self._to_send = threading.Condition(self._lock)
         """The sender waits here."""
         self._news = threading.Condition(self._lock)
-        """Users wait here: for deliveries, for results, for the end; the stream's thread during its pauses."""
+        """Users wait here for deliveries, results and the end; the stream's thread waits here between streams."""
         self._inbox = Inbox()
         self._answers = Answers()
         self._session: Session | None = None
@@ -62,7 +62,7 @@ class SubscriptionState:
     # --- users ---------------------------------------------------------------------------------------------------
 
     def take(self, timeout_s: float | None) -> Delivery | None:
-        """Return the next delivery; ``None`` when closed, or when none came in time. Raises what ended it."""
+        """Return the next delivery; ``None`` if closed or timed out. Raises the error that ended the stream."""
         until = None if timeout_s is None else self._clock() + timeout_s
         with self._lock:
             delivery = self._next(until)
@@ -78,7 +78,7 @@ class SubscriptionState:
             if delivery is not None:
                 delivery.taken_at = now
                 if not self._inbox:
-                    self._to_send.notify()  # an ack that was gathering goes now
+                    self._to_send.notify()  # an ack that was held for merging is sent now
                 return delivery
             if self._fatal is not None:
                 raise copy.copy(self._fatal)
@@ -88,9 +88,9 @@ class SubscriptionState:
         return None
 
     def touch(self, delivery: Delivery) -> None:
-        """The user is at work on a delivery: ask for more time where it is due."""
+        """Extend the ack deadline of a delivery in process, if it is due."""
         now = self._clock()
-        if now < self._touch_at:  # read without the lock: at worst it is looked up once more
+        if now < self._touch_at:  # read without the lock: at worst one more check
             return
         with self._lock:
             self._extend(delivery, now)
@@ -105,7 +105,7 @@ class SubscriptionState:
         reason: str = "",
         wait: bool = False,
     ) -> list[SettleResult]:
-        """Send an answer; with ``wait`` return its results, else nothing."""
+        """Send an answer; with ``wait`` return its results, otherwise nothing."""
         now = self._clock()
         with self._lock:
             to_send = ranges if verb is Verb.ACK_UNTIL else _within(delivery.left, ranges)
@@ -138,7 +138,7 @@ class SubscriptionState:
                     ended = self._inbox.gave_back(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
                 elif verb in NACKS and not (delivery.left and delivery.left[-1][0] > to_send[0][0]):
-                    delivery.void(to_send[0][0])  # nothing behind it is left to be settled
+                    delivery.void(to_send[0][0])  # no later record is left to be settled
                 if not delivery.left:
                     self._inbox.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
@@ -157,20 +157,20 @@ class SubscriptionState:
             left_s = until - self._clock()
             if left_s <= 0:
                 raise DeadlineExceeded(
-                    f"the broker has not answered this {answer.verb} of partition {answer.partition} within "
-                    f"{self._settle_timeout_s:g} s; whether it counted is not known"
+                    f"the broker did not answer the {answer.verb} of partition {answer.partition} within "
+                    f"{self._settle_timeout_s:g} s; its effect is unknown"
                 )
             self._news.wait(left_s)
         return answer.results
 
     def set_credit(self, credit: pb.Credit) -> None:
-        """Change the level of what may be in flight."""
+        """Change the limits of what may be in flight."""
         with self._lock:
             self._answers.tell(pb.DeliverRequest(credit=credit))
             self._to_send.notify()
 
     def close(self, timeout_s: float) -> None:
-        """Hand out nothing more; wait until what was answered has its results, or the stream is gone."""
+        """Return no more deliveries; wait until all answers have results, or the stream has ended."""
         until = self._clock() + timeout_s
         with self._lock:
             self._closed = True
@@ -183,11 +183,11 @@ class SubscriptionState:
                 self._news.wait(left_s)
 
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """True if it was closed."""
         return self._closed
 
     def is_open(self) -> bool:
-        """Whether a stream is open."""
+        """True if a stream is open."""
         return self._session is not None
 
     def _extend(self, worked_on: Delivery | None, now: float) -> None:
@@ -208,11 +208,11 @@ class SubscriptionState:
     # --- the stream ----------------------------------------------------------------------------------------------
 
     def next_request(self, session: Session) -> pb.DeliverRequest | None:
-        """Return what is to be sent next, waiting for it; ``None`` when the stream is over, or all was said."""
+        """Return the next message to send, waiting for it; ``None`` at the end of the stream."""
         with self._lock:
             while not session.is_over:
                 if session.is_open:
-                    # With deliveries at hand nothing stands still for want of this ack.
+                    # While deliveries are queued, holding this ack delays nothing.
                     message = self._answers.take(gather=bool(self._inbox) and not self._closed)
                     if message is not None:
                         return message
@@ -222,7 +222,7 @@ class SubscriptionState:
         return None
 
     def opened(self, session: Session, message: pb.DeliverOpened) -> None:
-        """The broker has opened the stream."""
+        """Apply the opening answer of the broker."""
         with self._lock:
             session.is_open = True
             self._session = session
@@ -233,19 +233,19 @@ class SubscriptionState:
             self._to_send.notify()
 
     def arrived(self, delivery: Delivery) -> None:
-        """A delivery or a gap came."""
+        """Queue a delivery or gap."""
         with self._lock:
             if self._inbox.arrived(delivery, self._clock()):
                 self._news.notify_all()
 
     def pinged(self) -> None:
-        """The broker asks whether this process runs."""
+        """Answer a ping of the broker."""
         with self._lock:
             self._answers.tell(pb.DeliverRequest(pong=pb.Pong()))
             self._to_send.notify()
 
     def assigned(self, message: pb.Assignment) -> None:
-        """The broker says which partitions are this consumer's."""
+        """Apply an assignment of partitions."""
         owners = {one.partition: (one.owner_epoch, one.revision) for one in message.partitions}
         now = self._clock()
         with self._lock:
@@ -253,14 +253,14 @@ class SubscriptionState:
         self._processed(ended, now, "stale")
 
     def revoked(self, message: pb.Revoked) -> None:
-        """The broker takes deliveries back."""
+        """Apply a revocation of deliveries."""
         now = self._clock()
         with self._lock:
             ended = self._inbox.revoked(message.partition, message.from_offset, message.revision)
         self._processed(ended, now, "stale")
 
     def resolved(self, results: list[SettleResult]) -> None:
-        """The broker has answered the oldest ack or nack."""
+        """Apply the results of the oldest ack or nack."""
         now = self._clock()
         with self._lock:
             answer = self._answers.resolved(results)
@@ -280,7 +280,7 @@ class SubscriptionState:
             self._telemetry.settled(answer.span, now - answer.asked_at, bad[0].value if bad else "")
 
     def broke(self, session: Session, fatal: ForebayError | None) -> None:
-        """The stream has ended; with ``fatal`` there will be no other."""
+        """Apply the end of the stream; with ``fatal`` there is no other stream."""
         now = self._clock()
         with self._lock:
             session.is_over = True

@@ -1,8 +1,8 @@
-"""Keeps one deliver stream open: opens it, reads what comes, comes back when it breaks.
+"""Deliver stream of a subscriber: opens, reads, and reconnects after a failure.
 
-One thread (``forebay-subscriber-SINK``) opens and reads; grpc's own thread asks the state for what to send. Both end
-with ``close``, in order: what was answered is sent, the stream is half-closed, and the broker ends it. The broker then
-knows that nothing failed.
+One thread (``forebay-subscriber-SINK``) opens and reads; gRPC's own thread requests the messages to send. Both end with
+``close``, in order: pending answers are sent, the stream is half-closed, and the broker ends it. The broker then knows
+that nothing failed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 DAMAGED_MAX: Final = 5
-"""Streams in a row that end with a damaged page and without a good one, until the damage counts as lasting."""
+"""Maximum of consecutive streams that end with a damaged page; then the page is damaged at its source."""
 
 log = logging.getLogger(__name__)
 
 
 class SubscribeStream:
-    """The thread of one subscriber."""
+    """Thread of one subscriber."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class SubscribeStream:
         self._stopped = False
         self._session = Session()
         self._progressed = False
-        """The stream brought deliveries or results."""
+        """The stream has brought deliveries or results."""
         self._damaged = 0
-        """Streams in a row that ended with a damaged page."""
+        """Consecutive streams that ended with a damaged page."""
         self._thread = GuardedThread(self._run, name=f"forebay-subscriber-{self._sink}", on_fault=self._failed)
 
     def start(self) -> None:
-        """Start to connect."""
+        """Start the thread, which connects."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """End the stream and the thread, in order where that succeeds in time. The state has to be closed."""
+        """End the stream and the thread, in order if that succeeds in time. The state must be closed."""
         is_other = self._thread is not threading.current_thread()
         if is_other and self._state.is_open():
             self._thread.join(timeout_s)
@@ -86,7 +86,7 @@ class SubscribeStream:
             call.cancel()
 
     def _failed(self, fault: ClientFault) -> None:
-        """Something that nobody expected: end, and tell those who wait."""
+        """Apply an unexpected failure: end the stream and notify the waiting threads."""
         self._state.broke(self._session, fault)
         self._cancel()
 
@@ -117,7 +117,7 @@ class SubscribeStream:
             self._state.pause(delay_s)
 
     def _one_stream(self, session: Session) -> ForebayError:
-        """Run one stream to its end; return what ended it."""
+        """Run one stream to its end; return its error."""
         try:
             call = self._channels.stub(BufferServiceStub, self._sink).Deliver(self._requests(session))
         except ValueError as failure:  # grpc: the channel was closed
@@ -135,8 +135,8 @@ class SubscribeStream:
         except grpc.RpcError as failure:
             return self._channels.ended(failure, self._sink)
         except PageCorrupt as error:
-            # Damaged on the way: what was not settled comes again over a new stream. If it is damaged again and again,
-            # it is so where it comes from.
+            # Damaged in transit: unsettled records are redelivered over a new stream. If the damage repeats, it
+            # occurs at its source.
             call.cancel()
             self._damaged += 1
             return error if self._damaged >= DAMAGED_MAX else BrokerUnavailable(str(error), reason=error.reason)
@@ -146,14 +146,14 @@ class SubscribeStream:
         return BrokerUnavailable("the broker ended the stream")
 
     def _requests(self, session: Session) -> Iterator[pb.DeliverRequest]:
-        """Yield what is sent. Runs on grpc's thread, which would keep an error to itself."""
+        """Yield the messages to send. Runs on gRPC's thread, which would swallow an exception."""
         try:
             yield pb.DeliverRequest(open=self._opening())
             while (request := self._state.next_request(session)) is not None:
                 yield request
             if self._state.is_closed() and session.is_open:
                 yield pb.DeliverRequest(close=pb.DeliverClose())
-        except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
+        except Exception as error:  # noqa: BLE001 - reported to the waiting threads
             self._failed(fault_of(error))
 
     def _handle(self, session: Session, response: pb.DeliverResponse) -> None:
@@ -179,7 +179,7 @@ class SubscribeStream:
             self._channels.reached(self._sink)
             state.opened(session, response.opened)
         elif kind is not None:
-            raise ProtocolViolation(f"{kind} came at a time when it must not")
+            raise ProtocolViolation(f"unexpected message {kind} in this state of the stream")
 
     def _delivery(self, message: pb.Delivery) -> Delivery:
         ranges = [(one.first_offset, one.last_offset) for one in message.ranges]
@@ -194,7 +194,7 @@ class SubscribeStream:
                 pages.append(whole)
                 pages += [convert.narrowed(whole, first, end) for first, end in pieces[1:]]
         if not pages:
-            raise ProtocolViolation("a delivery without records")
+            raise ProtocolViolation("the broker sent a delivery without records")
         return Delivery(
             settler=self._state,
             partition=message.partition,

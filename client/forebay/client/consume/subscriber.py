@@ -1,12 +1,12 @@
-"""Takes deliveries from a sink and settles them; comes back by itself when the connection breaks.
+"""Subscriber: takes deliveries from a sink and settles them; reconnects automatically.
 
     for delivery in client.subscriber("orders"):
         for record in delivery:
             ...
         delivery.ack()
 
-What was taken and not acked stays in flight and counts against the credit. After a broken connection the deliveries
-of the old one are stale: their records come again, in new deliveries.
+Deliveries that were taken and not acked stay in flight and count against the credit. After a broken connection their
+records are stale, and are redelivered in new deliveries.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from forebay.client.transport.channel import Channels
 from forebay.v1 import buffer_service_pb2 as pb
 
 GOODBYE_S: Final = 5.0
-"""Bound for ``close``: results of what was answered, and the orderly end of the stream."""
+"""Time limit of ``close`` for pending results and the orderly end of the stream."""
 
 
 class Subscriber(Reading[Delivery]):
-    """One consumer of a subscription: an iterator of deliveries.
+    """Consumer of a subscription: an iterator of deliveries.
 
-    It connects when the first delivery is asked for. Usable from several threads; not across ``fork``.
+    It connects when the first delivery is requested. Thread-safe; not usable across ``fork``.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Subscriber(Reading[Delivery]):
         )
         self._stream = SubscribeStream(channels, self._opening, settings, self._state)
         self._start = threading.Lock()
-        """Protects the start of the thread against two first users."""
+        """Protects the start of the thread against concurrent first calls."""
         self._started = False
 
     def _opening(self) -> pb.DeliverOpen:
@@ -78,11 +78,11 @@ class Subscriber(Reading[Delivery]):
         )
 
     def take(self, timeout_s: float | None = None) -> Delivery | None:
-        """Return the next delivery; ``None`` when the subscriber was closed, or none came within ``timeout_s``.
+        """Return the next delivery; ``None`` if the subscriber was closed, or after ``timeout_s``.
 
-        Raises what ended the subscriber for good: ``SinkNotFound``, ``SubscriptionNotFound``, ``ConsumerReplaced``,
-        ``InvalidOpen``, ``SinkReplaced`` and ``SubscriptionReplaced`` (the sink, or the subscription, was deleted and
-        made anew while the connection was broken), ...; any broken connection with ``reconnect=False``.
+        Raises the error that ended the subscriber: ``SinkNotFound``, ``SubscriptionNotFound``, ``ConsumerReplaced``,
+        ``InvalidOpen``, ``SinkReplaced`` and ``SubscriptionReplaced`` (the sink or subscription was deleted and created
+        again while the connection was broken), and others. With ``reconnect=False``, every broken connection ends it.
         """
         self._check()
         with self._start:
@@ -92,25 +92,28 @@ class Subscriber(Reading[Delivery]):
         return self._state.take(timeout_s)
 
     def __next__(self) -> Delivery:
-        """Return the next delivery, waiting for it; ends when the subscriber is closed. Raises as ``take`` does."""
+        """Return the next delivery, waiting for it; stops when closed. Raises as ``take``."""
         delivery = self.take()
         if delivery is None:
             raise StopIteration
         return delivery
 
     def set_credit(self, *, records: int, bytes_: int) -> None:
-        """Change how much may be in flight; 0 stops deliveries. Takes effect at once, also after a reconnect."""
+        """Change the limits of what may be in flight; 0 stops deliveries. Takes effect immediately.
+
+        The limits also apply after a reconnect.
+        """
         self._check()
         if self._state.is_closed():
-            raise SubscriberClosed("the subscriber was closed")
+            raise SubscriberClosed("the subscriber is closed: open a new one")
         self._credit = pb.Credit(records=records, bytes=bytes_)
         self._state.set_credit(self._credit)
 
     def close(self) -> None:
-        """End the iteration, from any thread; what was acked is confirmed first, what was not comes again.
+        """End the iteration, from any thread; acks are confirmed first, unsettled records are redelivered.
 
-        The broker is told that this is the end, so that it is no failed try of what comes again. Takes up to 5 s where
-        the broker does not answer.
+        The broker is notified of the close, so that it does not count as a failed attempt. Takes up to 5 s if the
+        broker does not answer.
         """
         if self._pid != os.getpid():
             return
@@ -123,4 +126,4 @@ class Subscriber(Reading[Delivery]):
 
     def _check(self) -> None:
         if self._pid != os.getpid():
-            raise UsedAfterFork("this subscriber was opened before fork; open one in this process")
+            raise UsedAfterFork("this subscriber was opened before fork: open a new one in this process")

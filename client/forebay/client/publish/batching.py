@@ -1,8 +1,7 @@
-"""Gathers records into pages.
+"""Batches: records that are gathered into pages.
 
-A batch is open for one partition at a time; it is sealed when the next record does not fit, when it has lingered long
-enough, or when somebody flushes. Sealing costs nothing: the columns are encoded when the page is first sent. Not safe
-for threads: the outbox owns it.
+One batch per partition is open. It is sealed when the next record does not fit, when it has lingered long enough, or at
+a flush. Sealing is cheap: the columns are encoded when the page is first sent. Not thread-safe: the outbox owns it.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from forebay.client.telemetry import SendSpan
 from forebay.page.columns import Headers
 
 FRAMING_BYTES: Final = 64
-"""Tags and lengths of the columns, at most."""
+"""Upper bound of the tags and lengths of all columns."""
 LENGTH_BYTES: Final = 4
-"""Per record and column of lengths."""
+"""Bytes per record and column of lengths."""
 RICH_BYTES: Final = 4 + 8 + 6
-"""Per record of a batch with keys, times or headers: the most that these columns take beside their content."""
+"""Upper bound per record of the columns for keys, times and headers, excluding their contents."""
 HEADER_BYTES: Final = 16
-"""Around the name and value of a header, at most."""
+"""Upper bound of the framing of a header."""
 
 
 def headers_bytes(headers: Headers) -> int:
-    """Return the most that headers take in a page."""
+    """Return the upper bound of the bytes of headers in a page."""
     return sum(len(name.encode()) + len(value) + HEADER_BYTES for name, value in headers)
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records of one partition that will be one page, or a page that was ready."""
+    """Records of one partition that form one page, or a page that was passed encoded."""
 
     partition: int
     opened_at: float
-    """On the publisher's clock."""
+    """Time of opening, on the publisher's clock."""
 
     ticket: int
-    """Rises with every batch of the publisher."""
+    """Number that increases with every batch of the publisher."""
 
     context: object = None
     """Trace context of the first record."""
@@ -56,32 +55,32 @@ class Batch:
     headers: list[Headers] | None = None
     claims: list[Claim] = field(default_factory=list)
     content_bytes: int = 0
-    """Values, keys and headers, without what the columns add."""
+    """Bytes of values, keys and headers, without column overhead."""
 
     encoded: EncodedPage | None = None
-    """Once it was encoded; from the beginning for a page that was ready."""
+    """Encoded page; set from the start for a page that was passed encoded."""
 
     span: SendSpan | None = None
-    """Once it was sent."""
+    """Span, once the page was sent."""
 
     @property
     def count(self) -> int:
-        """Records in it."""
+        """Number of records in the batch."""
         return self.encoded.record_count if self.encoded is not None else len(self.values)
 
     @property
     def is_rich(self) -> bool:
-        """Whether it has more columns than values."""
+        """True if the batch has keys, times or headers."""
         return self.keys is not None or self.event_times_us is not None or self.headers is not None
 
     @property
     def body_bytes(self) -> int:
-        """The most that its body takes."""
+        """Upper bound of the body's size."""
         per_record = LENGTH_BYTES + (RICH_BYTES if self.is_rich else 0)
         return FRAMING_BYTES + self.content_bytes + len(self.values) * per_record
 
     def encode(self) -> EncodedPage:
-        """Return the page; the columns are encoded once and then let go."""
+        """Return the page; the columns are encoded once and then released."""
         if self.encoded is None:
             self.encoded = encode_columns(
                 self.values, self.keys, self.event_times_us, self.headers, value_lengths=self.value_lengths
@@ -109,7 +108,7 @@ class Batch:
             self.content_bytes += headers_bytes(headers)
 
     def extend(self, columns: SizedColumns, first: int, end: int) -> None:
-        """Append the records ``[first, end)``, which have at most keys."""
+        """Append the records ``[first, end)``, which have values and possibly keys only."""
         count = len(self.values)
         values, keys, lengths = columns.part(first, end)
         self.values.extend(values)
@@ -124,23 +123,23 @@ class Batch:
             self.headers.extend([()] * len(values))
 
     def claim_one(self, future: Promise) -> None:
-        """Let ``future`` wait for the record added last."""
+        """Attach ``future`` to the record that was added last."""
         self.claims.append(RecordClaim(future, len(self.values) - 1))
 
     def claim_many(self, bulk: Bulk, count: int) -> None:
-        """Let ``bulk`` wait for the ``count`` records added last."""
+        """Attach ``bulk`` to the ``count`` records that were added last."""
         self.claims.append(bulk.claim(self.count - count, count))
 
 
 @dataclass(frozen=True, slots=True)
 class PageBounds:
-    """How large a page may be."""
+    """Upper bounds of a page."""
 
     body_bytes: int
     records: int
 
     def fits(self, batch: Batch, size: int, *, is_rich: bool) -> bool:
-        """Return whether one more record of ``size`` content bytes fits. An empty batch takes any record."""
+        """Return True if one more record of ``size`` content bytes fits. An empty batch accepts any record."""
         count = len(batch.values)
         if not count:
             return True
@@ -149,13 +148,13 @@ class PageBounds:
         return count < self.records and body <= self.body_bytes
 
     def is_full(self, batch: Batch) -> bool:
-        """Return whether no useful record fits any more."""
+        """Return True if no record of useful size fits any more."""
         return len(batch.values) >= self.records or batch.body_bytes >= self.body_bytes
 
     def how_many(self, batch: Batch | None, ends: Sequence[int], first: int, *, is_rich: bool) -> int:
-        """Return how many records from ``first`` on fit into ``batch``; ``ends`` are the summed content bytes.
+        """Return the number of records from ``first`` on that fit into ``batch``.
 
-        ``ends[i]`` is the size of the records before ``i``. An empty batch takes at least one.
+        ``ends[i]`` is the total content size of the records before ``i``. An empty batch accepts at least one.
         """
         count = 0 if batch is None else len(batch.values)
         per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or (batch is not None and batch.is_rich) else 0)
@@ -168,7 +167,7 @@ class PageBounds:
 
 
 class Batches:
-    """The open batches, at most one per partition."""
+    """Open batches, at most one per partition."""
 
     def __init__(self, bounds: PageBounds, linger_s: float) -> None:
         self.bounds = bounds
@@ -176,7 +175,7 @@ class Batches:
         self._open: dict[int, Batch] = {}
 
     def limit(self, body_bytes: int) -> None:
-        """Take the broker's bound for a page's body, where it is lower than the user's."""
+        """Apply the broker's upper bound of a page's body if it is lower than the user's."""
         if body_bytes:
             self.bounds = PageBounds(min(self.bounds.body_bytes, body_bytes), self.bounds.records)
 
@@ -193,9 +192,9 @@ class Batches:
         self._open[batch.partition] = batch
 
     def seal(self, partition: int) -> Batch | None:
-        """Take the open batch of a partition away."""
+        """Remove and return the open batch of a partition."""
         return self._open.pop(partition, None)
 
     def due_at(self, batch: Batch) -> float:
-        """Return when a batch has lingered long enough."""
+        """Return the time at which the linger of a batch ends."""
         return batch.opened_at + self._linger_s

@@ -1,7 +1,6 @@
-"""Who waits for a page: the futures that users hold.
+"""Claims on a page: the futures that its receipt or failure completes.
 
-A page carries claims; its receipt or its failure settles them. A future cannot be cancelled: its records are on the
-way, and only the broker knows how far.
+A future cannot be cancelled, because its records are in transit.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from forebay.client.values.records import Receipt
 
 
 class Promise(Future):  # type: ignore[type-arg]  # the kind of its result is its user's business
-    """A future that only the publisher can end."""
+    """Future that only the publisher can complete."""
 
     def cancel(self) -> bool:
-        """Return ``False``: what is on its way cannot be called back."""
+        """Return ``False``: records in transit cannot be recalled."""
         return False
 
 
 class Claim(Protocol):
-    """A part of a page that somebody waits for."""
+    """Part of a page with its own future."""
 
     def settle(self, receipt: Receipt) -> None:
-        """The page is stored with this receipt."""
+        """Complete the claim: the page is stored with this receipt."""
 
     def fail(self, error: ForebayError) -> None:
-        """The page will not be sent again."""
+        """Fail the claim: the page will not be sent again."""
 
 
 def _part(receipt: Receipt, index: int, count: int) -> Receipt:
@@ -42,7 +41,7 @@ def _part(receipt: Receipt, index: int, count: int) -> Receipt:
 
 
 class RecordClaim:
-    """One record."""
+    """Claim on one record."""
 
     __slots__ = ("_future", "_index")
 
@@ -51,16 +50,16 @@ class RecordClaim:
         self._index = index
 
     def settle(self, receipt: Receipt) -> None:
-        """Answer the record's own receipt."""
+        """Complete the future with the record's own receipt."""
         self._future.set_result(_part(receipt, self._index, 1))
 
     def fail(self, error: ForebayError) -> None:
-        """Answer the failure."""
+        """Complete the future with the failure."""
         self._future.set_exception(error)
 
 
 class PageClaim:
-    """A whole page."""
+    """Claim on a whole page."""
 
     __slots__ = ("_future",)
 
@@ -68,26 +67,26 @@ class PageClaim:
         self._future = future
 
     def settle(self, receipt: Receipt) -> None:
-        """Answer the page's receipt."""
+        """Complete the future with the page's receipt."""
         self._future.set_result(receipt)
 
     def fail(self, error: ForebayError) -> None:
-        """Answer the failure."""
+        """Complete the future with the failure."""
         self._future.set_exception(error)
 
 
 class Bulk:
-    """Many records given at once, in one page or several."""
+    """Records passed in one call, in one page or several."""
 
     __slots__ = ("_error", "_future", "_left", "_lock", "_receipts")
 
     def __init__(self, future: Promise) -> None:
         self._future = future
         self._lock = Lock()
-        """Protects what follows: pages end while later ones are still being made."""
+        """Protects what follows: pages complete while later ones are still being built."""
         self._receipts: list[Receipt | None] = []
         self._error: ForebayError | None = None
-        self._left = 1  # the giver itself, until `seal`
+        self._left = 1  # one for the caller, until `seal`
 
     def claim(self, index: int, count: int) -> BulkClaim:
         """Return the claim for ``count`` records of a page from ``index`` on."""
@@ -97,15 +96,15 @@ class Bulk:
             return BulkClaim(self, len(self._receipts) - 1, index, count)
 
     def seal(self, error: ForebayError | None = None) -> None:
-        """No more claims come; ``error`` says that some records never got into a page."""
+        """End the registration of claims; ``error`` if some records were not added to a page."""
         self._end_one(None, None, error)
 
     def settle(self, slot: int, receipt: Receipt) -> None:
-        """Note the receipt of one claim."""
+        """Record the receipt of one claim."""
         self._end_one(slot, receipt, None)
 
     def fail(self, error: ForebayError) -> None:
-        """Note that one claim failed; the first failure is what the future raises."""
+        """Record the failure of one claim; the future raises the first failure."""
         self._end_one(None, None, error)
 
     def _end_one(self, slot: int | None, receipt: Receipt | None, error: ForebayError | None) -> None:
@@ -124,7 +123,7 @@ class Bulk:
 
 
 class BulkClaim:
-    """The records of a bulk that are in one page."""
+    """Claim on the records of a bulk that are in one page."""
 
     __slots__ = ("_bulk", "_count", "_index", "_slot")
 
@@ -135,9 +134,9 @@ class BulkClaim:
         self._count = count
 
     def settle(self, receipt: Receipt) -> None:
-        """Answer the receipt of these records."""
+        """Record the receipt of these records."""
         self._bulk.settle(self._slot, _part(receipt, self._index, self._count))
 
     def fail(self, error: ForebayError) -> None:
-        """Answer the failure."""
+        """Record the failure."""
         self._bulk.fail(error)

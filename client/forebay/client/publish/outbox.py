@@ -1,6 +1,6 @@
-"""What a publisher has taken and the broker has not confirmed: the one owner of that state.
+"""Outbox of a publisher: records that are accepted and not yet confirmed by the broker.
 
-Users put records in and wait for room; the stream's threads take pages out and bring answers (``outbox_stream``). One
+Users put records in and wait for room; the stream's threads take pages out and apply answers (``outbox_stream``). One
 lock protects all of it and is held for bookkeeping only: encoding, sending and the completion of futures happen
 outside.
 """
@@ -35,29 +35,29 @@ class Outbox:
         self.clock = clock
         self.lock = threading.Lock()
         self.work = threading.Condition(self.lock)
-        """The sender waits here for something to send."""
+        """The sender waits here for pages to send."""
         self.room = threading.Condition(self.lock)
-        """Users wait here: for room, for the first `opened`, for flushes."""
+        """Users wait here for room, for the first `opened`, and for flushes."""
         self.change = threading.Condition(self.lock)
-        """The stream's thread waits here: for the end of a stream, for closing, for the next page to give up."""
+        """The stream's thread waits here for the end of a stream, for closing, and for the next expiry."""
         self.batches = Batches(PageBounds(settings.page_bytes, settings.page_records), settings.linger_ms / 1000)
         self.window: Window[Batch] = Window(settings.window_pages)
         self.unfinished: dict[int, int] = {}
-        """Bytes of each batch that is not over, by ticket, rising."""
+        """Bytes of each unfinished batch by ticket, in ascending order."""
         self.bytes = 0
-        """Their sum."""
+        """Sum of ``unfinished``."""
         self.failures = FailureLog()
         self.fatal: ForebayError | None = None
-        """What ended the publisher."""
+        """Error that ended the publisher."""
         self.closing = False
         self.partitions = 0
-        """0 until the first `opened`."""
+        """Number of partitions; 0 until the first `opened`."""
         self.record_bytes_max = 0
         self.waiting = 0
-        """Users that wait: batches do not linger meanwhile."""
+        """Number of waiting users; while there are any, batches do not linger."""
         self._tickets = 0
         self._unkeyed = 0
-        """Partition that records without a key go to, until its page is full."""
+        """Current partition of records without a key, until its page is full."""
 
     def put(self, partition: int | None, record: RecordTuple, size: int, claim: Callable[[Batch], None]) -> None:
         """Add one record of ``size`` content bytes; blocks while the buffer is full."""
@@ -74,7 +74,10 @@ class Outbox:
             self._grow(batch, size)
 
     def put_many(self, partition: int | None, columns: SizedColumns, claim: Callable[[Batch, int], None]) -> None:
-        """Add many records, cut into pages. Whole pages are encoded at once and without the lock, the rest later."""
+        """Add many records, divided into pages.
+
+        Complete pages are encoded immediately and without the lock, the remainder later.
+        """
         first = 0
         is_rich = columns.keys is not None
         while first < len(columns):
@@ -101,11 +104,11 @@ class Outbox:
                 first = end
 
     def put_page(self, partition: int, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
-        """Add a page that is ready; blocks while the buffer is full."""
+        """Add an encoded page; blocks while the buffer is full."""
         self._put_encoded(partition, page, claim)
 
     def flush(self, timeout_s: float | None) -> None:
-        """Return when all that was put before is over; raise what failed since the last flush."""
+        """Wait until all records added before are finished; raise the first failure since the last flush."""
         until = None if timeout_s is None else self.clock() + timeout_s
         with self.lock:
             target = self._tickets
@@ -113,14 +116,14 @@ class Outbox:
                 while self.unfinished and next(iter(self.unfinished)) <= target:
                     left_s = None if until is None else until - self.clock()
                     if left_s is not None and left_s <= 0:
-                        raise FlushTimeout(f"{len(self.unfinished)} pages are not durable yet")
+                        raise FlushTimeout(f"{len(self.unfinished)} pages are not durable yet: flush again, or close")
                     self.room.wait(left_s)
             error = self.failures.take() or (copy.copy(self.fatal) if self.fatal is not None else None)
         if error is not None:
             raise error
 
     def await_opened(self, timeout_s: float) -> bool:
-        """Wait for the first `opened`; ``False`` when it did not come. Raises what ended the publisher."""
+        """Wait for the first `opened`; return False after the timeout. Raises what ended the publisher."""
         until = self.clock() + timeout_s
         with self.lock:
             while not self.partitions:
@@ -132,7 +135,7 @@ class Outbox:
         return True
 
     def close(self) -> None:
-        """Take no more; the stream ends when the rest is over."""
+        """Accept no more records; the stream ends when the rest is finished."""
         with self.lock:
             self.closing = True
             self.wake_all()
@@ -146,7 +149,7 @@ class Outbox:
                 self._unkeyed = (partition + 1) % max(1, self.partitions)
 
     def wake_all(self) -> None:
-        """Let everybody look again. Under the lock."""
+        """Notify all waiting threads. Under the lock."""
         self.work.notify_all()
         self.room.notify_all()
         self.change.notify_all()
@@ -155,7 +158,7 @@ class Outbox:
         if self.fatal is not None:
             raise copy.copy(self.fatal)
         if self.closing:
-            raise PublisherClosed("the publisher was closed")
+            raise PublisherClosed("the publisher is closed: open a new one")
 
     def _has_room(self, size: int) -> bool:
         return not self.bytes or self.bytes + size <= self.settings.buffer_bytes_max
@@ -182,7 +185,7 @@ class Outbox:
         return batch
 
     def _is_begun(self, partition: int | None) -> bool:
-        """Return whether the next records would go into a page that has some. Right for the moment only."""
+        """Return True if the next record joins a page with records. May be outdated immediately."""
         return self.batches.get(self._target(partition)) is not None
 
     def _put_encoded(self, partition: int | None, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
@@ -225,7 +228,7 @@ def _claim_all(claim: Callable[[Batch, int], None], batch: Batch) -> None:
 
 
 class _Counted:
-    """Counts somebody who waits, and lets the sender know that nothing should linger."""
+    """Count a waiting user, so that the sender does not let batches linger."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox

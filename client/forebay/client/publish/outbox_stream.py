@@ -1,4 +1,4 @@
-"""The stream's side of an outbox: takes pages out, brings answers back, ends what is over.
+"""Stream side of an outbox: takes pages out, applies answers, and completes finished pages.
 
 Called by three threads: the sender (``take``), the reader of answers (``opened``, ``answered``) and the stream's own
 thread (``await_change``, ``broke``, ``end_all``). Futures are completed outside the lock, so that a callback may
@@ -23,43 +23,43 @@ from forebay.client.values.records import Receipt
 from forebay.v1 import buffer_service_pb2 as pb
 
 DEFAULT_HOLD_S: Final = 0.25
-"""Pause after a refusal for now that names none."""
+"""Delay after a temporary rejection that names none."""
 HELD_LOG_S: Final = 10.0
-"""A publisher that is refused tells it once in so long."""
+"""Minimum interval between log events about a rejected publisher."""
 
 Ended = tuple[Batch, Receipt | ForebayError]
-"""A page that will not be sent again, and how it ended."""
+"""Page that will not be sent again, with its result."""
 
 log = logging.getLogger(__name__)
 
 
 class Session:
-    """One stream's life, as far as the threads tell each other about it. Protected by the outbox's lock."""
+    """Shared state of one stream. Protected by the outbox's lock."""
 
     def __init__(self) -> None:
         self.is_open = False
-        """`opened` came."""
+        """`opened` was received."""
         self.is_over = False
         """Nothing more is sent or read."""
         self.error: ForebayError | None = None
-        """What broke it, if anything did."""
+        """Cause of a broken stream."""
 
 
 class OutboxStream:
-    """Feeds one stream after the other from an outbox."""
+    """Feeds consecutive streams from an outbox."""
 
     def __init__(self, outbox: Outbox, *, renews: bool = True) -> None:
-        """Without ``renews`` the first page that fails, and whatever else needs a new epoch, ends the writer."""
+        """Without ``renews``, the first failed page, or any need of a new epoch, ends the writer."""
         self._outbox = outbox
         self._renews = renews
         self._lost: ForebayError | None = None
-        """What ended a writer that does not renew itself. Protected by the outbox's lock."""
+        """Error that ended a writer that does not renew itself. Protected by the outbox's lock."""
         self.stored: dict[int, StagedPart] = {}
-        """What has its receipt, by partition. Protected by the outbox's lock."""
+        """Staged pages with a receipt, by partition. Protected by the outbox's lock."""
         self._held_told_at: float | None = None
 
     def take(self, session: Session) -> tuple[Batch, int] | None:
-        """Return the next page and its number, waiting for one; ``None`` when this stream has nothing more."""
+        """Return the next page and its sequence, waiting for one; ``None`` if this stream has no more."""
         outbox = self._outbox
         with outbox.lock:
             while not session.is_over and self._lost is None:
@@ -78,14 +78,18 @@ class OutboxStream:
         return None
 
     def opened(self, session: Session, message: pb.PublishOpened, *, resumed: bool) -> None:
-        """The broker has opened the stream."""
+        """Apply the opening answer of the broker."""
         outbox = self._outbox
         with outbox.lock:
             session.is_open = True
             if resumed:
                 outbox.window.opened_again(message.next_sequences)
                 if outbox.window.must_renew:
-                    self._lose(WriterFenced("what this publisher had staged is not there any more"))
+                    self._lose(
+                        WriterFenced(
+                            "the broker no longer has the staged pages of this publisher: stage the epoch again"
+                        )
+                    )
             else:
                 outbox.window.opened_new()
             bounds = outbox.settings
@@ -96,7 +100,7 @@ class OutboxStream:
             outbox.wake_all()
 
     def answered(self, answers: Iterable[pb.PublishAnswer], sink: str) -> None:
-        """The broker has answered pages, in this order."""
+        """Apply answers to pages, in their order."""
         outbox = self._outbox
         ended: list[Ended] = []
         try:
@@ -108,7 +112,7 @@ class OutboxStream:
             self._end(ended)
 
     def _noted(self, answer: pb.PublishAnswer, sink: str) -> Sequence[Ended]:
-        """Take one answer in; returns what has ended by it. Under the lock."""
+        """Apply one answer; return the pages that it finished. Under the lock."""
         window = self._outbox.window
         partition, sequence = answer.partition, answer.sequence
         if answer.WhichOneof("answer") == "receipt":
@@ -135,36 +139,36 @@ class OutboxStream:
         return () if failed is None else [(failed.page.content, failed.error)]
 
     def broke(self, session: Session) -> None:
-        """The stream has ended."""
+        """Apply the end of the stream."""
         with self._outbox.lock:
             session.is_over = True
             self._outbox.window.broke()
             self._outbox.wake_all()
 
     def over(self, session: Session, error: ForebayError | None) -> None:
-        """The reader has seen the end of the stream, or the sender an error: what was first counts."""
+        """Apply the end of the answers, or an error of the sender; the first one counts."""
         with self._outbox.lock:
             session.is_over = True
             session.error = session.error or error
             self._outbox.wake_all()
 
     def lost(self) -> ForebayError | None:
-        """Return what ended a writer that does not renew itself."""
+        """Return the error that ended a writer that does not renew itself."""
         with self._outbox.lock:
             return self._lost
 
     def may_renew(self) -> bool:
-        """Return whether the next stream needs, and may take, a new epoch."""
+        """Return True if the next stream requires a new epoch and may take it."""
         with self._outbox.lock:
             return self._outbox.window.may_renew()
 
     def is_done(self) -> bool:
-        """Return whether the publisher is closed and nothing is left."""
+        """Return True if the publisher is closed and nothing is left."""
         with self._outbox.lock:
             return self._outbox.closing and not self._outbox.unfinished
 
     def await_change(self, session: Session | None, until: float | None) -> None:
-        """Give up what is late, until the session is over, ``until`` has come, or the publisher is done."""
+        """Expire pages until the session is over, ``until`` has come, or the publisher is done."""
         outbox = self._outbox
         while True:
             with outbox.lock:
@@ -185,7 +189,7 @@ class OutboxStream:
                     self._lose(failed[0].error)
 
     def end_all(self, error: ForebayError) -> None:
-        """Fail all that is left, and let the outbox take no more."""
+        """Fail all remaining pages, and accept no more records."""
         outbox = self._outbox
         with outbox.lock:
             if not outbox.closing:
@@ -203,12 +207,12 @@ class OutboxStream:
             self._outbox.wake_all()
 
     def _tell_held(self, sink: str, partition: int, error: ForebayError, hold_s: float) -> None:
-        """Log that the broker takes nothing now, so that somebody who wonders why it is slow finds it."""
+        """Log that the broker rejects pages temporarily, as the explanation of a slow publisher."""
         now = self._outbox.clock()
         if self._held_told_at is None or now - self._held_told_at >= HELD_LOG_S:
             self._held_told_at = now
             log.warning(
-                "publisher was told to wait sink=%s partition=%d reason=%s retry_after_s=%.2f give_up_after_s=%g: %s",
+                "publisher has to wait sink=%s partition=%d reason=%s retry_after_s=%.2f give_up_after_s=%g: %s",
                 sink,
                 partition,
                 error.reason,
@@ -218,7 +222,7 @@ class OutboxStream:
             )
 
     def _seal_due(self, now: float) -> float | None:
-        """Seal what has lingered and could be sent now; return when the next batch is due."""
+        """Seal lingered batches that could be sent now; return the time at which the next one is due."""
         outbox = self._outbox
         due_at: float | None = None
         for batch in outbox.batches:
@@ -246,11 +250,11 @@ class OutboxStream:
         return min(times if first is None else [*times, first], default=None)
 
     def _end(self, ended: Sequence[Ended]) -> None:
-        """Tell of pages, complete their futures and let go of their bytes, one page after the other.
+        """Record, complete and release finished pages, one after the other.
 
-        What goes wrong with one of these steps keeps none of the others from being done.
+        A failure of one step does not prevent the others.
         """
-        with ExitStack() as steps:  # the last one given is the first one done
+        with ExitStack() as steps:  # callbacks run in reverse order
             for page in reversed(ended):
                 steps.callback(self._let_go, *page)
                 steps.callback(self._settle, *page)

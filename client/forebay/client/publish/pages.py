@@ -1,4 +1,4 @@
-"""Pages that are ready to be sent: bodies with their number of records and their checksum."""
+"""Encoded pages: bodies with their number of records and their checksum."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ ENCODINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EncodedPage:
-    """A body that is ready to be sent."""
+    """Encoded body of a page."""
 
     body: bytes
-    """The records, encoded."""
+    """Encoded records."""
 
     record_count: int
-    """How many they are, 1 to 65,536."""
+    """Number of records, 1 to 65,536."""
 
     encoding: Encoding = Encoding.RECORDS
 
     crc32: int = -1
-    """CRC-32 of ``body``; computed when it is not given."""
+    """CRC-32 of ``body``; computed if it is not given."""
 
     def __post_init__(self) -> None:
-        """Compute the checksum."""
+        """Validate the number of records and compute the checksum."""
         if not 1 <= self.record_count <= PAGE_RECORDS_MAX:
             raise InvalidPage(f"record_count = {self.record_count}: must be 1 to {PAGE_RECORDS_MAX}")
         if self.crc32 == -1:
@@ -46,11 +46,11 @@ class EncodedPage:
 
 
 def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> EncodedPage:
-    """Return a page of records that have only a value, from columns that are joined already.
+    """Return a page of records that have only a value, from joined columns.
 
-    ``value_lengths``: one number per record, or the same as little-endian 32-bit bytes (4 per record).
-    ``values``: all values without separators, as long as the sum of the lengths, which is not computed.
-    Raises ``InvalidPage``.
+    ``value_lengths``: one number per record, or the same as little-endian 32-bit bytes (4 per record). ``values``: all
+    values without separators. Their size must be the sum of the lengths, which is not computed here. Raises
+    ``InvalidPage``.
     """
     try:
         body, count = encoding.encode_joined(value_lengths, values)
@@ -67,10 +67,10 @@ def encode_columns(
     *,
     value_lengths: array[int] | None = None,
 ) -> EncodedPage:
-    """Return a page of records given as columns of equal length. Raises ``InvalidPage`` where they are not.
+    """Return a page of records from columns of equal length; raises ``InvalidPage`` for others.
 
-    ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without.
-    ``value_lengths``: the lengths of the values where they are known already.
+    ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without event time. ``value_lengths``: the
+    lengths of the values if they are known.
     """
     stored = None if headers is None else [convert.headers(entries) for entries in headers]
     try:
@@ -81,7 +81,7 @@ def encode_columns(
 
 
 def event_time_us(event_time: datetime | int | None) -> int | None:
-    """Return an event time as it stands in a column."""
+    """Return the column value of an event time."""
     return None if event_time is None else convert.to_us(event_time)
 
 

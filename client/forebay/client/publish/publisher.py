@@ -1,15 +1,15 @@
-"""Publishes records, idempotently: each of them once, in order per partition, through broken connections and restarts.
+"""Idempotent publisher: stores each record once, in order per partition, across reconnects.
 
     with client.publisher("orders") as publisher:
         future = publisher.send(b"value", key=b"k")
         publisher.send_many(values)
         publisher.flush()
 
-What is not durable within ``delivery_timeout_s`` fails with ``DeliveryTimeout``; whether it is stored is not known
-then, so sending it again may store it twice. Everything else is stored exactly as often as it was sent: once.
+Records that are not durable within ``delivery_timeout_s`` fail with ``DeliveryTimeout``. It is then unknown whether
+they are stored, so sending them again may store them twice. All other records are stored exactly once.
 
-With a ``Stage`` the records are stored and not visible before ``Client.epochs.commit`` names them. Such a publisher
-stages all or fails: the first record that fails ends it.
+With a ``Stage`` the records become visible only when ``Client.epochs.commit`` names their token. Such a publisher
+stages all records or fails: the first failed record ends it.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ from forebay.client.values.records import HeadersLike, Receipt
 from forebay.page.format import PAGE_BYTES_MAX
 
 GOODBYE_S: Final = 10.0
-"""How long ``close`` waits for the broker to end the stream once everything is over."""
+"""Time that ``close`` waits for the broker to end the stream after everything is finished."""
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition that records with ``key`` go to: CRC-32 (zlib) of the key, modulo their number."""
+    """Return the partition of a key: CRC-32 (zlib) of ``key``, modulo the number of partitions."""
     return zlib.crc32(key) % partitions
 
 
 class Publisher:
-    """One writer of one sink. Usable from several threads; not across ``fork``: open one in the child.
+    """Writer of one sink. Thread-safe; not usable across ``fork``: open another one in the child.
 
-    Made by ``Client.publisher``, which returns when the broker has accepted it.
+    Created by ``Client.publisher``, which returns when the broker has accepted it.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Publisher:
             self.abandon()
             why = self._stream.last_error
             raise BrokerUnavailable(
-                f"no broker opened sink {sink!r} within {settings.delivery_timeout_s:g} s: "
+                f"the publisher of sink {sink!r} could not be opened within {settings.delivery_timeout_s:g} s: "
                 f"{'no answer' if why is None else why}"
             ) from why
 
@@ -106,13 +106,13 @@ class Publisher:
 
     @property
     def incarnation(self) -> str:
-        """Incarnation of the sink that is published to. One that is deleted and made anew ends the publisher."""
+        """Incarnation of the sink; if the sink is deleted and created again, the publisher ends."""
         return self._stream.incarnation
 
     def staged(self) -> StagedToken:
-        """Return what was staged and has its receipt, for the commit; ``flush`` or ``close`` first, to have all."""
+        """Return the token of the durably staged records, for the commit; ``flush`` or ``close`` first."""
         if self.stage is None:
-            raise StagingUnsupported("this publisher was opened without a stage")
+            raise StagingUnsupported("this publisher has no staged pages: open it with a stage")
         return StagedToken(self.stage.token, tuple(self._stream.stored()), self.incarnation)
 
     def send(
@@ -124,18 +124,19 @@ class Publisher:
         event_time: datetime | int | None = None,
         partition: int | None = None,
     ) -> Future[Receipt]:
-        """Add a record; its future gives the record's own receipt (``first_offset == last_offset``).
+        """Add a record; its future returns its own receipt (``first_offset == last_offset``).
 
-        With a key it goes to partition CRC-32(key) modulo partitions, without one in turn, page by page, unless
-        ``partition`` says where. Blocks while the buffer is full; do not call it from a future's callback, which
-        runs on the thread that makes room. ``event_time`` is aware, or microseconds since 1970 UTC.
+        A record with a key goes to partition CRC-32(key) modulo partitions. Records without a key fill the partitions
+        in turn, a page each. ``partition`` overrides both. Blocks while the buffer is full; do not call it from the
+        callback of a future, because that runs on the thread that frees the buffer. ``event_time`` is an aware
+        ``datetime``, or microseconds since 1970 UTC.
 
         Raises ``RecordTooLarge``, ``InvalidPartition``, ``InvalidPage``, ``PublisherClosed``, ``UsedAfterFork``, and
-        what ended the publisher (``WriterFenced``, ``SinkNotFound``, ``SinkReplaced``, ...).
+        the error that ended the publisher (``WriterFenced``, ``SinkNotFound``, ``SinkReplaced``, ...).
         """
         self._check(partition)
         if type(value) is not bytes or (key is not None and type(key) is not bytes):
-            raise InvalidPage("value and key must be bytes")
+            raise InvalidPage("value must be bytes, key must be bytes or None")
         given = convert.headers(headers)
         size = len(value) + len(key or b"") + (headers_bytes(given) if given else 0)
         self._check_size(size)
@@ -153,15 +154,15 @@ class Publisher:
         keys: Sequence[bytes | None] | None = None,
         partition: int | None = None,
     ) -> Future[list[Receipt]]:
-        """Add many records at once, in as few pages as they fit into; order is kept per partition.
+        """Add many records at once, in as few pages as possible, in order per partition.
 
-        The future gives one receipt per page, or part of a page, that they went into: in the order of the records,
-        but grouped by partition where keys spread them. Blocks and raises as ``send`` does; nothing is added when
-        a record is refused by this call.
+        The future returns one receipt per page, or part of a page, in the order of the records, but grouped by
+        partition if the keys select several. Blocks and raises as ``send``. If the call itself rejects a record, it
+        adds none.
         """
         self._check(partition)
         if keys is not None and len(keys) != len(values):
-            raise InvalidPage(f"keys has {len(keys)} entries for {len(values)} values")
+            raise InvalidPage(f"keys has {len(keys)} entries: must be {len(values)}, one per value")
         check_types(values, keys)
         if keys is None or partition is not None:
             parts = [(partition, SizedColumns.of(values, keys))]
@@ -184,9 +185,9 @@ class Publisher:
         return cast("Future[list[Receipt]]", future)
 
     def send_page(self, page: EncodedPage, *, partition: int) -> Future[Receipt]:
-        """Add a page that is encoded already (``forebay.client.publish.pages``), behind what its partition has.
+        """Add an encoded page (``forebay.client.publish.pages``), after the queued records of its partition.
 
-        Raises ``InvalidPage`` for a body over 1 MiB with more than one record, and what ``send`` raises.
+        Raises ``InvalidPage`` for a body over 1 MiB with more than one record, and the errors of ``send``.
         """
         self._check(partition)
         if page.record_count == 1:
@@ -198,17 +199,17 @@ class Publisher:
         return cast("Future[Receipt]", future)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Return when all that was sent before is durable; raise the first failure since the last flush.
+        """Wait until all sent records are durable; raise the first failure since the last flush.
 
-        Raises ``FlushTimeout`` after ``timeout_s``; without it, ``delivery_timeout_s`` bounds the wait.
+        Raises ``FlushTimeout`` after ``timeout_s``. Without it, ``delivery_timeout_s`` limits the wait.
         """
         self._check(None)
         self._outbox.flush(timeout_s)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush, tell the broker that this writer will not come back, end the threads. Closing twice is fine.
+        """Flush, close the writer at the broker, and end the threads. Idempotent.
 
-        Raises what failed since the last flush. What is not durable after ``timeout_s`` fails with
+        Raises the first failure since the last flush. Records that are not durable after ``timeout_s`` fail with
         ``PublishAbandoned``.
         """
         if self._pid != os.getpid() or self._closed:
@@ -223,7 +224,7 @@ class Publisher:
             self._on_close(self)
 
     def abandon(self) -> None:
-        """Close without waiting: what is not durable fails with ``PublishAbandoned``."""
+        """Close without waiting: records that are not durable fail with ``PublishAbandoned``."""
         if self._pid != os.getpid():
             return
         self._closed = True
@@ -233,13 +234,13 @@ class Publisher:
         self._on_close(self)
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the publisher itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; after an exception without waiting, so that it is not hidden behind an outage."""
+        """Close; after an exception without waiting, so that an outage does not delay the exception."""
         if kind is None:
             self.close()
         else:
@@ -247,11 +248,11 @@ class Publisher:
 
     def _check(self, partition: int | None) -> None:
         if self._pid != os.getpid():
-            raise UsedAfterFork("this publisher was opened before fork; open one in this process")
+            raise UsedAfterFork("this publisher was opened before fork: open a new one in this process")
         if partition is not None and not 0 <= partition < self._outbox.partitions:
             highest = self._outbox.partitions - 1
             raise InvalidPartition(
-                f"partition {partition} does not exist; sink {self.sink!r} has 0 to {highest}",
+                f"partition = {partition}: must be 0 to {highest} in sink {self.sink!r}",
                 facts={"partition": str(partition), "partitions": str(self._outbox.partitions)},
             )
 
@@ -259,7 +260,7 @@ class Publisher:
         if size > self._outbox.record_bytes_max:
             bound = self._outbox.record_bytes_max
             raise RecordTooLarge(
-                f"a record of {size} bytes is over the broker's bound of {bound} bytes",
+                f"a record has {size} bytes: must be at most {bound} bytes (record_bytes_max of the broker)",
                 facts={"size": str(size), "bound": str(bound)},
             )
 

@@ -1,6 +1,7 @@
-"""Values and keys given at once, with what is needed to cut them into pages: every size is taken once.
+"""Values and keys of a bulk with their sizes, which are computed once to divide the bulk into pages.
 
-Most columns hold values of one size. That is found by comparing memory, not number by number, and makes sums products.
+Most columns have values of one size. This is detected by comparing memory instead of numbers, and turns sums into
+products.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from forebay.page.numbers import is_one_size, lengths_of
 
 
 def check_types(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> None:
-    """Raise ``InvalidPage`` for what could not be encoded later, on another thread."""
+    """Raise ``InvalidPage`` for types that could not be encoded later, on another thread."""
     if list(map(type, values)).count(bytes) != len(values):
-        raise InvalidPage("values and keys must be bytes")
+        raise InvalidPage("values must be bytes")
     if keys is not None:
         kinds = list(map(type, keys))
         if kinds.count(bytes) + kinds.count(type(None)) != len(keys):
-            raise InvalidPage("values and keys must be bytes")
+            raise InvalidPage("keys must be bytes or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,11 @@ class SizedColumns:
     keys: Sequence[bytes | None] | None
     value_lengths: array[int]
     ends: Sequence[int]
-    """Bytes of keys and values before each record, and of all together: one entry more than records."""
+    """Cumulative bytes of keys and values: before each record, and in total."""
 
     @classmethod
     def of(cls, values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> SizedColumns:
-        """Take the sizes of columns whose types were checked."""
+        """Return columns with their sizes; the types must have been checked."""
         lengths = lengths_of(values)
         return cls(values, keys, lengths, _ends(lengths, keys))
 

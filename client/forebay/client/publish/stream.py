@@ -1,7 +1,7 @@
-"""Keeps one publish stream open: opens, sends, reads answers, comes back when it breaks.
+"""Publish stream: opens, sends, reads answers, and reconnects after a failure.
 
-Threads: this one (``forebay-publisher-SINK``) opens streams and gives up late pages; one per stream reads answers
-(``forebay-answers-SINK``); grpc's own thread asks the outbox for pages. All end with ``close``.
+Threads: this one (``forebay-publisher-SINK``) opens streams and expires late pages; one per stream reads answers
+(``forebay-answers-SINK``); gRPC's own thread requests pages from the outbox. All end with ``close``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 
 
 def _as_it_is(frame: bytes) -> bytes:
-    """Pages are serialised by the sender already."""
+    """Serializer of pages, which the sender has already serialized."""
     return frame
 
 
 class PublishStream:
-    """The threads of one publisher."""
+    """Threads of one publisher."""
 
     def __init__(
         self,
@@ -60,33 +60,33 @@ class PublishStream:
         self._stream = OutboxStream(outbox, renews=stage is None)
         self._epoch: int | None = None
         self.incarnation = incarnation
-        """Of the sink, once it is known: every stream after the first is for that one, and for no other of its name."""
+        """Incarnation of the sink, once it is known; later streams require it."""
         self._encoding = threading.Lock()
-        """A page is encoded once: the sender of a broken stream may still be at it when the next one begins."""
+        """Prevents concurrent encoding of a page by the sender of a broken stream and the next sender."""
         self._abandoned = False
         self._progressed = False
-        """The stream brought answers."""
+        """The stream has brought answers."""
         self._call: grpc.Call | None = None
         self.last_error: ForebayError | None = None
-        """Why the last stream broke."""
+        """Cause of the last broken stream."""
         self._thread = GuardedThread(self._run, name=f"forebay-publisher-{sink}", on_fault=self._failed)
 
     def stored(self) -> list[StagedPart]:
-        """Return what has its receipt, by partition."""
+        """Return the staged parts with a receipt, by partition."""
         with self._outbox.lock:
             return [part for _, part in sorted(self._stream.stored.items())]
 
     def start(self) -> None:
-        """Start to connect."""
+        """Start the thread, which connects."""
         self._thread.start()
 
     def join(self, timeout_s: float | None) -> bool:
-        """Wait for the end; ``False`` when it did not come in time. The outbox has to be closed."""
+        """Wait for the end; return False after the timeout. The outbox must be closed."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def abandon(self) -> None:
-        """End at once; what is not durable fails with ``PublishAbandoned``."""
+        """End immediately; records that are not durable fail with ``PublishAbandoned``."""
         with self._outbox.lock:
             self._abandoned = True
             call = self._call
@@ -96,7 +96,7 @@ class PublishStream:
         self._stream.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
 
     def _failed(self, fault: ClientFault) -> None:
-        """Something that nobody expected: end, and tell those who wait."""
+        """Apply an unexpected failure: end the stream and notify the waiting threads."""
         self._stream.end_all(fault)
         self._outbox.close()
         with self._outbox.lock:
@@ -132,7 +132,7 @@ class PublishStream:
             self._stream.await_change(None, self._outbox.clock() + delay_s)
 
     def _one_stream(self, session: Session) -> ForebayError | None:
-        """Run one stream to its end; return what broke it, ``None`` when it ended as it should."""
+        """Run one stream to its end; return its error, ``None`` after an orderly end."""
         if (lost := self._stream.lost()) is not None:
             return lost
         resumed = self._epoch is not None and not self._stream.may_renew()
@@ -168,10 +168,10 @@ class PublishStream:
         return session.error
 
     def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
-        """Yield what is sent, serialised. Runs on grpc's thread, which would keep an error to itself."""
+        """Yield the serialized messages. Runs on gRPC's thread, which would swallow an exception."""
         try:
             yield from self._serialised(session, epoch)
-        except Exception as error:  # noqa: BLE001 - all of it belongs to those who wait
+        except Exception as error:  # noqa: BLE001 - reported to the waiting threads
             self._stream.over(session, fault_of(error))
 
     def _serialised(self, session: Session, epoch: int | None) -> Iterator[bytes]:
@@ -196,7 +196,7 @@ class PublishStream:
             yield pb.PublishRequest(close=pb.PublishClose()).SerializeToString()
 
     def _read(self, call: Iterable[pb.PublishResponse], session: Session, resumed: bool) -> None:
-        """Read answers until the stream ends. Runs on a thread of its own."""
+        """Read answers until the stream ends. Runs on its own thread."""
         error: ForebayError | None = None
         try:
             for response in call:
@@ -216,5 +216,5 @@ class PublishStream:
             error = self._channels.ended(failure, self._sink)
         except ForebayError as failure:
             error = failure
-        finally:  # also when something that nobody expected ends this thread: the next stream goes on
+        finally:  # also after an unexpected error: the next stream continues
             self._stream.over(session, error)

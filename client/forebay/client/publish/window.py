@@ -1,19 +1,19 @@
-"""Which page of a publisher may be sent next, and what an answer means.
+"""Send window of a publisher: the next page to send, and the effect of an answer.
 
-The state machine of one writer: no gRPC, no thread, no clock. It lives by two rules: within an epoch a number never
+The state machine of one writer: no gRPC, no thread, no clock. Two rules hold: within an epoch a number never
 stands for two different pages, and a page is never sent under a new epoch while it may be stored under the old one.
 
     queued ──numbered and sent──▶ unanswered ──receipt──▶ settled
                                    │  ▲
-                                   │  └─ refused for now: sent again from there, in order, when the broker asks for it
-                                   └─ refused for good, or given up: its number is a hole
+                                   │  └─ rejected temporarily: sent again from there, in order, after the retry delay
+                                   └─ rejected permanently, or expired: its number is a hole
 
-A hole (a number that the broker expects and will never get) ends the epoch. So does a broker that has forgotten what
-it had confirmed. Then nothing new is sent until the fate of everything on the way is known: its answers come, or,
-after a broken stream, the next sequences that the broker states tell stored pages (sent once more, for their
-receipts) from the others. Only then the writer takes a new epoch, in which all that is left gets new numbers.
+A hole (a number that the broker expects and never receives) ends the epoch. So does a broker that lost pages that it
+had confirmed. Then no new page is sent until the outcome of all pages in transit is known: their answers arrive, or,
+after a broken stream, the broker's next sequences separate stored pages (sent again, for their receipts) from the
+others. Only then the writer takes a new epoch, in which all remaining pages get new numbers.
 
-A page that was given up while its fate is unknown stays as a placeholder until the broker tells.
+A page that expired while its outcome is unknown stays as a placeholder until the broker answers.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from forebay.client.errors import DeliveryTimeout, ForebayError, ProtocolViolati
 T = TypeVar("T")
 
 DAMAGED_MAX: Final = 5
-"""Times that a page may reach the broker damaged until it fails: then it is damaged where it comes from."""
+"""Number of damaged arrivals after which a page fails, because it is damaged at its source."""
 
 
 @dataclass(slots=True, eq=False)
 class Outgoing(Generic[T]):
-    """A page on its way."""
+    """Page in the window."""
 
     partition: int
     content: T
-    """What is sent; the window does not look at it."""
+    """Content to send, opaque to the window."""
 
     deadline: float
-    """When it is given up, on the caller's clock. Rises within a partition."""
+    """Time of expiry on the caller's clock. Increases within a partition."""
 
     sequence: int | None = None
-    """Its number in this epoch, once it was sent."""
+    """Sequence in this epoch, once the page was sent."""
 
     on_wire: int = 0
-    """How often it was sent on this stream and not answered yet."""
+    """Number of unanswered sends on this stream."""
 
     unsure: bool = False
-    """A stream broke while it was on the way: it may be stored."""
+    """A stream broke while the page was in transit: it may be stored."""
 
     given_up: bool = False
-    """Its owner was told that it failed; it is never sent again."""
+    """The page failed for its owner; it is never sent again."""
 
     damaged: int = 0
-    """How often it reached the broker with a wrong checksum."""
+    """Number of arrivals at the broker with a wrong checksum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(Generic[T]):
-    """A page that will not be sent again."""
+    """Page that will not be sent again, with its error."""
 
     page: Outgoing[T]
     error: ForebayError
@@ -69,60 +69,60 @@ class Failed(Generic[T]):
 
 @dataclass(slots=True)
 class _Lane(Generic[T]):
-    """The pages of one partition."""
+    """Pages of one partition."""
 
     queued: deque[Outgoing[T]] = field(default_factory=deque)
-    """Not numbered in this epoch."""
+    """Pages without a sequence in this epoch."""
 
     unanswered: deque[Outgoing[T]] = field(default_factory=deque)
-    """Numbered, by rising sequence."""
+    """Pages with a sequence, in ascending order."""
 
     position: int = 0
-    """Index in ``unanswered`` of what is sent next on this stream."""
+    """Index in ``unanswered`` of the next page to send on this stream."""
 
     wire: deque[tuple[Outgoing[T], int]] = field(default_factory=deque)
-    """What was sent on this stream and not answered, with the round it was sent in."""
+    """Pages sent on this stream and not answered, with the round of their send."""
 
     round: int = 0
-    """Rises with every refusal: refusals of what was sent before it are its consequence."""
+    """Increases with every rejection; rejections of pages sent in an earlier round are consequences."""
 
     next_sequence: int = 0
-    """Never reused, not even in another epoch."""
+    """Next sequence; never reused, not even in another epoch."""
 
     confirmed_below: int = 0
     """One more than the highest sequence with a receipt in this epoch; 0 without."""
 
     held_until: float = 0.0
-    """The broker asked to wait."""
+    """End of the retry delay that the broker requested."""
 
     refusal: ForebayError | None = None
-    """Why, until a page is taken again."""
+    """Cause of the delay, until a page is accepted again."""
 
     broker_next: int = 0
-    """What the broker expected next when this stream was opened: all below is stored."""
+    """Sequence that the broker expected when this stream was opened; all pages below are stored."""
 
 
 class Window(Generic[T]):
-    """The pages of a writer that are not durable yet. Not safe for threads: one owner."""
+    """Pages of a writer that are not durable yet. Not thread-safe: one owner."""
 
     def __init__(self, pages_max: int) -> None:
         self.pages_max = pages_max
-        """Most numbers of a partition that may be unanswered."""
+        """Maximum of unanswered sequences per partition."""
         self.must_renew = False
-        """This epoch is over: nothing new is sent in it."""
+        """This epoch is over: no new page is sent in it."""
         self._lanes: dict[int, _Lane[T]] = {}
         self._turn: deque[int] = deque()
         self._open = False
 
     def __iter__(self) -> Iterator[Outgoing[T]]:
-        """Iterate over the pages that are neither settled nor given up."""
+        """Iterate over the pages that are neither settled nor expired."""
         for lane in self._lanes.values():
             for page in chain(lane.unanswered, lane.queued):
                 if not page.given_up:
                     yield page
 
     def add(self, page: Outgoing[T]) -> None:
-        """Put a page behind the others of its partition."""
+        """Add a page at the end of its partition."""
         lane = self._lanes.get(page.partition)
         if lane is None:
             lane = self._lanes[page.partition] = _Lane()
@@ -130,14 +130,14 @@ class Window(Generic[T]):
         lane.queued.append(page)
 
     def may_renew(self) -> bool:
-        """Return whether the fate of every page is known, so that a new epoch can double nothing."""
+        """Return True if the outcome of every page is known, so that a new epoch duplicates nothing."""
         return self.must_renew and not any(
             lane.wire or any(self._perhaps_stored(lane, page) for page in lane.unanswered)
             for lane in self._lanes.values()
         )
 
     def opened_new(self) -> None:
-        """A stream was opened with a new epoch: all that is left gets new numbers."""
+        """Apply the opening of a stream with a new epoch: all remaining pages get new numbers."""
         self._open = True
         self.must_renew = False
         for lane in self._lanes.values():
@@ -149,7 +149,7 @@ class Window(Generic[T]):
             lane.position = lane.round = lane.confirmed_below = lane.broker_next = 0
 
     def opened_again(self, next_sequences: Mapping[int, int]) -> None:
-        """A stream was opened with the old epoch; the broker states its next sequence per partition."""
+        """Apply the opening of a stream with the old epoch and the broker's next sequences by partition."""
         self._open = True
         for partition, lane in self._lanes.items():
             expected = next_sequences.get(partition, 0)
@@ -166,7 +166,7 @@ class Window(Generic[T]):
                 self.must_renew = True
 
     def broke(self) -> None:
-        """The stream ended; what was on the way may be stored or not."""
+        """Apply the end of the stream; pages in transit may be stored or not."""
         self._open = False
         for lane in self._lanes.values():
             for page, _ in lane.wire:
@@ -176,7 +176,7 @@ class Window(Generic[T]):
             lane.broker_next = 0
 
     def next_to_send(self, now: float) -> Outgoing[T] | None:
-        """Return the page to send now, with its sequence, or ``None``. Partitions take turns."""
+        """Return the next page to send, with its sequence, or ``None``. Partitions take turns."""
         if not self._open:
             return None
         for _ in range(len(self._turn)):
@@ -215,16 +215,16 @@ class Window(Generic[T]):
         return not page.given_up and (page.unsure or _number(page) < lane.broker_next)
 
     def _answered(self, partition: int, sequence: int) -> tuple[_Lane[T], Outgoing[T], bool]:
-        """Take the answer's page off the wire; tell whether it was sent since the last refusal."""
+        """Remove the page of an answer from the wire; also return True if no rejection followed its send."""
         lane = self._lanes.get(partition)
         if lane is None or not lane.wire or lane.wire[0][0].sequence != sequence:
-            raise ProtocolViolation(f"an answer to page {sequence} of partition {partition}, which is not due")
+            raise ProtocolViolation(f"unexpected answer to page {sequence} of partition {partition}")
         page, sent_in = lane.wire.popleft()
         page.on_wire -= 1
         return lane, page, sent_in == lane.round
 
     def stored(self, partition: int, sequence: int) -> Outgoing[T] | None:
-        """A receipt came; return the page unless it was given up or settled before."""
+        """Apply a receipt; return the page unless it expired or was settled before."""
         lane, page, _ = self._answered(partition, sequence)
         lane.refusal = None
         if not _remove(lane, page):
@@ -233,7 +233,7 @@ class Window(Generic[T]):
         return None if page.given_up else page
 
     def refused_for_now(self, partition: int, sequence: int, until: float, refusal: ForebayError | None = None) -> None:
-        """The broker has no room: go back to this page, and not before ``until``."""
+        """Apply a temporary rejection: send again from this page, not before ``until``."""
         lane, page, current = self._answered(partition, sequence)
         page.unsure = False
         lane.refusal = refusal
@@ -248,7 +248,7 @@ class Window(Generic[T]):
             lane.position = sum(_number(other) < sequence for other in lane.unanswered)
 
     def refused_as_damaged(self, partition: int, sequence: int, now: float, error: ForebayError) -> Failed[T] | None:
-        """The page was damaged on its way: it is sent again, and fails once that has happened too often."""
+        """Apply the rejection of a damaged page: send it again, or fail it after ``DAMAGED_MAX`` times."""
         lane = self._lanes.get(partition)
         if lane is None or not lane.wire or lane.wire[0][0].damaged + 1 >= DAMAGED_MAX:
             return self.refused_for_good(partition, sequence, error)
@@ -257,7 +257,7 @@ class Window(Generic[T]):
         return None
 
     def refused_for_good(self, partition: int, sequence: int, error: ForebayError) -> Failed[T] | None:
-        """The broker will never take this page: it fails, and its number is a hole."""
+        """Apply a permanent rejection: the page fails, and its number is a hole."""
         lane, page, _ = self._answered(partition, sequence)
         if not _remove(lane, page):
             return None
@@ -265,7 +265,7 @@ class Window(Generic[T]):
         return None if page.given_up else Failed(page, error)
 
     def refused_as_gap(self, partition: int, sequence: int) -> None:
-        """An earlier page is missing: the consequence of a refusal, or else the end of this epoch."""
+        """Apply a sequence gap: the consequence of an earlier rejection, or the end of this epoch."""
         lane, page, current = self._answered(partition, sequence)
         page.unsure = False
         lane.broker_next = min(lane.broker_next, sequence)
@@ -274,7 +274,7 @@ class Window(Generic[T]):
         self.must_renew = self.must_renew or current
 
     def expire(self, now: float) -> list[Failed[T]]:
-        """Give up the pages whose time is over; return those that fail by it."""
+        """Expire the pages whose deadline has passed; return those that fail by it."""
         failed: list[Failed[T]] = []
         for lane in self._lanes.values():
             for page in list(lane.unanswered):
@@ -285,19 +285,19 @@ class Window(Generic[T]):
                 failed.append(_timed_out(page, lane.refusal))
                 page.given_up = True
                 if not page.on_wire and (self._open or not page.unsure):
-                    _remove(lane, page)  # its fate is known
+                    _remove(lane, page)  # its outcome is known
                     self.must_renew = self.must_renew or _number(page) >= lane.broker_next
             while lane.queued and lane.queued[0].deadline <= now:
                 failed.append(_timed_out(lane.queued.popleft(), lane.refusal))
         return failed
 
     def wakes_at(self, now: float) -> float | None:
-        """Return when the next pause that the broker asked for is over, ``None`` without one."""
+        """Return the end of the next retry delay, ``None`` without one."""
         lanes = self._lanes.values()
         return min((lane.held_until for lane in lanes if lane.held_until > now), default=None)
 
     def give_up_all(self) -> list[Outgoing[T]]:
-        """Give up every page; return those that were not given up before."""
+        """Expire every page; return those that were not expired before."""
         left = list(self)
         for lane in self._lanes.values():
             for page in lane.unanswered:
@@ -306,7 +306,7 @@ class Window(Generic[T]):
         return left
 
     def is_free(self, partition: int, now: float) -> bool:
-        """Return whether a page added now could be sent at once."""
+        """Return True if a page added now could be sent immediately."""
         if not self._open or self.must_renew:
             return False
         lane = self._lanes.get(partition)
@@ -317,7 +317,7 @@ class Window(Generic[T]):
         return not self._is_full(lane)
 
     def expires_at(self) -> float | None:
-        """Return when the next page is given up, ``None`` without one."""
+        """Return the time of the next expiry, ``None`` without one."""
         heads = [
             next((page for page in chain(lane.unanswered, lane.queued) if not page.given_up), None)
             for lane in self._lanes.values()
@@ -330,15 +330,15 @@ def _number(page: Outgoing[T]) -> int:
 
 
 def _timed_out(page: Outgoing[T], refusal: ForebayError | None) -> Failed[T]:
-    text = f"a page of partition {page.partition} was not durable in time"
+    text = f"a page of partition {page.partition} was not durable within delivery_timeout_s"
     if refusal is None:
         return Failed(page, DeliveryTimeout(text))
     facts = {**refusal.facts, "refusal": refusal.reason}
-    return Failed(page, DeliveryTimeout(f"{text}; the broker refused it last: {refusal}", facts=facts))
+    return Failed(page, DeliveryTimeout(f"{text}; the broker's last rejection: {refusal}", facts=facts))
 
 
 def _remove(lane: _Lane[T], page: Outgoing[T]) -> bool:
-    """Take a page out of ``unanswered``; ``False`` when it is not there."""
+    """Remove a page from ``unanswered``; return False if it is not there."""
     if lane.unanswered and lane.unanswered[0] is page:
         lane.unanswered.popleft()
         index = 0

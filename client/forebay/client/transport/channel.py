@@ -1,7 +1,7 @@
-"""Connections to brokers, made when they are first needed.
+"""Connections to brokers, opened on first use.
 
-The rule: a channel belongs to the process that made it. After ``fork`` the child finds none and makes its own; what
-it inherited is neither used nor closed, because its threads do not exist there.
+A channel belongs to the process that opened it. After ``fork`` the child opens its own channels. Inherited channels are
+neither used nor closed, because their threads do not exist in the child.
 """
 
 from __future__ import annotations
@@ -44,46 +44,46 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RECONNECT_MS: Final = (50, 1_000)
-"""Bounds of gRPC's own pauses between connection attempts; ours come on top."""
+"""Bounds of gRPC's own delay between connection attempts; it adds to the client's delay."""
 
 _SAY_NOTHING: Final = (BrokerFault, DeadlineExceeded)
-"""Errors that do not prove that the broker was reached: gRPC makes them by itself too."""
+"""Errors that do not prove that the broker was reached, because gRPC also raises them locally."""
 
 
 @dataclass(slots=True)
 class _Made:
-    """A channel, and the state of the files that it was made with: gRPC reads them once."""
+    """Channel and fingerprint of the files that it was opened with; gRPC reads files only once."""
 
     channel: grpc.Channel
     files: tuple[tuple[int, ...], ...]
     replaced: grpc.Channel | None = None
-    """The channel before it; calls may be under way on it."""
+    """Previous channel, on which calls may be in progress."""
     stubs: dict[type[Any], Any] = field(default_factory=dict)
-    """Stubs of its services by class: making one takes a tenth of a call."""
+    """Stubs by class; creating one costs a tenth of a call."""
 
     def close(self) -> None:
-        """Close both."""
+        """Close both channels."""
         for channel in (self.channel, self.replaced):
             if channel is not None:
                 channel.close()
 
 
 class _Process:
-    """The channels of one process."""
+    """Channels of one process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        """Protects the two below; held for as long as making a channel takes, which does not connect."""
+        """Protects the two below; held while a channel is created, which does not connect."""
         self.channels: dict[str, _Made] = {}
         self.closed = False
 
 
 class Channels:
-    """One channel per endpoint and process. Usable from several threads."""
+    """One channel per endpoint and process. Thread-safe."""
 
     def __init__(self, endpoints: Sequence[str], settings: ClientSettings) -> None:
         if not endpoints or not all(endpoints):
-            raise InvalidSetting("endpoint: at least one HOST:PORT is needed", facts={"field": "endpoint"})
+            raise InvalidSetting("endpoint is empty: must be at least one HOST:PORT", facts={"field": "endpoint"})
         self.endpoints = tuple(dict.fromkeys(endpoints))
         self.settings = settings
         self._processes: dict[int, _Process] = {os.getpid(): _Process()}
@@ -103,7 +103,10 @@ class Channels:
         return self.of_endpoint(endpoint_of(sink, self.endpoints))
 
     def of_endpoint(self, endpoint: str) -> grpc.Channel:
-        """Return the channel to ``endpoint``. Raises ``ClientClosed``, ``CredentialsUnusable``, ``InvalidSetting``."""
+        """Return the channel to ``endpoint``.
+
+        Raises ``ClientClosed``, ``CredentialsUnusable``, ``InvalidSetting``.
+        """
         return self._made(endpoint).channel
 
     def stub(self, kind: type[T], sink: str) -> T:
@@ -114,7 +117,7 @@ class Channels:
         """Return the stub of a service at ``endpoint``; raises as ``of_endpoint``."""
         made = self._made(endpoint)
         found = made.stubs.get(kind)
-        if found is None:  # two threads may both make one: either will do
+        if found is None:  # two threads may both create one: either is valid
             found = made.stubs[kind] = cast("Callable[[grpc.Channel], T]", kind)(made.channel)
         return cast("T", found)
 
@@ -122,17 +125,17 @@ class Channels:
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             if process.closed:
-                raise ClientClosed("the client was closed")
+                raise ClientClosed("the client is closed: open a new one")
             made = process.channels.get(endpoint)
             if made is None:
-                files = fingerprint(self.settings.tls)  # before they are read: a later change is seen
+                files = fingerprint(self.settings.tls)  # before they are read, so that a later change is detected
                 made = _Made(open_channel(endpoint, self.settings, self.options()), files)
                 process.channels[endpoint] = made
         self._report.look()
         return made
 
     def reached(self, sink: str | None = None) -> None:
-        """Note that a call about ``sink`` got through to its broker."""
+        """Record that a call about ``sink`` reached its broker."""
         self._report.look()
         for endpoint in self._named(sink):
             self._diagnosis.reached(endpoint)
@@ -140,7 +143,8 @@ class Channels:
     def ended(self, failure: grpc.RpcError, sink: str | None = None) -> ForebayError:
         """Return the error that ended a call about ``sink``.
 
-        Where nobody was reached this looks whether TLS keeps the two apart: ``HandshakeFailed`` once that has lasted.
+        If no broker was reached, this probes the endpoint for a TLS mismatch, and returns ``HandshakeFailed`` if that
+        persists.
         """
         error = from_call(failure)
         if type(error) is not BrokerUnavailable or error.reason != BrokerUnavailable.default_reason:
@@ -158,7 +162,7 @@ class Channels:
         return error
 
     def _renewed(self, endpoint: str) -> bool:
-        """Replace a channel whose files have changed since it was made; return whether that was so."""
+        """Replace a channel if its files have changed since it was opened; return True if so."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             made = process.channels.get(endpoint)
@@ -167,20 +171,22 @@ class Channels:
                 return False
             try:
                 channel = open_channel(endpoint, self.settings, self.options())
-            except CredentialsUnusable as error:  # half of them is there: looked at again with the next try
-                log.warning("changed certificates cannot be used yet endpoint=%s: %s", endpoint, error)
+            except (
+                CredentialsUnusable
+            ) as error:  # certificate and key do not match yet: checked again at the next attempt
+                log.warning("changed certificates are not usable yet endpoint=%s: %s", endpoint, error)
                 return False
             if made.replaced is not None:
                 made.replaced.close()
             process.channels[endpoint] = _Made(channel, files, made.channel)
-        log.info("certificates were read again endpoint=%s", endpoint)
+        log.info("certificates were reloaded endpoint=%s", endpoint)
         return True
 
     def _named(self, sink: str | None) -> Sequence[str]:
         return self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]
 
     def close(self) -> None:
-        """Close this process's channels and all calls on them. Closing twice is fine."""
+        """Close this process's channels and all calls on them. Idempotent."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             process.closed = True
@@ -190,25 +196,25 @@ class Channels:
             channel.close()
 
     def options(self) -> list[tuple[str, int]]:
-        """What gRPC is told of each connection."""
+        """Channel options for gRPC."""
         return [
             ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.keepalive_time_ms", int(self.settings.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", int(self.settings.keepalive_timeout_s * 1000)),
-            # Without it a probe that stays unanswered ends the connection after a minute, whatever stands above.
+            # Without it an unanswered probe closes the connection after a minute, regardless of the options above.
             ("grpc.http2.ping_timeout_ms", int(self.settings.keepalive_timeout_s * 1000)),
             ("grpc.initial_reconnect_backoff_ms", RECONNECT_MS[0]),
-            # Not a pause: gRPC's least time for an attempt to connect, with all round trips of TCP, TLS and HTTP/2.
+            # Not a delay: gRPC's minimum time limit of a connection attempt, including TCP, TLS and HTTP/2.
             ("grpc.min_reconnect_backoff_ms", int(self.settings.connect_timeout_s * 1000)),
             ("grpc.max_reconnect_backoff_ms", RECONNECT_MS[1]),
-            # Brokers are told apart by endpoint: a client's channels share no connection with another client's.
+            # Channels of two clients do not share a connection.
             ("grpc.use_local_subchannel_pool", 1),
         ]
 
 
 class Unary:
-    """Makes single calls, with time-out, retries and typed errors."""
+    """Unary calls with time limit, retries and typed errors."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -222,11 +228,11 @@ class Unary:
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
     ) -> tuple[T, int]:
-        """Return what ``attempt(timeout_s)`` returns, and the number of tries it took.
+        """Return the result of ``attempt(timeout_s)`` and the number of attempts.
 
-        ``rpc`` is what it calls, and ``RULES`` says whether it is called again; with ``twice_is_fine`` it is, whatever
-        they say. ``extra_s`` is added to the time-out of each try, for calls that wait on the broker's side. ``policy``
-        replaces the client's own for this call.
+        ``rpc`` selects the retry rule in ``RULES``; ``twice_is_fine`` permits a retry regardless of the rule.
+        ``extra_s`` is added to the time limit of each attempt, for calls that wait at the broker. ``policy`` replaces
+        the client's policy for this call.
         """
         settings, rule = self._channels.settings, RULES[rpc]
         state = RetryState(policy or settings.retry, random.random)
@@ -247,7 +253,7 @@ class Unary:
         return response, state.failures + 1
 
     def incarnation(self, sink: str) -> str:
-        """Return the incarnation of a sink: what a request is guarded by. Raises ``SinkNotFound``."""
+        """Return the current incarnation of a sink, as a guard for a request. Raises ``SinkNotFound``."""
         stub = self._channels.stub(SinkServiceStub, sink)
         request = sink_service_pb2.GetSinkRequest(name=sink)
         response, _ = self.call("GetSink", lambda t: stub.GetSink(request, timeout=t))
@@ -255,6 +261,6 @@ class Unary:
 
 
 def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the endpoints of a client's first argument: one, several, or several in one string with commas."""
+    """Return the endpoints of a client: one string, several, or one comma-separated string."""
     several = endpoint.split(",") if isinstance(endpoint, str) else list(endpoint)
     return tuple(one.strip() for one in several)

@@ -1,7 +1,8 @@
-"""Diagnosis of endpoints that cannot be reached: a finding becomes a verdict once it has lasted.
+"""Diagnosis of endpoints that cannot be reached: a finding becomes final when it persists.
 
-One look proves little: certificates are replaced, brokers restart, another process may have the port for a moment. A
-finding is final when every look since its first one agreed, for long enough; any other finding starts over.
+One probe proves little: certificates are rotated, brokers restart, and another process may use the port briefly. A
+finding is final when every probe since its first occurrence agreed, for long enough; any other finding restarts the
+diagnosis.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import Final
 from forebay.client.transport.handshake import FINAL, Finding, Probed
 
 LOOKS_MIN: Final = 2
-"""Looks that have to agree."""
+"""Minimum number of probes that must agree."""
 
 UNREACHED_PATIENCE_S: Final = 0.5
-"""Patience with a broker that was never reached: most likely a setting is wrong, and a person waits."""
+"""Time limit for a broker that was never reached: a wrong setting is likely, and a user is waiting."""
 
 
 @dataclass(slots=True)
 class _Endpoint:
     reached: bool = False
-    """Some call got through to it, with the same settings."""
+    """A call with the same settings has reached the endpoint."""
 
     finding: Finding = Finding.NOTHING
     since: float = 0.0
@@ -35,14 +36,14 @@ class Verdict:
     """Result of a diagnosis."""
 
     text: str
-    """For people; empty for nothing."""
+    """Text for users; empty for no finding."""
 
     is_final: bool
-    """Trying again does not help."""
+    """True if a retry does not help."""
 
 
 class Diagnosis:
-    """Findings by endpoint. Usable from several threads."""
+    """Findings by endpoint. Thread-safe."""
 
     def __init__(
         self,
@@ -57,19 +58,19 @@ class Diagnosis:
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
-        """Protects the endpoints; nobody waits under it."""
+        """Protects the endpoints; not held while waiting."""
         self._endpoints: dict[str, _Endpoint] = {}
 
     def reached(self, endpoint: str) -> None:
-        """Note that a call got through: what was found before is void."""
+        """Record that a call reached the endpoint; earlier findings are discarded."""
         state = self._endpoints.get(endpoint)
         if state is not None and state.reached and not state.looks:
-            return  # as with nearly every call: not worth the lock
+            return  # the common case, decided without the lock
         with self._lock:
             self._endpoints[endpoint] = _Endpoint(reached=True)
 
     def of(self, endpoint: str) -> Verdict:
-        """Return the verdict after one look, or two at an endpoint that was never reached: it takes that long."""
+        """Return the verdict after one probe, or after two for an endpoint that was never reached."""
         verdict, looks_again = self._judged(endpoint)
         if looks_again:
             self._sleep(UNREACHED_PATIENCE_S)

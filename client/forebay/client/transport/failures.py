@@ -1,4 +1,4 @@
-"""What failed since somebody last asked."""
+"""Failures of pages since the last flush."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from forebay.client.errors import ForebayError
 
 
 class FailureLog:
-    """Keeps the first failure and their number. Not safe for threads: the outbox owns it."""
+    """First failure and number of failures. Not thread-safe: the outbox owns it."""
 
     def __init__(self) -> None:
         self._first: ForebayError | None = None
         self._count = 0
 
     def add(self, error: ForebayError) -> None:
-        """Note the failure of a page."""
+        """Record the failure of a page."""
         self._first = self._first or error
         self._count += 1
 
     def take(self) -> ForebayError | None:
-        """Return the first failure since the last call, with the number of the others, and forget them."""
+        """Return the first failure since the last call, with the number of the others, and reset the log."""
         if self._first is None:
             return None
         error = copy.copy(self._first)

@@ -1,12 +1,12 @@
-"""Probe of a broker that cannot be reached although somebody listens there: TLS at one end only, or a certificate.
+"""Probe of an unreachable broker that accepts TCP: finds TLS mismatches and rejected certificates.
 
-gRPC reports all of these as an unavailable broker, and of some nothing more than a closed socket. So the probe connects
-once by itself and looks at what the other end does. It names only what it saw:
+gRPC reports all of these as an unavailable broker, some of them only as a closed socket. Therefore the probe opens its
+own connection and observes the peer. It reports only what it observed:
 
-- A connection that is closed after a complete handshake proves nothing: a relay that terminates TLS does that while
+- A connection that is closed after a complete handshake proves nothing: a proxy that terminates TLS does that while
   its broker restarts, and so does a broker that stops.
-- A demand for a client certificate is proven by the demand itself, which is part of the handshake, together with a
-  handshake of TLS 1.2 that fails at the certificate. There the certificate is checked before the handshake ends.
+- A missing client certificate is proven by the certificate request in the handshake, together with a TLS 1.2
+  handshake that fails at the certificate. In TLS 1.2 the certificate is verified before the handshake ends.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from forebay.client.settings import ClientSettings, TlsSettings
 from forebay.client.transport.security import PORT_MAX, check_files
 
 PATIENCE_S: Final = 1.0
-"""Bound for each step."""
+"""Time limit of each step."""
 
 HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""First bytes of an HTTP/2 client; the other end answers with settings of its own."""
+"""First bytes of an HTTP/2 client; an HTTP/2 server answers with its settings."""
 
 _SETTINGS_FRAME: Final = 4
 _FRAME_HEAD_BYTES: Final = 9
@@ -38,22 +38,22 @@ class Finding(StrEnum):
     """Result of a probe."""
 
     NOTHING = "NOTHING"
-    """Nothing is wrong, nobody answers, or the probe cannot tell."""
+    """No error, no answer, or no conclusion."""
 
     CLOSED = "CLOSED"
-    """The handshake was complete and the connection was closed."""
+    """The connection was closed after a complete handshake."""
 
     TLS_NEEDED = "TLS_NEEDED"
-    """The broker speaks TLS and the client does not."""
+    """The broker requires TLS and the client does not use it."""
 
     TLS_UNKNOWN = "TLS_UNKNOWN"
-    """The client speaks TLS and the broker does not."""
+    """The client uses TLS and the broker does not."""
 
     UNTRUSTED = "UNTRUSTED"
     """The broker's certificate is not trusted."""
 
     CERTIFICATE_DEMANDED = "CERTIFICATE_DEMANDED"
-    """The broker demands a certificate of its clients and was not satisfied."""
+    """The broker requires a client certificate, and none or an unaccepted one was sent."""
 
 
 FINAL: Final[Mapping[Finding, bool]] = {
@@ -64,12 +64,12 @@ FINAL: Final[Mapping[Finding, bool]] = {
     Finding.UNTRUSTED: True,
     Finding.CERTIFICATE_DEMANDED: True,
 }
-"""Whether a finding that lasts ends a call or stream with ``HandshakeFailed``; the others are retried."""
+"""Findings that end a call or stream with ``HandshakeFailed`` when they persist; others are retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """A finding and its text for people."""
+    """Finding with its text for users."""
 
     finding: Finding
     text: str = ""
@@ -79,19 +79,19 @@ _NOTHING: Final = Probed(Finding.NOTHING)
 
 
 def probe(endpoint: str, settings: ClientSettings) -> Probed:
-    """Return what a connection of these settings to ``HOST:PORT`` meets. Raises nothing."""
+    """Return the finding of a connection to ``HOST:PORT`` with these settings. Never raises."""
     place = _place(endpoint)
     if place is None:
         return _NOTHING
     try:
         return _plain(place) if settings.tls is None else _encrypted(place, settings.tls)
     except (OSError, ValueError, ForebayError):
-        # A name that cannot be one, or files of ours that are being replaced: gRPC has a connection of its own.
+        # An invalid host name, or files that are being replaced: the connection of gRPC reports the error.
         return _NOTHING
 
 
 def problem(endpoint: str, settings: ClientSettings) -> str:
-    """Return the text of a finding that is final once it lasts; empty for everything else."""
+    """Return the text of a finding that is final when it persists; empty for all others."""
     found = probe(endpoint, settings)
     return found.text if FINAL[found.finding] else ""
 
@@ -113,8 +113,8 @@ def _plain(place: tuple[str, int]) -> Probed:
     with _connected(place) as plain, anybody.wrap_socket(plain):
         return Probed(
             Finding.TLS_NEEDED,
-            "the broker speaks TLS and this client does not: set tls_ca_file (FOREBAY_TLS_CA_FILE) to the "
-            "authority of its certificate",
+            "the broker requires TLS and this client does not use it: set tls_ca_file (FOREBAY_TLS_CA_FILE) to the "
+            "certificate authority of the broker",
         )
 
 
@@ -126,7 +126,7 @@ def _encrypted(place: tuple[str, int], tls: TlsSettings) -> Probed:
         return Probed(
             Finding.UNTRUSTED,
             f"the broker's certificate is not trusted: {error.verify_message.rstrip('.')}; set tls_ca_file to its "
-            "authority, and tls_server_name to a name that stands in it",
+            "certificate authority, and tls_server_name to a name in the certificate",
         )
     except ssl.SSLError as error:
         if _refuses_certificate(error):
@@ -134,7 +134,7 @@ def _encrypted(place: tuple[str, int], tls: TlsSettings) -> Probed:
         if _speaks_plainly(place):
             return Probed(
                 Finding.TLS_UNKNOWN,
-                "this client speaks TLS and the broker does not: leave TLS out, or give the broker a certificate",
+                "this client uses TLS and the broker does not: disable TLS, or configure a certificate of the broker",
             )
         return _NOTHING
     if greeting.refused:
@@ -145,28 +145,28 @@ def _encrypted(place: tuple[str, int], tls: TlsSettings) -> Probed:
         return _demanded(tls)
     return Probed(
         Finding.CLOSED,
-        "it accepted TLS and closed the connection, as a relay does whose broker is away",
+        "the peer accepted TLS and closed the connection, as a proxy does while its broker is unavailable",
     )
 
 
 def _demanded(tls: TlsSettings) -> Probed:
-    shown = f"and does not take {tls.cert_file}" if tls.cert_file else "and this client shows none"
+    shown = f"and does not accept {tls.cert_file}" if tls.cert_file else "and this client has none"
     return Probed(
         Finding.CERTIFICATE_DEMANDED,
-        f"the broker demands a certificate of its clients {shown}: set tls_cert_file and tls_key_file to one of the "
-        "authority that it names by tls_client_ca_file",
+        f"the broker requires a client certificate {shown}: set tls_cert_file and tls_key_file to one signed by the "
+        "authority in the broker's tls_client_ca_file",
     )
 
 
 def _context(tls: TlsSettings) -> ssl.SSLContext:
     context = check_files(tls)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is not as strict
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # gRPC is less strict
     context.set_alpn_protocols(["h2"])
     return context
 
 
 def _fails_at_certificate(place: tuple[str, int], tls: TlsSettings, name: str) -> bool:
-    """Return whether TLS 1.2, which checks the client's certificate within the handshake, fails there."""
+    """Return True if a TLS 1.2 handshake, which verifies the client certificate, fails there."""
     context = _context(tls)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     asked = _watch_for_request(context)
@@ -182,7 +182,7 @@ def _fails_at_certificate(place: tuple[str, int], tls: TlsSettings, name: str) -
 
 
 def _refuses_certificate(error: ssl.SSLError) -> bool:
-    """Return whether an alert of the other end is about our certificate."""
+    """Return True for a TLS alert of the peer about the client certificate."""
     reason = error.reason or ""
     return "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED"))
 
@@ -198,20 +198,23 @@ def _connected(place: tuple[str, int]) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class _Greeting:
-    """Reaction of the other end to a client's first bytes."""
+    """Reaction of the peer to a client's first bytes."""
 
     answer: bytes | None
-    """The first bytes that came back, none where it closed the connection, None where it said nothing in time."""
+    """First bytes of the answer; empty if the peer closed the connection, None if it timed out."""
 
     refused: bool = False
-    """It sent an alert about our certificate."""
+    """The peer sent an alert about the client certificate."""
 
     asked: bool = False
-    """It asked for a certificate."""
+    """The peer requested a client certificate."""
 
 
 def _greet(place: tuple[str, int], context: ssl.SSLContext | None = None, name: str = "") -> _Greeting:
-    """Connect, say hello and return the reaction. With a context raises ``SSLError`` for a handshake that fails."""
+    """Connect, send the first bytes and return the reaction.
+
+    With a context, raises ``SSLError`` if the handshake fails.
+    """
     try:
         plain = _connected(place)
     except OSError:
@@ -225,20 +228,20 @@ def _greet(place: tuple[str, int], context: ssl.SSLContext | None = None, name: 
         except TimeoutError:
             return _Greeting(None)
         except ConnectionError:
-            return _Greeting(None)  # cut in the handshake: by a broker that stops, or on the way
+            return _Greeting(None)  # closed during the handshake: by a stopping broker, or in the network
         with wrapped:
             return _first(wrapped, asked=asked)
 
 
 def _watch_for_request(context: ssl.SSLContext) -> list[bool]:
-    """Return a list that gets an item once the other end asks for a certificate."""
+    """Return a list that gets an item when the peer requests a certificate."""
     asked: list[bool] = []
 
     def note(_: object, direction: str, __: object, ___: object, message: object, ____: object) -> None:
         if direction == "read" and message == _CERTIFICATE_REQUEST:
             asked.append(True)
 
-    # The only way to see a handshake message. Where an interpreter lacks it, a demand is never proven: retried.
+    # The only access to handshake messages. Without it, a certificate request is never proven, and is retried.
     context._msg_callback = note  # type: ignore[attr-defined]  # not in the stubs
     return asked
 
@@ -248,7 +251,7 @@ def _first(connection: socket.socket, *, asked: list[bool]) -> _Greeting:
         connection.sendall(HELLO)
         return _Greeting(connection.recv(_FRAME_HEAD_BYTES), asked=bool(asked))
     except ssl.SSLError as error:
-        # An alert behind the handshake, or an end without the goodbye of TLS.
+        # An alert after the handshake, or an end without close_notify.
         return _Greeting(b"", refused=_refuses_certificate(error), asked=bool(asked))
     except TimeoutError:
         return _Greeting(None)

@@ -1,9 +1,9 @@
-"""Decision whether a publisher or subscriber opens another stream after one that broke, and when.
+"""Decision on reconnecting a publisher or subscriber after its stream broke.
 
-Retryable errors are retried as ``ClientSettings.reconnect`` says, by default for ever. Credentials that cannot be used
-are final at the start; once a stream was open they are likely being replaced, and get ``handshake_patience_s``. A
-message that one end cannot make sense of, on a stream that was open, was likely damaged on its way: it is final after
-several streams in a row that achieved nothing.
+Retryable errors are retried as ``ClientSettings.reconnect`` configures, without limit by default. Unusable credentials
+are final before the first stream was open; later they are likely being rotated, and are retried for
+``handshake_patience_s``. A message that one side cannot decode was likely damaged in transit: it becomes final after
+several consecutive streams without progress.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from forebay.client.settings import ClientSettings
 from forebay.client.transport.retry import RetryState
 
 DAMAGED_MAX: Final = 5
-"""Streams in a row without progress that may end with a message that made no sense."""
+"""Number of consecutive streams without progress that may end with an undecodable message."""
 
 
 class Reconnect:
-    """History of one publisher's or subscriber's streams. Not safe for threads: the stream's thread owns it."""
+    """History of the streams of a publisher or subscriber. Not thread-safe: the stream's thread owns it."""
 
     def __init__(self, settings: ClientSettings, *, clock: Callable[[], float], random: Callable[[], float]) -> None:
         self._patience_s = settings.handshake_patience_s
@@ -35,25 +35,25 @@ class Reconnect:
         self._was_open = False
         self._unusable_since: float | None = None
         self._damaged = 0
-        """Streams in a row that ended with a message that made no sense."""
+        """Consecutive streams that ended with an undecodable message."""
 
     @property
     def failures(self) -> int:
-        """Streams that failed since the last one that was opened."""
+        """Number of failed streams since the last one that was opened."""
         return self._pause.failures
 
     def opened(self) -> None:
-        """Note that a stream was opened: earlier failures are forgotten."""
+        """Record that a stream was opened, and reset earlier failures."""
         self._was_open = True
         self._unusable_since = None
         self._pause.succeeded()
 
     def progressed(self) -> None:
-        """Note that a stream achieved something: messages arrive as they were sent."""
+        """Record that a stream made progress: messages arrive undamaged."""
         self._damaged = 0
 
     def delay_s(self, error: ForebayError) -> float | None:
-        """Return the pause before the next stream, ``None`` where ``error`` is final."""
+        """Return the delay before the next stream, ``None`` if ``error`` is final."""
         now = self._clock()
         if isinstance(error, CredentialsUnusable) and self._was_open:
             if self._unusable_since is None:
@@ -69,6 +69,6 @@ class Reconnect:
 
 
 def _is_senseless(error: ForebayError) -> bool:
-    """Return whether one end could make no sense of a message of the other."""
+    """Return True if one side could not decode a message of the other."""
     undecodable = type(error) is InvalidArgument and error.reason == InvalidArgument.default_reason
     return undecodable or isinstance(error, InvalidOpen | ProtocolViolation)

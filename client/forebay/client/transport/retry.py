@@ -1,7 +1,7 @@
-"""When a failed call is tried again.
+"""Retries of failed calls.
 
-Policy (what the user set), state (how it went so far) and loop (who waits) are kept apart, so that every decision
-can be tested without waiting.
+Policy (set by the user), state (history of the call) and loop (waiting) are separate, so that every decision can be
+tested without waiting.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RetryState:
-    """How it went so far."""
+    """History of a call and its retries."""
 
     policy: RetryPolicy
     random: Callable[[], float]
-    """Uniform in [0, 1)."""
+    """Random number source, uniform in [0, 1)."""
 
     failures: int = 0
-    """Tries that failed since the last success."""
+    """Failed attempts since the last success."""
 
     first_failure_at: float | None = None
-    """On the clock of the loop."""
+    """Time of the first failure, on the clock of the loop."""
 
     def succeeded(self) -> None:
-        """Forget earlier failures."""
+        """Reset earlier failures."""
         self.failures = 0
         self.first_failure_at = None
 
     def failed(self, now: float, retry_after_s: float | None = None) -> float | None:
-        """Count a failure; return the seconds to wait before the next try, or ``None`` to give up.
+        """Count a failure; return the delay before the next attempt, or ``None`` to give up.
 
-        The broker's ``RetryInfo`` is honoured: the pause is never shorter.
+        The delay is never shorter than the broker's ``RetryInfo``.
         """
         self.failures += 1
         if self.first_failure_at is None:
@@ -61,7 +61,7 @@ def call_with_retries(
     sleep: Callable[[float], None],
     may_retry: Callable[[ForebayError], bool] = lambda error: isinstance(error, BrokerUnavailable),
 ) -> T:
-    """Return what ``call`` returns, trying again as the policy says; raises its last error."""
+    """Return the result of ``call`` with retries under the policy; raises its last error."""
     while True:
         try:
             return call()

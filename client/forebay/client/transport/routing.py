@@ -1,7 +1,7 @@
-"""Which broker holds a sink.
+"""Mapping of sinks to brokers by rendezvous hashing.
 
-Rendezvous hashing: every client that has the same list of endpoints, in any order, finds the same one, and adding a
-broker moves only the sinks that it gets. A dead-letter sink lives where its origin does.
+Every client with the same set of endpoints, in any order, maps a sink to the same broker. Adding a broker moves only
+the sinks that it receives. A dead-letter sink is on the broker of its origin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Makes a channel as the settings want it: plain or by TLS, with a token on every call or without.
+"""Creation of channels: plain or TLS, with or without a token on every call.
 
-The token is read when a call begins, from where the settings say that it stands, and kept nowhere else.
+The token is read at the start of each call from its configured source, and is not stored elsewhere.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PORT_MAX: Final = 65_535
 def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> grpc.Channel:
     """Return a channel to ``HOST:PORT``; it connects with its first call.
 
-    Raises ``CredentialsUnusable``, and ``InvalidSetting`` for a host or port that cannot be one.
+    Raises ``CredentialsUnusable``, and ``InvalidSetting`` for an invalid host or port.
     """
     check_endpoint(endpoint)
     has_token = bool(settings.token or settings.token_file or settings.token_env)
     if settings.tls is None:
         if has_token and not settings.token_without_tls and not _is_this_machine(endpoint):
             raise CredentialsUnusable(
-                f"the token would go unencrypted to {endpoint}: set tls_ca_file (FOREBAY_TLS_CA_FILE), or "
-                "token_without_tls where the network itself encrypts",
+                f"the token would be sent unencrypted to {endpoint}: set tls_ca_file (FOREBAY_TLS_CA_FILE), or "
+                "token_without_tls if the network itself is encrypted",
                 facts={"field": "token", "endpoint": endpoint},
             )
         channel = grpc.insecure_channel(endpoint, options=options)
@@ -45,7 +45,7 @@ def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[st
 
 
 def check_endpoint(endpoint: str) -> None:
-    """Refuse a host or port that no name service and no trying again would ever find. Other schemes are gRPC's."""
+    """Raise ``InvalidSetting`` for an invalid host or port. gRPC validates other schemes."""
     host, _, port = endpoint.rpartition(":")
     if not host or ":" in host.strip("[]") or "/" in host or not (port.isascii() and port.isdigit()):
         return
@@ -55,13 +55,13 @@ def check_endpoint(endpoint: str) -> None:
     try:
         host.rstrip(".").encode("idna")
     except UnicodeError:
-        wrong = "the host must be a name or address: parts of 1 to 63 characters between dots"
+        wrong = "the host must be a name or address, with parts of 1 to 63 characters between dots"
     if wrong:
         raise InvalidSetting(f"endpoint = {endpoint!r}: {wrong}", facts={"field": "endpoint", "value": endpoint})
 
 
 def credential_files(settings: ClientSettings) -> tuple[CredentialFile, ...]:
-    """Return the files that the settings name, for warnings about them."""
+    """Return the credential files named by the settings, for warnings about them."""
     tls = settings.tls or TlsSettings()
     return (
         CredentialFile("tls_ca_file", tls.ca_file, Kind.CERTIFICATES),
@@ -72,7 +72,7 @@ def credential_files(settings: ClientSettings) -> tuple[CredentialFile, ...]:
 
 
 def fingerprint(tls: TlsSettings | None) -> tuple[tuple[int, ...], ...]:
-    """Return a value that changes when one of the files of TLS changes, is replaced, or goes."""
+    """Return a value that changes when a TLS file is changed, replaced or removed."""
     if tls is None:
         return ()
     return tuple(_state(path) for path in (tls.ca_file, tls.cert_file, tls.key_file) if path)
@@ -87,7 +87,7 @@ def _state(path: str) -> tuple[int, ...]:
 
 
 def token_of(settings: ClientSettings) -> str:
-    """Return the token as it is now. Raises ``CredentialsUnusable``, which never repeats it."""
+    """Return the current token. Raises ``CredentialsUnusable``, whose text never contains the token."""
     if settings.token_env:
         token, where = os.environ.get(settings.token_env, ""), f"the environment variable {settings.token_env}"
     elif settings.token_file:
@@ -96,19 +96,20 @@ def token_of(settings: ClientSettings) -> str:
         token, where = settings.token, "token"
     token = token.strip()
     if not token:
-        raise CredentialsUnusable(f"{where}: there is no token in it", facts={"field": "token"})
+        raise CredentialsUnusable(f"{where}: contains no token", facts={"field": "token"})
     if len(token) > TOKEN_BYTES_MAX or not (token.isascii() and token.isprintable()) or " " in token:
         raise CredentialsUnusable(
-            f"{where}: a token is at most {TOKEN_BYTES_MAX} printable ASCII characters without spaces",
+            f"{where}: a token must be at most {TOKEN_BYTES_MAX} printable ASCII characters without spaces",
             facts={"field": "token"},
         )
     return token
 
 
 def check_files(tls: TlsSettings) -> ssl.SSLContext:
-    """Return what the files amount to. Raises ``CredentialsUnusable``, which names the setting and the file.
+    """Return an SSL context of the files.
 
-    gRPC itself would take any bytes and fail with each connection.
+    Raises ``CredentialsUnusable`` with the setting and the file. gRPC itself would accept any bytes and fail at each
+    connection.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
@@ -122,13 +123,13 @@ def check_files(tls: TlsSettings) -> ssl.SSLContext:
         if tls.cert_file:
             context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
     except (OSError, ValueError) as error:
-        wanted = f"PEM, and go with tls_key_file = {tls.key_file}, which must have no password"
+        wanted = f"PEM, and match tls_key_file = {tls.key_file}, which must have no password"
         raise _unusable("tls_cert_file", tls.cert_file, wanted, error) from error
     return context
 
 
 class _Details(NamedTuple):
-    """A call as gRPC hands it to an interceptor and takes it back."""
+    """Call details of a gRPC interceptor."""
 
     method: str
     timeout: float | None
@@ -144,10 +145,10 @@ class WithToken(
     grpc.StreamUnaryClientInterceptor,
     grpc.StreamStreamClientInterceptor,
 ):
-    """Puts a token on every call."""
+    """Interceptor that adds a token to every call."""
 
     def __init__(self, token: Callable[[], str]) -> None:
-        """``token`` is asked with each call, on the thread that makes it."""
+        """Call ``token`` for each call, on the calling thread."""
         self._token = token
 
     def _with_token(self, details: Any) -> _Details:
@@ -162,19 +163,19 @@ class WithToken(
         )
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Go on with the token."""
+        """Continue with the token."""
         return continuation(self._with_token(client_call_details), request)
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Go on with the token."""
+        """Continue with the token."""
         return continuation(self._with_token(client_call_details), request)
 
     def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        """Go on with the token."""
+        """Continue with the token."""
         return continuation(self._with_token(client_call_details), request_iterator)
 
     def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        """Go on with the token."""
+        """Continue with the token."""
         return continuation(self._with_token(client_call_details), request_iterator)
 
 
@@ -213,7 +214,7 @@ def _unusable(name: str, path: str, wanted: str, error: Exception) -> Credential
 
 
 def _no_password() -> str:
-    """A key with a password would be asked for at the terminal."""
+    """Prevent a password prompt at the terminal for an encrypted key."""
     return ""
 
 

@@ -1,7 +1,7 @@
-"""From a gRPC status to an error of ours.
+"""Conversion of gRPC statuses to errors.
 
-The status of a call and the refusal inside a stream are the same ``google.rpc.Status``; both end here. Their text is
-made safe to print and to log: it quotes what others wrote, and whatever stands before a broker can answer in its place.
+The status of a call and an error inside a stream are the same ``google.rpc.Status``. Their text is escaped for printing
+and logging, because it may quote foreign input, and a proxy may answer instead of the broker.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from forebay.text import visible
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 RETRY_AFTER_MAX_S: Final = 60.0
-"""Longest wish to wait that is honoured: a client must not stand still because of one damaged or hostile answer."""
+"""Upper bound of the honoured retry delay, so that one wrong answer cannot stall a client."""
 
 
 def from_status(status: status_pb2.Status) -> ForebayError:
-    """Return the error that a ``google.rpc.Status`` stands for."""
+    """Return the error for a ``google.rpc.Status``."""
     reason = ""
     facts: dict[str, str] = {}
     retry_after_s: float | None = None
@@ -40,7 +40,7 @@ def from_status(status: status_pb2.Status) -> ForebayError:
 
 
 def from_call(failure: grpc.RpcError) -> ForebayError:
-    """Return the error that ended a call. ``failure`` is what grpc raised: it is also the call."""
+    """Return the error that ended a call. ``failure`` is the exception of gRPC, which is also the call."""
     if not hasattr(failure, "trailing_metadata"):
         return error_for(2, "", visible(str(failure)))
     call = cast("grpc.Call", failure)

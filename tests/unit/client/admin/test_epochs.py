@@ -189,7 +189,7 @@ def test_sinks_of_different_brokers_are_not_committed_together() -> None:
 
 def test_what_cannot_be_a_commit_is_refused_before_it_is_sent() -> None:
     with Client("127.0.0.1:1") as client:
-        with pytest.raises(InvalidEpoch, match="nothing"):
+        with pytest.raises(InvalidEpoch, match="is empty"):
             client.epochs.commit([])
         with pytest.raises(InvalidEpoch, match="epoch = -1"):
             client.epochs.commit([EpochCommit("orders", "p", epoch=-1, run="r", ticket=1)])
