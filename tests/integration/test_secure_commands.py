@@ -85,7 +85,7 @@ def test_who_is_not_let_in_is_told_why_in_one_sentence(
     broker: BrokerServer, authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["info", "-e", broker.endpoint]) == ExitCode.REFUSED
-    assert "the broker speaks TLS and this client does not" in capsys.readouterr().err
+    assert "the broker requires TLS and this client does not use it" in capsys.readouterr().err
     assert run(["--tls-ca-file", str(authority.cert), "info", "-e", broker.endpoint]) == ExitCode.REFUSED
     assert "TOKEN_REFUSED" in capsys.readouterr().err
     assert run(["--tls-ca-file", "absent.pem", "info", "-e", broker.endpoint]) == ExitCode.USAGE

@@ -149,7 +149,7 @@ def test_a_plain_client_of_a_broker_with_tls_is_told_so_at_once(server: Pair, ca
     with BrokerServer.in_memory(**encrypted(server)) as broker:
         error = refused(broker.endpoint, ClientSettings(), call, HandshakeFailed)
 
-    assert "the broker speaks TLS and this client does not" in str(error)
+    assert "the broker requires TLS and this client does not use it" in str(error)
 
 
 def test_a_client_with_tls_of_a_plain_broker_is_told_so_at_once(
@@ -158,7 +158,7 @@ def test_a_client_with_tls_of_a_plain_broker_is_told_so_at_once(
     with BrokerServer.in_memory() as broker:
         error = refused(broker.endpoint, trusting(authority), call, HandshakeFailed)
 
-    assert "this client speaks TLS and the broker does not" in str(error)
+    assert "this client uses TLS and the broker does not" in str(error)
 
 
 def test_a_broker_of_an_authority_that_is_not_trusted_is_refused(
@@ -187,8 +187,8 @@ def test_a_client_without_the_certificate_that_is_demanded_is_told_so(
         none = refused(broker.endpoint, trusting(authority), call, HandshakeFailed)
         other = refused(broker.endpoint, trusting(authority, stranger.signed("client")), call, HandshakeFailed)
 
-    assert "this client shows none" in str(none)
-    assert "does not take" in str(other)
+    assert "this client has none" in str(none)
+    assert "does not accept" in str(other)
 
 
 def test_a_broker_that_is_away_is_waited_for_with_tls_too(authority: Authority, server: Pair) -> None:

@@ -159,7 +159,7 @@ def test_a_task_without_a_token_is_told_what_to_set(spark: SparkSession, client:
 
     with pytest.raises(PySparkException, match=r"Unauthenticated.*\n.*spark\.executorEnv\.FOREBAY_TOKEN"):
         rows.write.format("forebay").mode("append").options(**others, sink="orders").save()
-    with pytest.raises(PySparkException, match="environment variable NOBODY_SET_IT: there is no token"):
+    with pytest.raises(PySparkException, match="environment variable NOBODY_SET_IT: contains no token"):
         rows.write.format("forebay").mode("append").options(**{**where, "token_env": "NOBODY_SET_IT"}).save("orders")
 
 

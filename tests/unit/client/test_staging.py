@@ -119,7 +119,7 @@ def test_what_was_thrown_away_meanwhile_ends_the_publisher(log: Log) -> None:
         publisher = client.publisher("s", stage=STAGE)
         publisher.send(b"first", partition=0).result(5)
         second = publisher.send(b"second", partition=0)
-        with pytest.raises(WriterFenced, match="not there any more"):
+        with pytest.raises(WriterFenced, match="no longer has the staged pages"):
             second.result(5)
         with pytest.raises(WriterFenced):
             publisher.close()

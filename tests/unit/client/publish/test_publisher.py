@@ -468,7 +468,7 @@ def test_a_missing_sink_is_told_when_the_publisher_is_opened() -> None:
 def test_a_broker_that_does_not_come_is_told_with_the_reason() -> None:
     with WireFake() as fake:
         client = fake.client()
-    with client, pytest.raises(BrokerUnavailable, match=r"no broker opened sink 's' within 0\.2 s"):
+    with client, pytest.raises(BrokerUnavailable, match=r"the publisher of sink 's' could not be opened within 0\.2 s"):
         client.publisher("s", delivery_timeout_s=0.2)
     assert threads() == set()
 

@@ -145,7 +145,7 @@ def test_columns_with_a_dictionary_come_back_plain() -> None:
 
 @pytest.mark.parametrize("name", ["id", "nobody"])
 def test_a_dictionary_is_for_columns_of_strings_and_binaries(name: str) -> None:
-    with pytest.raises(InvalidPage, match=f"dictionary names '{name}'"):
+    with pytest.raises(InvalidPage, match=f"dictionary = '{name}'"):
         arrow.page(BATCH, 4, dictionary=[name])
 
 

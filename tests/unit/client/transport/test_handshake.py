@@ -91,9 +91,9 @@ def test_two_ends_that_understand_each_other_have_no_problem(authority: Authorit
 
 def test_tls_at_one_end_only_is_told(authority: Authority, pair: Pair) -> None:
     with listening(talking_tls(pair, then=SETTINGS_FRAME)) as endpoint:
-        assert "the broker speaks TLS and this client does not" in problem(endpoint, PLAIN)
+        assert "the broker requires TLS and this client does not use it" in problem(endpoint, PLAIN)
     with listening(talking_plainly) as endpoint:
-        assert "this client speaks TLS and the broker does not" in problem(endpoint, trusting(authority))
+        assert "this client uses TLS and the broker does not" in problem(endpoint, trusting(authority))
 
 
 def test_a_certificate_that_is_not_trusted_is_told_with_its_reason(
@@ -107,11 +107,11 @@ def test_a_certificate_that_is_not_trusted_is_told_with_its_reason(
 def test_a_broker_that_demands_a_certificate_is_told_from_one_that_closes(authority: Authority, pair: Pair) -> None:
     own = authority.signed("own")
     with listening(talking_tls(pair, then=SETTINGS_FRAME, demanding=authority)) as endpoint:
-        assert "this client shows none" in problem(endpoint, trusting(authority))
+        assert "this client has none" in problem(endpoint, trusting(authority))
     other = Authority(own.cert.parent / "other").signed("stranger")
     with listening(talking_tls(pair, then=SETTINGS_FRAME, demanding=authority)) as endpoint:
         shown = trusting(authority, cert_file=str(other.cert), key_file=str(other.key))
-        assert "does not take" in problem(endpoint, shown)
+        assert "does not accept" in problem(endpoint, shown)
         shown = trusting(authority, cert_file=str(own.cert), key_file=str(own.key))
         assert problem(endpoint, shown) == ""
 
