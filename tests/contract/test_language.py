@@ -60,13 +60,6 @@ class Offenders(NamedTuple):
 
 OFFENDERS: Final = {
     "broker/forebay/broker": Offenders(questions=16, long=19, banned=13),
-    "broker/forebay/broker/core": Offenders(questions=13, long=16, banned=6),
-    "broker/forebay/broker/core/access": Offenders(questions=3, long=1, banned=1),
-    "broker/forebay/broker/core/dead_letters": Offenders(questions=17, long=8, banned=6),
-    "broker/forebay/broker/core/epochs": Offenders(questions=13, long=9, banned=3),
-    "broker/forebay/broker/core/partition": Offenders(questions=49, long=18, banned=18),
-    "broker/forebay/broker/core/publish": Offenders(questions=3, long=6, banned=1),
-    "broker/forebay/broker/core/resources": Offenders(questions=2, long=2),
     "broker/forebay/broker/rpc": Offenders(questions=3, long=4, banned=2),
     "broker/forebay/broker/rpc/access": Offenders(long=4, banned=5),
     "broker/forebay/broker/rpc/buffer": Offenders(questions=2, long=11, banned=3),

@@ -132,7 +132,7 @@ def refused(
     return caught.value
 
 
-@pytest.mark.parametrize(("token", "said"), [("", "no token"), ("a-wrong-token", "not known")])
+@pytest.mark.parametrize(("token", "said"), [("", "no token"), ("a-wrong-token", "unknown token")])
 def test_without_a_known_token_every_kind_of_call_is_refused_at_once(
     token: str, said: str, hashes: Path, call: Callable[[Client], object]
 ) -> None:

@@ -1,7 +1,7 @@
-"""Everything the broker refuses, and what the caller does next.
+"""Errors of the broker, by the reaction of the caller.
 
     BrokerError
-    ├── Invalid            the request is wrong; the same request will never succeed
+    ├── Invalid            the request is wrong; the same request never succeeds
     │   ├── InvalidName, InvalidSetting, InvalidPage, PageCorrupt, RecordTooLarge, InvalidPartition, InvalidRange,
     │   ├── InvalidOpen, InvalidCredit, InvalidNack, InvalidPull, InvalidInterval, InvalidPageToken,
     │   ├── InvalidSubscriptionName, InvalidPosition, InvalidFilter, InvalidEpoch, InvalidSchema, InvalidLease
@@ -10,17 +10,17 @@
     ├── Conflict           SinkExists, SinkNotEmpty, SubscriptionExists, DefaultSubscription, AlreadyCommitted,
     │                      StagedIncomplete, StagingUnsupported, SubscriptionInUse, OrderingStrict, SinkReplaced,
     │                      SubscriptionReplaced
-    ├── Exhausted          try again after `retry_after_s`
+    ├── Exhausted          no room now; retry after `retry_after_s`
     │   └── SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting, TooManySinks, TooManyStreams,
     │       TooManySubscriptions, RateLimited
     ├── OutOfRange         OffsetTrimmed, OffsetAhead
-    ├── TokenRefused       the caller is not known
-    ├── PermissionDenied   the caller is known and does not have the right
-    ├── Superseded         somebody newer has taken over, or the numbering is broken
+    ├── TokenRefused       the caller is not authenticated
+    ├── PermissionDenied   the caller is authenticated and does not have the right
+    ├── Superseded         a newer caller has taken over, or the numbering is broken
     │   └── WriterFenced, SequenceGap, SequenceConflict, ConsumerReplaced, EpochFenced, EpochConflict,
     │       EpochContentConflict, ProducerChanged, SchemaChanged
-    └── Unavailable        Draining, StoreFenced: the broker is going away; come back
-                           ReadFailed: the disk did not answer a read; nothing is lost by it; try again
+    └── Unavailable        Draining, StoreFenced: the broker stops or must be restarted; retry later
+                           ReadFailed: the disk did not answer a read; nothing is lost; retry
 
 The `reason` is API; the text is not. Facts are attributes and travel as `ErrorInfo.metadata`.
 """
@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 SHOWN_MAX: Final = 140
-"""Characters of what a caller sent that an error repeats: errors travel in headers, which have a bound."""
+"""Characters of a caller's input that an error repeats: errors travel in headers, which are bounded."""
 
 
 def _shown(given: object) -> str:
@@ -38,7 +38,7 @@ def _shown(given: object) -> str:
 
 
 class BrokerError(Exception):
-    """Base of all refusals. ``facts`` are short strings, never payloads."""
+    """Base of all errors. ``facts`` are short strings, never payloads."""
 
     reason: ClassVar[str]
     retry_after_s: float | None = None
@@ -49,7 +49,7 @@ class BrokerError(Exception):
 
 
 class Invalid(BrokerError):
-    """The request is wrong. Mend it; do not retry it."""
+    """The request is wrong. Correct it; do not retry it."""
 
     reason = "INVALID_REQUEST"
 
@@ -59,30 +59,30 @@ class Invalid(BrokerError):
 
 
 class InvalidRequest(Invalid):
-    """A request is not a message of its type. Encode it with the schema of this version."""
+    """The request is not a message of its type. Encode it with the schema of this version."""
 
     reason = "INVALID_REQUEST"
 
 
 class NumberOutOfRange(Invalid):
-    """A number, time or duration of a request is beyond what can be stored. Send one within its range."""
+    """A number, time or duration of the request is out of range. Send one within its range."""
 
     reason = "NUMBER_OUT_OF_RANGE"
 
     def __init__(self, field: str, found: int, low: int, high: int) -> None:
-        """``field`` is the dotted path of the field, ``low`` and ``high`` are allowed."""
+        """Set the dotted path ``field``, the value ``found``, and the allowed range."""
         super().__init__(
             f"{field} is {found}: {low} to {high} are allowed", field=field, found=found, low=low, high=high
         )
 
 
 class RequestTooLarge(Invalid):
-    """A request has more bytes, or holds more of something, than its call takes. Divide it."""
+    """The request exceeds a bound of its call. Divide it."""
 
     reason = "REQUEST_TOO_LARGE"
 
     def __init__(self, what: str, found: int, bound: int, *, field: str = "") -> None:
-        """``what`` was counted, ``field`` is the dotted path of the field at which the bound was passed."""
+        """Set the counted thing ``what``, and the dotted path ``field`` at which the bound was exceeded."""
         super().__init__(
             f"the request has {found} {what}{f', counted up to {field}' if field else ''};"
             f" at most {bound} are allowed: divide it",
@@ -93,13 +93,13 @@ class RequestTooLarge(Invalid):
 
 
 class InvalidName(Invalid):
-    """A name does not have the form that names have."""
+    """The name does not have the required form."""
 
     reason = "INVALID_SINK_NAME"
 
 
 class InvalidSetting(Invalid):
-    """A setting has a wrong value."""
+    """A setting has an invalid value."""
 
     reason = "INVALID_SETTING"
 
@@ -109,13 +109,13 @@ class InvalidSetting(Invalid):
 
 
 class InvalidPage(Invalid):
-    """A page contradicts itself."""
+    """The page is inconsistent."""
 
     reason = "INVALID_PAGE"
 
 
 class PageCorrupt(Invalid):
-    """A page does not match its checksum: it was damaged on the way. Encode it again."""
+    """The page does not match its checksum: it was damaged in transit. Encode it again."""
 
     reason = "PAGE_CORRUPT"
 
@@ -128,7 +128,7 @@ class PageCorrupt(Invalid):
 
 
 class RecordTooLarge(Invalid):
-    """One record is over a bound that no waiting will change."""
+    """A record exceeds a bound that does not change with time."""
 
     reason = "RECORD_TOO_LARGE"
 
@@ -137,7 +137,7 @@ class RecordTooLarge(Invalid):
 
 
 class InvalidPartition(Invalid):
-    """There is no such partition."""
+    """The partition does not exist."""
 
     reason = "INVALID_PARTITION"
 
@@ -151,13 +151,13 @@ class InvalidPartition(Invalid):
 
 
 class InvalidRange(Invalid):
-    """A range of offsets is empty, upside down, or too many of them."""
+    """A range of offsets is empty or reversed, or there are too many."""
 
     reason = "INVALID_RANGE"
 
 
 class InvalidOpen(Invalid):
-    """A stream did not begin with a good `open`."""
+    """The stream did not begin with a valid `open`."""
 
     reason = "INVALID_OPEN"
 
@@ -169,13 +169,13 @@ class InvalidCredit(Invalid):
 
 
 class InvalidNack(Invalid):
-    """A nack asks for something that is out of bounds."""
+    """The nack has a value that is out of bounds."""
 
     reason = "INVALID_NACK"
 
 
 class InvalidPull(Invalid):
-    """A pull asks for something that is out of bounds."""
+    """The pull has a value that is out of bounds."""
 
     reason = "INVALID_PULL"
 
@@ -187,13 +187,13 @@ class InvalidInterval(Invalid):
 
 
 class InvalidPageToken(Invalid):
-    """A list was asked to go on from a token that it never gave."""
+    """The page token of a list request was not issued by the broker."""
 
     reason = "INVALID_PAGE_TOKEN"
 
 
 class InvalidSubscriptionName(Invalid):
-    """A subscription's name does not have the form that ids have."""
+    """The name of the subscription does not have the required form."""
 
     reason = "INVALID_SUBSCRIPTION_NAME"
 
@@ -202,25 +202,25 @@ class InvalidSubscriptionName(Invalid):
 
 
 class InvalidPosition(Invalid):
-    """A place in a sink is not named, or named twice over."""
+    """The position is missing or ambiguous."""
 
     reason = "INVALID_POSITION"
 
 
 class InvalidFilter(Invalid):
-    """A filter selects what cannot be."""
+    """The filter selects records that cannot exist."""
 
     reason = "INVALID_FILTER"
 
 
 class InvalidSchema(Invalid):
-    """A schema is empty, too large, or one of too many."""
+    """The schema is empty, too large, or exceeds the number of schemas."""
 
     reason = "INVALID_SCHEMA"
 
 
 class SinkNotFound(BrokerError):
-    """There is no such sink. Create it first."""
+    """The sink does not exist. Create it first."""
 
     reason = "SINK_NOT_FOUND"
 
@@ -229,16 +229,16 @@ class SinkNotFound(BrokerError):
 
 
 class SinkReplaced(BrokerError):
-    """The sink was deleted and made anew since the caller learnt what the request names. Ask for it, and begin anew."""
+    """The sink was deleted and recreated since the caller read it. Read it again and start over."""
 
     reason = "SINK_REPLACED"
 
     def __init__(self, sink: str, named: str, current: str) -> None:
         shown = _shown(named)
         super().__init__(
-            f"sink {sink!r} was deleted and made anew: the request is about incarnation {shown!r}, and this is "
-            f"{current!r}. Nothing was done. Offsets, positions, tokens and schema versions of the former sink mean "
-            "nothing here: ask for the sink again, and begin anew",
+            f"sink {sink!r} was deleted and recreated: the request names incarnation {shown!r}, the current one is "
+            f"{current!r}. Nothing was done. Offsets, positions, tokens and schema versions of the former sink are "
+            "invalid: read the sink again and start over",
             sink=sink,
             named=shown,
             current=current,
@@ -246,16 +246,16 @@ class SinkReplaced(BrokerError):
 
 
 class SubscriptionReplaced(BrokerError):
-    """The subscription was deleted and made anew since the caller learnt what the request names. Begin anew."""
+    """The subscription was deleted and recreated since the caller read it. Start over."""
 
     reason = "SUBSCRIPTION_REPLACED"
 
     def __init__(self, sink: str, subscription: str, named: str, current: str) -> None:
         shown = _shown(named)
         super().__init__(
-            f"subscription {subscription!r} of sink {sink!r} was deleted and made anew: the request is about "
-            f"incarnation {shown!r}, and this is {current!r}. Nothing was done. Positions, deliveries and sets of the "
-            "former one mean nothing here: ask for the subscription again, and begin anew",
+            f"subscription {subscription!r} of sink {sink!r} was deleted and recreated: the request names "
+            f"incarnation {shown!r}, the current one is {current!r}. Nothing was done. Positions, deliveries and "
+            "leased sets of the former one are invalid: read the subscription again and start over",
             sink=sink,
             subscription=subscription,
             named=shown,
@@ -264,12 +264,12 @@ class SubscriptionReplaced(BrokerError):
 
 
 class SubscriptionNotFound(BrokerError):
-    """There is no such subscription."""
+    """The subscription does not exist."""
 
     reason = "SUBSCRIPTION_NOT_FOUND"
 
     def __init__(self, sink: str, subscription: str, but: str = "") -> None:
-        """``but`` says what is there in its place."""
+        """Set ``but``: a description of the subscription that exists instead."""
         shown = _shown(subscription)
         super().__init__(
             f"sink {sink!r} has no subscription {shown!r}{f' {but}' if but else ''}", sink=sink, subscription=shown
@@ -277,13 +277,13 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SchemaNotFound(BrokerError):
-    """The sink has no such version of its schema, or lost it when its store was damaged."""
+    """The sink has no such version of its schema, or the version was damaged and is lost."""
 
     reason = "SCHEMA_NOT_FOUND"
 
     def __init__(self, sink: str, version: int, latest: int, *, damaged: bool = False) -> None:
         known = f"the latest is {latest}" if latest else "it has none"
-        what = "was damaged and is lost" if damaged else f"is not there; {known}"
+        what = "was damaged and is lost" if damaged else f"does not exist; {known}"
         super().__init__(
             f"version {version} of the schema of sink {sink!r} {what}", sink=sink, version=version, latest=latest
         )
@@ -299,20 +299,20 @@ class SinkExists(BrokerError):
 
 
 class SubscriptionExists(BrokerError):
-    """The subscription exists, made with another start. Use it, seek it, or take another name."""
+    """The subscription exists with another start. Use it, seek it, or choose another name."""
 
     reason = "SUBSCRIPTION_EXISTS"
 
     def __init__(self, sink: str, subscription: str) -> None:
         super().__init__(
-            f"sink {sink!r} has a subscription {subscription!r} that was made with another start",
+            f"sink {sink!r} has a subscription {subscription!r} that was created with another start",
             sink=sink,
             subscription=subscription,
         )
 
 
 class DefaultSubscription(BrokerError):
-    """`default` cannot be deleted: it lives as long as its sink. Seek it to the latest instead."""
+    """The subscription `default` cannot be deleted: it lives as long as its sink. Seek it to the latest."""
 
     reason = "DEFAULT_SUBSCRIPTION"
 
@@ -321,12 +321,15 @@ class DefaultSubscription(BrokerError):
 
 
 class SubscriptionInUse(BrokerError):
-    """A consumer owns a partition of the subscription, or a holder has a set of it. End it, or use another one."""
+    """A consumer owns a partition of the subscription, or a holder has a leased set of it.
+
+    End the consumer or release the set, or use another subscription.
+    """
 
     reason = "SUBSCRIPTION_IN_USE"
 
     def __init__(self, sink: str, subscription: str, partition: int, consumer: str = "", *, holder: str = "") -> None:
-        who = f"holder {holder!r} has a set of" if holder else f"consumer {consumer!r} owns"
+        who = f"holder {holder!r} has a leased set of" if holder else f"consumer {consumer!r} owns"
         super().__init__(
             f"{who} partition {partition} of subscription {subscription!r} of sink {sink!r}",
             sink=sink,
@@ -346,14 +349,14 @@ class SinkNotEmpty(BrokerError):
 
 
 class Exhausted(BrokerError):
-    """No room now. Try again after ``retry_after_s``."""
+    """No room now. Retry after ``retry_after_s``."""
 
     reason = "EXHAUSTED"
     retry_after_s: float | None = 0.25
 
 
 class SinkFull(Exhausted):
-    """A limit of the sink is reached and its policy is to reject."""
+    """A limit of the sink is reached, and its overflow policy is to reject."""
 
     reason = "SINK_FULL"
 
@@ -370,7 +373,7 @@ class SinkFull(Exhausted):
 
 
 class DiskFull(Exhausted):
-    """The disk has no room above the reserve. Free some; appends come back by themselves."""
+    """The disk has no room above the reserve. Free some; appends then resume by themselves."""
 
     reason = "DISK_FULL"
     retry_after_s = 1.0
@@ -380,7 +383,7 @@ class DiskFull(Exhausted):
 
 
 class TooManyWaiting(Exhausted):
-    """More bytes wait for their sync than the broker holds."""
+    """The bytes that wait for their sync exceed the bound of the broker."""
 
     reason = "TOO_MANY_WAITING"
     retry_after_s = 0.05
@@ -390,7 +393,7 @@ class TooManyWaiting(Exhausted):
 
 
 class BrokerFull(Exhausted):
-    """All sinks together hold as much as the broker may. Let one be delivered, or raise the bound."""
+    """The sinks together reach the bound of the broker. Let one be delivered, or raise the bound."""
 
     reason = "BROKER_FULL"
     retry_after_s = 1.0
@@ -400,7 +403,7 @@ class BrokerFull(Exhausted):
 
 
 class MemoryOverloaded(Exhausted):
-    """The broker's memory is over its high watermark, so fewer bytes may wait. Appends come back by themselves."""
+    """Memory is over its high watermark, so fewer bytes may wait. Appends resume by themselves."""
 
     reason = "MEMORY_OVERLOADED"
     retry_after_s = 0.25
@@ -414,7 +417,7 @@ class MemoryOverloaded(Exhausted):
 
 
 class TooManySinks(Exhausted):
-    """The broker has as many sinks or partitions as it may have. Delete one, or raise the bound."""
+    """The broker has the maximum number of sinks or partitions. Delete one, or raise the bound."""
 
     reason = "TOO_MANY_SINKS"
     retry_after_s = None
@@ -424,7 +427,7 @@ class TooManySinks(Exhausted):
 
 
 class TooManyStreams(Exhausted):
-    """The broker serves as many streams as it may, or a subscription as many pulling consumers."""
+    """The broker has the maximum number of streams, or a subscription that of pulling consumers."""
 
     reason = "TOO_MANY_STREAMS"
     retry_after_s = 1.0
@@ -434,36 +437,36 @@ class TooManyStreams(Exhausted):
 
 
 class ReaderTooSlow(Exhausted):
-    """The peer of a stream took nothing for a while, and others need the memory that waits for it. Open it again."""
+    """The peer of a stream received nothing for a while, and other streams need its memory. Reopen it."""
 
     reason = "READER_TOO_SLOW"
     retry_after_s = 5.0
 
     def __init__(self, held: int) -> None:
         super().__init__(
-            f"the stream was ended: {held} bytes waited for its reader, which took nothing, and others need the memory",
+            f"the stream was ended: its reader left {held} bytes unread, and other streams need the memory",
             held=held,
         )
 
 
 class TooManySubscriptions(Exhausted):
-    """The sink has as many subscriptions as it may have. Delete one."""
+    """The sink has the maximum number of subscriptions. Delete one."""
 
     reason = "TOO_MANY_SUBSCRIPTIONS"
     retry_after_s = None
 
     def __init__(self, sink: str, bound: int) -> None:
-        super().__init__(f"sink {sink!r} has {bound} subscriptions, the most there may be", sink=sink, bound=bound)
+        super().__init__(f"sink {sink!r} has {bound} subscriptions, which is the maximum", sink=sink, bound=bound)
 
 
 class OffsetTrimmed(BrokerError):
-    """The position is gone. Start again at ``earliest``, or accept the loss."""
+    """The position was trimmed. Restart at ``earliest``, or accept the loss."""
 
     reason = "OFFSET_TRIMMED"
 
     def __init__(self, requested: int, earliest: int, next_offset: int) -> None:
         super().__init__(
-            f"offset {requested} was trimmed; the earliest is {earliest}",
+            f"offset {requested} was trimmed; the earliest available offset is {earliest}",
             requested=requested,
             earliest=earliest,
             next=next_offset,
@@ -471,13 +474,13 @@ class OffsetTrimmed(BrokerError):
 
 
 class OffsetAhead(BrokerError):
-    """The position is beyond the end. Nothing is there yet."""
+    """The position is beyond the end. No record has that offset yet."""
 
     reason = "OFFSET_AHEAD"
 
     def __init__(self, requested: int, earliest: int, next_offset: int) -> None:
         super().__init__(
-            f"offset {requested} is beyond the end; the next is {next_offset}",
+            f"offset {requested} is beyond the end; the next offset is {next_offset}",
             requested=requested,
             earliest=earliest,
             next=next_offset,
@@ -485,14 +488,14 @@ class OffsetAhead(BrokerError):
 
 
 class TokenRefused(BrokerError):
-    """The call brought no token, or one that the broker does not know. Bring one that it knows."""
+    """The call has no token, or an unknown one. Send a valid token."""
 
     reason = "TOKEN_REFUSED"
 
     def __init__(self, token: str) -> None:
-        """``token`` is `missing` or `unknown`, never the token itself."""
-        said = "brought no token" if token == "missing" else "brought a token that is not known"
-        super().__init__(f"the call {said}; this broker wants `authorization: Bearer TOKEN`", token=token)
+        """Set ``token`` to `missing` or `unknown`, never to the token itself."""
+        said = "has no token" if token == "missing" else "has an unknown token"
+        super().__init__(f"the call {said}; this broker requires `authorization: Bearer TOKEN`", token=token)
 
 
 class PermissionDenied(BrokerError):
@@ -511,13 +514,13 @@ class PermissionDenied(BrokerError):
 
 
 class RateLimited(Exhausted):
-    """The principal is over its rate limit. Try again after ``retry_after_s``."""
+    """The principal exceeds its rate limit. Retry after ``retry_after_s``."""
 
     reason = "RATE_LIMITED"
 
     def __init__(self, principal: str, limit: str, bound: int, delay_s: float) -> None:
         super().__init__(
-            f"principal {principal!r} is over its limit: {limit} is {bound}",
+            f"principal {principal!r} exceeds its limit: {limit} is {bound}",
             principal=principal,
             limit=limit,
             bound=bound,
@@ -536,7 +539,7 @@ class WriterFenced(BrokerError):
 
 
 class SequenceGap(BrokerError):
-    """An earlier page of this writer is missing. Go back to ``expected``, or take a new epoch."""
+    """An earlier page of this writer is missing. Resend from ``expected``, or take a new epoch."""
 
     reason = "SEQUENCE_GAP"
 
@@ -550,7 +553,7 @@ class SequenceGap(BrokerError):
 
 
 class SequenceConflict(BrokerError):
-    """The sequence was used for other data. The publisher is broken; take a new epoch."""
+    """The sequence was used for other data. The publisher is faulty; take a new epoch."""
 
     reason = "SEQUENCE_CONFLICT"
 
@@ -563,7 +566,7 @@ class SequenceConflict(BrokerError):
 
 
 class SchemaChanged(BrokerError):
-    """Somebody else has registered a version meanwhile. Look at the latest one and compare again."""
+    """Another caller registered a version meanwhile. Read the latest one and compare again."""
 
     reason = "SCHEMA_CHANGED"
 
@@ -577,25 +580,28 @@ class SchemaChanged(BrokerError):
 
 
 class InvalidLease(Invalid):
-    """A holder's name, its time or the size of its set is out of bounds."""
+    """The holder's name, the duration or the size of its set is out of bounds."""
 
     reason = "INVALID_LEASE"
 
 
 class OrderingStrict(BrokerError):
-    """What failed holds the rest back, so it is nobody else's to process. Give the sink the order RELAXED."""
+    """In STRICT order failed records hold back the rest and cannot be leased. Set the order RELAXED."""
 
     reason = "ORDERING_STRICT"
 
     def __init__(self, sink: str) -> None:
         super().__init__(
-            f"sink {sink!r} is in STRICT order, where what failed is not set aside; set its ordering to RELAXED",
+            f"sink {sink!r} has STRICT ordering, which has no retry queue to lease from; set its ordering to RELAXED",
             sink=sink,
         )
 
 
 class SessionTimedOut(BrokerError):
-    """A consumer left a ping without an answer. Connect again; what it had is with others, without a failed try."""
+    """The consumer did not answer a ping. Reconnect.
+
+    Its deliveries went to other consumers, without a failed attempt.
+    """
 
     reason = "SESSION_TIMED_OUT"
     retry_after_s = 0.1
@@ -617,13 +623,13 @@ class ConsumerReplaced(BrokerError):
 
 
 class InvalidEpoch(Invalid):
-    """An epoch, or who writes it, is not named as it has to be."""
+    """The names of the epoch or of its writer are invalid."""
 
     reason = "INVALID_EPOCH"
 
 
 class EpochNotFound(BrokerError):
-    """The epoch was never committed, or nothing of it is left. Look at the last one."""
+    """The epoch was never committed, or none of its pages is left. Read the last one."""
 
     reason = "EPOCH_NOT_FOUND"
 
@@ -643,7 +649,7 @@ class AlreadyCommitted(BrokerError):
 
 
 class StagedIncomplete(BrokerError):
-    """Not all is staged that the commit names; nothing became visible. Write the epoch again."""
+    """A stage of the commit is incomplete; nothing became visible. Write the epoch again."""
 
     reason = "STAGED_INCOMPLETE"
 
@@ -652,12 +658,12 @@ class StagedIncomplete(BrokerError):
 
 
 class StagingUnsupported(BrokerError):
-    """The sink takes no staged pages. Publish to it directly, or change its buffer mode."""
+    """The sink accepts no staged pages. Publish to it directly, or change its buffer mode."""
 
     reason = "STAGING_UNSUPPORTED"
 
     def __init__(self, sink: str, why: str) -> None:
-        super().__init__(f"sink {sink!r} takes no staged pages: {why}", sink=sink)
+        super().__init__(f"sink {sink!r} accepts no staged pages: {why}", sink=sink)
 
 
 class EpochFenced(BrokerError):
@@ -670,7 +676,7 @@ class EpochFenced(BrokerError):
 
 
 class EpochConflict(BrokerError):
-    """The epoch, or a part of what is to be committed with it, was committed with other content."""
+    """The epoch, or a part of its commit, was committed with other content."""
 
     reason = "EPOCH_CONFLICT"
 
@@ -679,19 +685,22 @@ class EpochConflict(BrokerError):
 
 
 class EpochContentConflict(BrokerError):
-    """The epoch was committed with other records: its input was planned anew, or it is another write. Decide."""
+    """The epoch was committed with other records: its input changed, or it is another write.
+
+    The caller decides which one.
+    """
 
     reason = "EPOCH_CONTENT_CONFLICT"
 
     def __init__(self, producer: str, epoch: int, *, stored: tuple[int, str], sent: tuple[int, str]) -> None:
-        """``stored`` and ``sent`` are each a number of records and their digest."""
+        """Set ``stored`` and ``sent``, each a number of records and their digest."""
         what = f"{stored[0]} records, and the repeat has {sent[0]}"
         if stored[0] == sent[0]:
             what = f"{stored[0]} records of digest {stored[1]!r}, and the repeat has others, of {sent[1]!r}"
         super().__init__(
-            f"epoch {epoch} of producer {producer!r} was committed with {what}; nothing was changed. Give each write a "
-            "write_name of its own; or repeat the epoch with the same records; or commit it with the check NONE, which "
-            "keeps what was committed and leaves out what only the repeat has",
+            f"epoch {epoch} of producer {producer!r} was committed with {what}; nothing was changed. Use a distinct "
+            "write_name for each write; or repeat the epoch with the same records; or commit it with the check NONE, "
+            "which keeps the committed records and discards those of the repeat",
             producer=producer,
             epoch=epoch,
             stored_records=stored[0],
@@ -702,14 +711,14 @@ class EpochContentConflict(BrokerError):
 
 
 class ProducerChanged(BrokerError):
-    """Another producer has the write name. Go on with its checkpoint, choose another name, or take it over."""
+    """Another producer has the write name. Use its checkpoint, choose another name, or take it over."""
 
     reason = "PRODUCER_CHANGED"
 
     def __init__(self, sink: str, write_name: str, holder: str, producer: str) -> None:
         super().__init__(
             f"producer {holder!r} writes to sink {sink!r} as {write_name!r}; {producer!r} is another one. If its "
-            "checkpoint was deleted, what it wrote before may come twice: say takeover to accept that. If both are "
+            "checkpoint was deleted, its records may be written twice: set takeover to accept that. If both are "
             "to write, give one of them a write name of its own",
             sink=sink,
             write_name=write_name,
@@ -719,7 +728,7 @@ class ProducerChanged(BrokerError):
 
 
 class Draining(BrokerError):
-    """The broker is stopping. Come back to its successor."""
+    """The broker is stopping. Retry against its successor."""
 
     reason = "DRAINING"
     retry_after_s = 1.0
@@ -729,17 +738,17 @@ class Draining(BrokerError):
 
 
 class ReadFailed(BrokerError):
-    """The disk did not answer a read, also when it was tried again. Nothing was dropped for it; try again later."""
+    """The disk did not answer a read, nor its retry. Nothing was dropped for it; retry later."""
 
     reason = "READ_FAILED"
     retry_after_s = 1.0
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"a read of the store failed, and will be tried again: {cause}", cause=_shown(cause))
+        super().__init__(f"a read of the store failed and will be retried: {cause}", cause=_shown(cause))
 
 
 class StoreFenced(BrokerError):
-    """A write or sync failed; nothing is accepted until the broker was restarted."""
+    """A write or sync failed; the broker accepts nothing until it is restarted."""
 
     reason = "STORE_FENCED"
     retry_after_s = 2.0

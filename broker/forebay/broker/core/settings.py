@@ -1,4 +1,4 @@
-"""Settings of one sink: a value, its bounds, and what is allowed.
+"""Settings of one sink: values, bounds and checks.
 
 Durations are integers in microseconds here; the wire has `Duration`, the configuration file has seconds.
 """
@@ -21,35 +21,35 @@ RESERVED_SUFFIX: Final = ".dlq"
 
 
 class Overflow(IntEnum):
-    """What happens to an append that does not fit; the numbers are those of the wire."""
+    """Policy for an append that does not fit; the numbers are those of the wire."""
 
     DROP_OLDEST = 1
     REJECT = 2
 
 
 class Ordering(IntEnum):
-    """What a failed delivery means for those behind it; the numbers are those of the wire."""
+    """Effect of a failed delivery on the records behind it; the numbers are those of the wire."""
 
     STRICT = 1
     RELAXED = 2
 
 
 class BufferMode(IntEnum):
-    """Where pages stand; the numbers are those of the wire."""
+    """Storage of pages; the numbers are those of the wire."""
 
     DISK = 1
-    """All are written."""
+    """All pages are written to disk."""
 
     SPILL = 2
-    """The first stand in memory, what does not fit there is written."""
+    """Pages go to memory as far as they fit, and the others to disk."""
 
     MEMORY = 3
-    """None is written."""
+    """No page is written to disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """What a user tunes. Bounds stand in ``_BOUNDS``."""
+    """Settings that a user tunes. Their bounds are in ``_BOUNDS``."""
 
     partitions: int = 1
     buffer_page_size: int = 256
@@ -89,7 +89,7 @@ class SinkSettings:
         return self
 
     def problems(self) -> Iterable[InvalidSetting]:
-        """Yield every wrong setting: one of another type, as a stored value may be, is told once."""
+        """Yield every invalid setting, each once; a stored value may even have another type."""
         strange = {name for name in SETTING_NAMES if not _fits(getattr(self, name), getattr(DEFAULTS, name))}
         for name in SETTING_NAMES:
             low, high, allowed = _BOUNDS.get(name, (None, None, _ALLOWED.get(name, "true or false")))
@@ -124,12 +124,12 @@ class SinkSettings:
 
     @property
     def forgets(self) -> bool:
-        """A crash may take back what was accepted."""
+        """True if a crash may lose accepted records."""
         return self.buffer_mode != BufferMode.DISK or not self.fsync
 
     @property
     def records_max(self) -> tuple[str, int]:
-        """Which setting bounds the number of records, and to how many; 0 is no bound."""
+        """Setting that bounds the number of records, and the bound; 0 is unlimited."""
         if self.buffer_mode == BufferMode.MEMORY:
             return "memory_cache_threshold", self.memory_cache_threshold
         if self.buffer_mode == BufferMode.SPILL and self.max_disk_cache:
@@ -137,20 +137,23 @@ class SinkSettings:
         return "max_disk_cache", self.max_disk_cache
 
     def corrected(self) -> tuple[SinkSettings, list[InvalidSetting]]:
-        """Return settings in which every wrong value is the default, and what was wrong: for stored values."""
+        """Return stored settings with every invalid value replaced by its default, and the errors."""
         wrong = list(self.problems())
         mended = {problem.field: getattr(DEFAULTS, problem.field) for problem in wrong}
         if "retry_backoff_max_us" in mended or "retry_backoff_min_us" in mended:
             mended["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
             mended["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
         corrected = replace(self, **mended)
-        if corrected.buffer_mode != BufferMode.DISK:  # a page has its place in memory
+        if corrected.buffer_mode != BufferMode.DISK:  # a page fits into memory
             threshold = max(corrected.memory_cache_threshold, corrected.buffer_page_size)
             corrected = replace(corrected, memory_cache_threshold=threshold)
         return corrected, wrong
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
-        """Return the settings with ``values`` in them, checked. `partitions` can only grow, `buffer_mode` stays."""
+        """Return the settings with ``values`` applied, checked.
+
+        `partitions` can only grow, and `buffer_mode` cannot change.
+        """
         changed = replace(self, **values).checked()
         if changed.partitions < self.partitions:
             allowed = f"{self.partitions} to 1024: partitions can be added, never removed"
@@ -161,7 +164,7 @@ class SinkSettings:
         return changed
 
     def differences(self, other: SinkSettings) -> str:
-        """Name what differs, for people."""
+        """Return the differences as text."""
         mine, theirs = asdict(self), asdict(other)
         return ", ".join(
             f"{name} is {mine[name]}, asked is {theirs[name]}" for name in mine if mine[name] != theirs[name]
@@ -199,7 +202,7 @@ SETTING_NAMES: Final = tuple(field.name for field in fields(SinkSettings))
 
 
 def _fits(value: object, default: object) -> bool:
-    """Whether a value has the type of a setting: a number is never taken for a truth, a truth never for a number."""
+    """Return whether a value has the type of a setting; a number never passes for a bool, nor vice versa."""
     if isinstance(default, bool) or isinstance(value, bool):
         return isinstance(default, bool) and isinstance(value, bool)
     if isinstance(default, float):
@@ -208,7 +211,7 @@ def _fits(value: object, default: object) -> bool:
 
 
 def sink_name(name: str) -> str:
-    """Return ``name`` if a sink may have it, else raise ``InvalidName``."""
+    """Return ``name`` if it is a valid sink name, else raise ``InvalidName``."""
     if not _SINK_NAME.fullmatch(name):
         raise InvalidName(
             f"{name[:140]!r} is not a sink's name: use [a-z0-9][a-z0-9._-]{{0,122}}",
@@ -223,7 +226,7 @@ def sink_name(name: str) -> str:
 
 
 def checked_request_id(text: str) -> str:
-    """Return the id of a request, which may be empty; raises ``InvalidName`` where it is none."""
+    """Return a request id, which may be empty; raises ``InvalidName`` if it is invalid."""
     if text and not is_id(text):
         raise InvalidName(
             f"{text[:80]!r} is not the id of a request: use 1 to 64 of [A-Za-z0-9._-], at random, or leave it out",
@@ -234,5 +237,5 @@ def checked_request_id(text: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` may be the id of a writer or consumer, or name a subscription."""
+    """Return whether ``text`` is a valid id of a writer or consumer, or name of a subscription."""
     return _ID.fullmatch(text) is not None

@@ -1,7 +1,6 @@
-"""What is to be written: the only language in which decisions reach the store.
+"""Write commands: the only interface through which decisions reach the store.
 
-Every value names what it is about; how it becomes a key and bytes is the store's business. All writes of one
-batch become durable together.
+Every value names its subject; the store maps it to a key and bytes. All writes of one batch become durable together.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from forebay.broker.core.settings import SinkSettings
 
 @dataclass(frozen=True, slots=True)
 class SinkRecord:
-    """A sink as it is stored."""
+    """Sink as it is stored."""
 
     id: int
-    """Number in the store; never given twice."""
+    """Number in the store; never reused."""
 
     name: str
     incarnation: str
     settings: SinkSettings
     created_at_us: int
     paused: str | None = None
-    """Why deliveries are stopped, or None."""
+    """Reason why deliveries are paused, or None."""
 
     request_id: str = ""
-    """Of the request that made it, where that named one."""
+    """Id of the request that created it, if the request had one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutSink:
-    """A sink, new or changed. ``fresh``: its id is used for the first time."""
+    """Store a new or changed sink. ``fresh``: its id is used for the first time."""
 
     sink: SinkRecord
     fresh: bool = False
@@ -50,7 +49,7 @@ class PutSink:
 
 @dataclass(frozen=True, slots=True)
 class DropSink:
-    """A sink with all that belongs to it. Its pages go at once: its id never comes back."""
+    """Delete a sink with everything that belongs to it, including its pages; its id is never reused."""
 
     sink: int
 
@@ -71,14 +70,14 @@ class PutHead:
 
 @dataclass(frozen=True, slots=True)
 class PutCounting:
-    """A start has taken over what the last one left, and counts what its own memory accepts."""
+    """Record that a start has taken over the state of the last one and counts the records it accepts."""
 
     start_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class PutReserve:
-    """Offsets that may be handed out from now on."""
+    """Reserve offsets that may be assigned from now on."""
 
     sink: int
     partition: int
@@ -87,7 +86,7 @@ class PutReserve:
 
 @dataclass(frozen=True, slots=True)
 class DropReserve:
-    """The partition hands out no offset any more that a crash could take back."""
+    """Remove the reservation: no offset is assigned any more that a crash could lose."""
 
     sink: int
     partition: int
@@ -95,7 +94,7 @@ class DropReserve:
 
 @dataclass(frozen=True, slots=True)
 class PutHeld:
-    """Pages of the stored tail that no index entry names. Written together with that tail and head."""
+    """Store the pages of the tail that have no index entry. Written with that tail and head."""
 
     sink: int
     partition: int
@@ -112,18 +111,18 @@ class PutCursor:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRecord:
-    """A subscription as it is stored, beside its cursors."""
+    """Subscription as it is stored, beside its cursors."""
 
     name: str
     created_at_us: int
     start: Position
-    """Where it was made to begin."""
+    """Position at which it was created."""
 
     incarnation: str = ""
-    """Of this creation: one that is deleted and made anew has another."""
+    """Incarnation: a subscription that is deleted and recreated has another one."""
 
     request_id: str = ""
-    """Of the request that made it, where that named one."""
+    """Id of the request that created it, if the request had one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class PutSubscription:
 
 @dataclass(frozen=True, slots=True)
 class DropSubscription:
-    """A subscription with its cursors and totals in all partitions."""
+    """Delete a subscription with its cursors and totals in all partitions."""
 
     sink: int
     name: str
@@ -143,20 +142,20 @@ class DropSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRecord:
-    """A version of a sink's schema as it is stored. It never changes, and nobody here looks inside."""
+    """Version of a sink's schema as it is stored. It never changes, and the broker does not decode it."""
 
     version: int
-    """From 1."""
+    """Version number, from 1."""
 
     registered_at_us: int
     arrow_schema: bytes
-    """A schema message of Arrow's IPC stream format; empty for a version that was damaged and is lost."""
+    """Schema message of Arrow's IPC stream format; empty for a version that was damaged and is lost."""
 
     spark_schema: str
 
     @property
     def lost(self) -> bool:
-        """The number was given, and what it stood for is not known any more."""
+        """True if the version was registered and its schema is lost."""
         return not self.arrow_schema
 
 
@@ -168,7 +167,7 @@ class PutSchema:
 
 @dataclass(frozen=True, slots=True)
 class PutTotals:
-    """What the closed accounts of a subscription came to; written with the cursor that begins the next one."""
+    """Store the totals of closed accounts; written with the cursor that begins the next account."""
 
     sink: int
     subscription: str
@@ -178,7 +177,7 @@ class PutTotals:
 
 @dataclass(frozen=True, slots=True)
 class PutMarks:
-    """When what was settled; none are kept where there is none."""
+    """Store the marks of settled offsets; an empty set deletes them."""
 
     sink: int
     partition: int
@@ -187,7 +186,7 @@ class PutMarks:
 
 @dataclass(frozen=True, slots=True)
 class PutWriter:
-    """A writer and its current epoch."""
+    """Store a writer and its current epoch."""
 
     sink: int
     writer_id: str
@@ -196,7 +195,7 @@ class PutWriter:
 
 @dataclass(frozen=True, slots=True)
 class DropWriter:
-    """A writer, its epoch and its windows."""
+    """Delete a writer, its epoch and its windows."""
 
     sink: int
     writer_id: str
@@ -204,7 +203,7 @@ class DropWriter:
 
 @dataclass(frozen=True, slots=True)
 class PutSlot:
-    """One accepted page of a writer; takes the place of the one a window before it."""
+    """Store an accepted page of a writer in place of the one a window before it."""
 
     sink: int
     writer_id: str
@@ -222,7 +221,7 @@ class PutEntry:
 
 @dataclass(frozen=True, slots=True)
 class PutPlaced:
-    """Entries of staged pages that became records, one behind the other."""
+    """Store the consecutive entries of committed staged pages."""
 
     sink: int
     partition: int
@@ -236,7 +235,7 @@ class PutPlaced:
 
 @dataclass(frozen=True, slots=True)
 class DropEntriesFrom:
-    """All entries of a partition from an offset on: a commit that a crash cut off has left them."""
+    """Delete all entries of a partition from an offset on: those of a commit that a crash interrupted."""
 
     sink: int
     partition: int
@@ -245,7 +244,10 @@ class DropEntriesFrom:
 
 @dataclass(frozen=True, slots=True)
 class PutPlacing:
-    """A commit writes entries of a sink behind the ends of its partitions, which it moves with its last batch."""
+    """Begin a commit that writes entries behind the ends of the partitions of a sink.
+
+    Its last batch moves these ends.
+    """
 
     sink: int
     epochs: tuple[tuple[str, int], ...]
@@ -254,7 +256,7 @@ class PutPlacing:
 
 @dataclass(frozen=True, slots=True)
 class DropPlacing:
-    """The ends are moved, or the entries are gone."""
+    """End a commit: the ends are moved, or the entries are deleted."""
 
     sink: int
 
@@ -283,7 +285,7 @@ class DropGap:
 
 @dataclass(frozen=True, slots=True)
 class PutStage:
-    """What an attempt stages for; written with its first page."""
+    """Store the stage of an attempt; written with its first page."""
 
     sink: int
     stage: StageRecord
@@ -291,7 +293,7 @@ class PutStage:
 
 @dataclass(frozen=True, slots=True)
 class PutStaged:
-    """A page of a stage: it is stored, and nothing shows it."""
+    """Store a page of a stage, which no reader sees yet."""
 
     sink: int
     stage: int
@@ -299,21 +301,21 @@ class PutStaged:
 
     partition: int
     sequence: int
-    """Among the pages of the stage in this partition, from 0."""
+    """Number among the pages of the stage in this partition, from 0."""
 
     page: StagedPage
 
 
 @dataclass(frozen=True, slots=True)
 class DropStages:
-    """Stages with the names of their pages. What becomes of the pages is written with it."""
+    """Delete stages with the names of their pages. The batch also decides what happens to the pages."""
 
     sink: int
     first: int
     """Lowest number of a stage."""
 
     last: int
-    """Highest number: every stage between the two goes."""
+    """Highest number of a stage: every stage between the two is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +326,7 @@ class PutProducer:
 
 @dataclass(frozen=True, slots=True)
 class DropProducer:
-    """A producer with all that is known of its epochs."""
+    """Delete a producer with its epochs."""
 
     sink: int
     producer: str
@@ -332,7 +334,7 @@ class DropProducer:
 
 @dataclass(frozen=True, slots=True)
 class PutEpoch:
-    """An epoch; written when the entries of its pages are, or with them."""
+    """Store an epoch; written with the entries of its pages or after them."""
 
     sink: int
     epoch: EpochRecord
@@ -340,19 +342,19 @@ class PutEpoch:
 
 @dataclass(frozen=True, slots=True)
 class PutEpochStages:
-    """The order of the tokens of an epoch in one partition; written with the epoch or before it."""
+    """Store the order of the tokens of an epoch in one partition; written with the epoch or before it."""
 
     sink: int
     producer: str
     epoch: int
     partition: int
     stages: Sequence[int]
-    """Number, records and pages of each stage, one behind the other: see ``StagePart``."""
+    """Number, records and pages of each stage, in a flat sequence: see ``StagePart``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropEpochStages:
-    """An epoch was never committed: a crash has cut its commit off."""
+    """Delete the stages of an epoch whose commit was interrupted by a crash."""
 
     sink: int
     producer: str
@@ -361,24 +363,24 @@ class DropEpochStages:
 
 @dataclass(frozen=True, slots=True)
 class DropEpoch:
-    """None of the epoch's pages is left."""
+    """Delete an epoch that has no page left."""
 
     sink: int
     producer: str
     epoch: int
     partitions: tuple[int, ...]
-    """Those that it had pages in."""
+    """Partitions in which it had pages."""
 
 
 NUMBER_BITS: Final = 40
-"""A page number is the start count, and in so many lower bits a count within it."""
+"""Low bits of a page number that count within a start; the start count is above them."""
 WHOLE_SINK: Final = 0xFFFF_FFFF
-"""Stands for all partitions of a sink in ``Due``."""
+"""Number that represents all partitions of a sink in ``Due``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Pages with consecutive numbers of one partition that nothing names any more."""
+    """Pages with consecutive numbers of one partition that no index entry names any more."""
 
     sink: int
     partition: int
@@ -395,50 +397,53 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class PutDue:
-    """Note pages in the reclaim ledger."""
+    """Record pages in the reclaim ledger."""
 
     due: Due
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """Delete the bytes of pages that are due. Their space comes back later, so the ledger keeps them until then."""
+    """Delete the bytes of due pages. The space is freed later, so the ledger keeps them until then."""
 
     due: Due
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """The space of pages that were due has come back: the ledger forgets them."""
+    """Remove due pages from the ledger after their space was freed."""
 
     due: Due
 
 
 @dataclass(frozen=True, slots=True)
 class PutAge:
-    """The broker's own clock, and the machine's clocks at that moment, in microseconds. Zeros in a new store."""
+    """Store the broker's own clock and the machine's clocks at that moment, in microseconds.
+
+    All are zero in a new store.
+    """
 
     age_us: int = 0
     wall_us: int = 0
-    """Since 1970-01-01 UTC, as the machine believes."""
+    """Wall clock since 1970-01-01 UTC, as the machine shows it."""
 
     boot: bytes = b""
-    """Names this running of the machine; empty where that is not known."""
+    """Boot id of the machine; empty if unknown."""
 
     boot_us: int = 0
-    """Since the machine started, the time that it slept included."""
+    """Time since the machine booted, including sleep."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutStopped:
-    """An orderly stop of a start: its cursors say how far deliveries went."""
+    """Record an orderly stop of a start: its cursors are up to date."""
 
     start_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class PutQuarantine:
-    """A damaged page: nothing names it any more, its bytes stay."""
+    """Quarantine a damaged page: no index entry names it, and its bytes are kept."""
 
     sink: int
     partition: int
@@ -447,7 +452,7 @@ class PutQuarantine:
 
 @dataclass(frozen=True, slots=True)
 class DropQuarantine:
-    """A damaged page is not kept aside any longer."""
+    """Delete a damaged page from quarantine."""
 
     sink: int
     partition: int
@@ -501,11 +506,11 @@ Write = (
 
 @dataclass(frozen=True, slots=True)
 class PageWrite:
-    """The bytes of one page, and its place."""
+    """Bytes of one page, and its entry."""
 
     sink: int
     partition: int
     entry: Entry
     body: Body
     stage: int = 0
-    """Number of the stage that it is written for; its entry's offset means nothing then."""
+    """Number of the stage that it is written for; the offset of its entry is then meaningless."""

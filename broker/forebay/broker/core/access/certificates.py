@@ -1,6 +1,6 @@
-"""What a broker proves itself with, and demands of others.
+"""TLS certificates of a broker, and the authorities of client certificates.
 
-Who reads the files has checked that they go together; nothing looks inside afterwards.
+The loader of the files has checked that they match; the content is not examined afterwards.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What TLS needs."""
+    """Certificates and key for TLS."""
 
     chain: bytes
-    """PEM: the broker's certificate, and those between it and its authority."""
+    """PEM: the certificate chain of the broker, without its root authority."""
 
     key: bytes = field(repr=False)
     """PEM: the certificate's private key."""
 
     client_ca: bytes | None
-    """PEM: authorities of which a client's certificate is demanded; None demands none."""
+    """PEM: authorities of the required client certificates; None requires none."""

@@ -30,7 +30,7 @@ CREDENTIALS_MAX: Final = 1_000
 TOKEN_BYTES_MAX: Final = 4_096
 RATE_MAX: Final = 1 << 40
 GRANTS_MAX: Final = 256
-"""In one line."""
+"""Rights in one line."""
 
 _CREDENTIAL: Final = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,63}):(?:sha256:(?P<hash>[0-9a-fA-F]{64})|cert:(?P<identity>\S{1,255}))"
@@ -73,7 +73,7 @@ class Proof:
 
     @property
     def kind(self) -> str:
-        """What the caller is known by: ``token``, ``certificate`` or ``nothing``."""
+        """Kind of proof: ``token``, ``certificate`` or ``nothing``."""
         if self.digest:
             return "token"
         return "certificate" if self.identities else "nothing"
@@ -92,11 +92,11 @@ class Credentials:
 
     @property
     def certificates(self) -> bool:
-        """Tell whether a certificate can be a credential."""
+        """True if a certificate can be a credential."""
         return any(one.identity for one in self.every)
 
     def principal_of(self, proof: Proof) -> Principal | None:
-        """Return the principal that a proof is one of, or None. Takes the same time for every token."""
+        """Return the principal that a proof belongs to, or None. Takes the same time for every token."""
         if not proof.digest:
             named = (one.principal for one in self.every if one.identity and one.identity in proof.identities)
             return next(named, None)
@@ -195,7 +195,7 @@ def _rate(key: str, value: str) -> int:
 
 
 def _checked(made: Credential) -> Credential:
-    """Refuse what could not be read back from the file."""
+    """Return a credential, or raise `CredentialsInvalid` if the file could not represent it."""
     if not _CREDENTIAL.fullmatch(made.proof):
         name, identity = made.principal.name, made.identity
         what = f"the certificate name {identity!r}" if identity else f"the name {name!r}"

@@ -1,7 +1,7 @@
 """Principal of a call: a name, the rights it has per sink, and its rate limits.
 
-A right covers the sinks that a pattern matches. `*` in a pattern stands for any characters, and a pattern that
-matches a sink matches its dead-letter sink too: whoever may consume `orders` may consume `orders.dlq`.
+A right covers the sinks that a pattern matches. `*` in a pattern stands for any characters. A pattern that matches a
+sink matches its dead-letter sink too: a principal that may consume `orders` may consume `orders.dlq`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ class Grant:
     pattern: str
 
     def covers(self, right: Right, sink: str) -> bool:
-        """Tell whether this grant gives ``right`` to ``sink``."""
+        """Return whether this grant gives ``right`` to ``sink``."""
         return self.gives(right) and (
             _matches(self.pattern, sink) or _matches(self.pattern, sink.removesuffix(DEAD_LETTERS))
         )
 
     def gives(self, right: Right) -> bool:
-        """Tell whether this grant includes ``right``: ``ADMIN`` includes every right, and every right ``VIEW``."""
+        """Return whether this grant includes ``right``.
+
+        ``ADMIN`` includes every right, and every right includes ``VIEW``.
+        """
         return self.right in {right, Right.ADMIN} or right is Right.VIEW
 
 
@@ -78,11 +81,11 @@ class Principal:
     limits: Limits = Limits()
 
     def may(self, right: Right, sink: str) -> bool:
-        """Tell whether this principal has a right to a sink, whether or not the sink exists."""
+        """Return whether this principal has a right to a sink, whether or not the sink exists."""
         return any(grant.covers(right, sink) for grant in self.grants)
 
     def may_somewhere(self, right: Right) -> bool:
-        """Tell whether this principal has a right to at least one pattern of sinks."""
+        """Return whether this principal has a right to at least one pattern of sinks."""
         return any(grant.gives(right) for grant in self.grants)
 
 

@@ -1,7 +1,7 @@
-"""Token bucket of one principal: a rate with a burst of one second, which may go into debt.
+"""Token bucket of one principal: a rate with a burst of one second, whose balance may be negative.
 
-A message is charged after it was received, so its size is never known too late to refuse memory for it; the debt
-delays the next one. The delay is therefore bounded by the largest message divided by the rate.
+A message is charged after it was received: its size is not known before. The debt delays the next message, so the delay
+is bounded by the largest message divided by the rate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""When so much is rejected that the target, not the records, is at fault: the circuit breaker of dead letters.
+"""Circuit breaker of dead letters: opens when the rejections indicate a broken target.
 
-It looks at the last records that were judged, acked or dead-lettered, and at how many in a row were dead-lettered.
-Once it has opened nothing more goes to the dead-letter sink until somebody has looked and closed it again.
+It examines the last judged records (acked or dead-lettered), and the number of consecutive dead letters. While it is
+open no record goes to the dead-letter sink, until an operator closes it.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from collections import deque
 from typing import Final
 
 WINDOW: Final = 1_000
-"""Records judged last that the ratio is taken over."""
+"""Number of last judged records that the ratio is computed over."""
 JUDGED_MIN: Final = 100
-"""With fewer the ratio says nothing."""
+"""Judged records below which the ratio is not evaluated."""
 
 
 class Breaker:
-    """What became of the records of one subscription lately."""
+    """Recent outcomes of the records of one subscription."""
 
     __slots__ = ("_dead", "_judged", "_runs", "in_a_row", "opened")
 
     def __init__(self) -> None:
         self._runs: deque[tuple[bool, int]] = deque()
-        """(dead, how many) in the order of the answers, at most ``WINDOW`` records."""
+        """(dead, number) in the order of the answers, at most ``WINDOW`` records."""
         self._judged = 0
         self._dead = 0
         self.in_a_row = 0
         """Dead letters since the last ack."""
         self.opened = ""
-        """Why it has opened, or empty."""
+        """Reason why it is open, or empty."""
 
     def acked(self, records: int) -> None:
-        """The target took records."""
+        """Count records that the target accepted."""
         if records:
             self.in_a_row = 0
             if self._dead:
@@ -40,7 +40,7 @@ class Breaker:
                 self._judged = min(WINDOW, self._judged + records)
 
     def rejected(self, records: int, *, ratio_max: float, consecutive_max: int) -> int:
-        """Records are to go to the dead-letter sink: returns how many of them may; the last one may open it."""
+        """Count rejected records; returns how many may go to the dead-letter sink. The last one may open it."""
         for taken in range(records):
             if self.opened:
                 return taken
@@ -53,14 +53,14 @@ class Breaker:
         return records
 
     def close(self) -> None:
-        """Somebody has looked: judge anew."""
+        """Close the breaker and reset all counts."""
         self._runs.clear()
         self._judged = self._dead = self.in_a_row = 0
         self.opened = ""
 
     def _note(self, records: int, *, dead: bool) -> None:
         if not self._runs and self._judged:
-            self._runs.append((False, self._judged))  # acks were only counted while nothing was dead
+            self._runs.append((False, self._judged))  # acks were only counted while there was no dead letter
         if self._runs and self._runs[-1][0] is dead:
             self._runs[-1] = (dead, self._runs[-1][1] + records)
         else:

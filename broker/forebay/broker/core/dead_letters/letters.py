@@ -1,7 +1,7 @@
-"""What a dead letter is: the record as it was, and behind its own headers ten more that say what became of it.
+"""Dead letter: the original record with ten headers appended that describe its rejection.
 
-The ten always stand last and in this order, so that taking them off gives the record back exactly, whatever headers
-it came with. Values are UTF-8; a person reads them with `forebay peek`.
+The ten headers are always the last ones and in this order, so that removing them restores the record exactly, whatever
+headers it had. Values are UTF-8, readable with `forebay peek`.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ NAMES: Final = tuple(
     )
 )
 UNCUT: Final = PREFIX + "uncut"
-"""Header behind the others of a record that could not be cut out of its page: the cause."""
+"""Header after the ten, for a record that could not be cut out of its page: the cause."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Reason(IntEnum):
-    """Why a record became a dead letter; the numbers are those of the wire."""
+    """Reason why a record became a dead letter; the numbers are those of the wire."""
 
     REJECTED = 1
-    """The consumer said that the target will never take it."""
+    """The consumer reported that the target will never accept it."""
 
     MAX_ATTEMPTS = 2
-    """It has failed `max_attempts` times."""
+    """The record failed `max_attempts` times."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainRecord:
-    """A record cut out of its page."""
+    """Record cut out of its page."""
 
     value: bytes
     key: bytes | None = None
@@ -60,49 +60,55 @@ class PlainRecord:
 
     @property
     def size(self) -> int:
-        """At least what it takes of a body: its bytes, its places in the columns, frames around its headers."""
+        """Lower bound of its bytes in a body: its content, its column entries and the frames of its headers."""
         headers = sum(len(name.encode()) + len(value) + 12 for name, value in self.headers)
         return len(self.value) + len(self.key or b"") + headers + 24
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A record and where it was cut out."""
+    """Record with the offset at which it was cut out."""
 
     offset: int
     accepted_at_us: int
     traceparent: str
     record: PlainRecord
     uncut: str = ""
-    """Why it cannot be read by itself: its value is the body of a page with this row alone, as it was published."""
+    """Reason why the record cannot be read alone.
+
+    Its value is then the body of a page with this row only, as it was published.
+    """
 
 
 class RecordCodec(Protocol):
-    """Looks into pages, which nothing else here does. Blocking; called in a read thread."""
+    """Codec of the records within pages; no other part decodes them.
+
+    Blocking; runs in a read thread.
+    """
 
     def cut(
         self, entry: Entry, body: Body, wanted: Sequence[Range], schema_of: Callable[[int], SchemaRecord]
     ) -> list[Cut]:
-        """The records of a page whose offsets are in ``wanted`` (sorted, apart), by offset.
+        """Return the records of a page whose offsets are in ``wanted`` (sorted, disjoint), by offset.
 
-        ``schema_of`` gives a version of the schema of the page's sink, or raises ``SchemaNotFound``; ``InvalidPage`` is
-        raised where no row can be cut out, since they are not what the publisher said.
+        ``schema_of`` returns a version of the schema of the page's sink, or raises ``SchemaNotFound``. Raises
+        ``InvalidPage`` if no row can be cut out because the rows are not what the publisher stated.
         """
 
     def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:
-        """A page of records for a partition."""
+        """Return a page of records for a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a record became a dead letter, and why."""
+    """Origin of a dead letter: the place and the reason of the rejection."""
 
     reason: Reason
     error: str
-    """What the target said, or what the last failure was."""
+    """Error text of the target, or the last failure."""
 
     attempts: int
-    """Tries that failed."""
+    """Number of failed attempts."""
 
     subscription: str
     sink: str
@@ -110,41 +116,43 @@ class Origin:
     partition: int
     offset: int
     at_us: int
-    """Wall clock when it became one."""
+    """Wall clock time at which it became a dead letter."""
 
     traceparent: str = ""
-    """W3C context of its publisher, or empty."""
+    """W3C trace context of its publisher, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record of a dead-letter sink, taken apart."""
+    """Decoded record of a dead-letter sink."""
 
     offset: int
-    """Where it stands in the dead-letter sink."""
+    """Offset in the dead-letter sink."""
 
     accepted_at_us: int
-    """When it came there."""
+    """Time at which the dead-letter sink accepted it."""
 
     origin: Origin | None
-    """None for a record without our headers."""
+    """None for a record without the headers of a dead letter."""
 
     record: PlainRecord
-    """As it was published."""
+    """Record as it was published."""
 
     uncut: str = ""
-    """Why it could not be cut out of its page, or read: its value is the body of that page then, or of a page with this
-    row alone, or empty; see ``whole_page``."""
+    """Reason why it could not be cut out of its page, or read.
+
+    Its value is then the body of that page, the body of a page with this row only, or empty; see ``whole_page``.
+    """
 
     @property
     def redrivable(self) -> bool:
-        """It is a record of a sink, and the record itself is here."""
+        """True if it has an origin and holds the original record."""
         return self.origin is not None and not self.uncut
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which dead letters are meant; what is None or empty selects all."""
+    """Selection of dead letters; a field that is None or empty selects all."""
 
     reason: Reason | None = None
     error_contains: str = ""
@@ -156,13 +164,13 @@ class Filter:
     """Offsets in the origin."""
 
     from_us: int | None = None
-    """When they became dead letters: from here on ..."""
+    """Start of the time range, inclusive, of becoming a dead letter."""
 
     until_us: int | None = None
-    """... to before here."""
+    """End of that time range, exclusive."""
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Whether a dead letter is meant."""
+        """Return whether a dead letter is selected."""
         origin = letter.origin
         if origin is None:
             return self == Filter()
@@ -178,17 +186,20 @@ class Filter:
 
 
 def is_dead_letter_sink(name: str) -> bool:
-    """Whether a sink holds dead letters."""
+    """Return whether a sink holds dead letters."""
     return name.endswith(RESERVED_SUFFIX)
 
 
 def dead_letter_sink_name(origin: str) -> str:
-    """The dead-letter sink of a sink."""
+    """Return the name of the dead-letter sink of a sink."""
     return origin + RESERVED_SUFFIX
 
 
 def dead_letter_settings(origin: SinkSettings, defaults: SinkSettings) -> SinkSettings:
-    """Settings of a dead-letter sink: the origin's partitions, the broker's bound in bytes, and nothing is dropped."""
+    """Return the settings of a dead-letter sink.
+
+    They are the origin's partitions, the broker's bound in bytes, and rejection when full: nothing is dropped.
+    """
     return replace(
         DEFAULTS,
         partitions=origin.partitions,
@@ -199,9 +210,9 @@ def dead_letter_settings(origin: SinkSettings, defaults: SinkSettings) -> SinkSe
 
 
 def whole_page(entry: Entry, body: Body, wanted: Sequence[Range], *, with_body: bool) -> list[Cut]:
-    """Records of a page that cannot be cut: the first one's value is the page's body, the others' are empty.
+    """Return the records of a page that cannot be cut: the first holds the body, the others are empty.
 
-    Without ``with_body`` all are empty: the body was kept with an earlier dead letter of the page.
+    Without ``with_body`` all are empty: an earlier dead letter of the page holds the body.
     """
     offsets = [offset for part in wanted for offset in range(part.first, part.end)]
     first = bytes(body.data) if with_body else b""
@@ -212,7 +223,7 @@ def whole_page(entry: Entry, body: Body, wanted: Sequence[Range], *, with_body: 
 
 
 def buried(record: PlainRecord, origin: Origin, uncut: str = "") -> PlainRecord:
-    """A record as a dead letter; ``uncut`` is why it could not be cut out of its page."""
+    """Return a record as a dead letter; ``uncut`` is why it could not be cut out of its page."""
     texts = (
         origin.reason.name,
         origin.error,
@@ -231,7 +242,7 @@ def buried(record: PlainRecord, origin: Origin, uncut: str = "") -> PlainRecord:
 
 
 def unburied(cut: Cut) -> DeadLetter:
-    """A record of a dead-letter sink as what it was, and what became of it."""
+    """Return a record of a dead-letter sink as the original record with its origin."""
     headers, uncut = cut.record.headers, ""
     if headers and headers[-1][0] == UNCUT:
         headers, uncut = headers[:-1], headers[-1][1].decode(errors="replace")
@@ -254,7 +265,7 @@ def _origin(values: Sequence[bytes]) -> Origin | None:
         at_us = since // timedelta(microseconds=1)
         place = int(partition), int(offset)
         return Origin(Reason[reason], error, int(attempts), subscription, sink, incarnation, *place, at_us, trace)
-    except (ValueError, KeyError, TypeError):  # not written by us
+    except (ValueError, KeyError, TypeError):  # not written by a broker
         return None
 
 
@@ -264,7 +275,7 @@ def chunks(
     records_max: int = PAGE_RECORDS_MAX,
     bytes_max: int = PAGE_BYTES_MAX,
 ) -> Iterator[list[tuple[int, PlainRecord, str]]]:
-    """Records (offset, record, trace) in lists that are a page each."""
+    """Yield lists of (offset, record, trace), each of which fits into one page."""
     chosen: list[tuple[int, PlainRecord, str]] = []
     size = 0
     for each in records:
@@ -279,7 +290,7 @@ def chunks(
 
 
 def ranges_of(offsets: Iterable[int]) -> list[Range]:
-    """Rising offsets as ranges."""
+    """Return rising offsets as ranges."""
     found: list[Range] = []
     for offset in offsets:
         if found and found[-1].end == offset:

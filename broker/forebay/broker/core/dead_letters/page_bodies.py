@@ -1,7 +1,7 @@
-"""Bodies of pages that could not be cut: which dead letters hold one, and which others rely on it.
+"""Bodies of pages that could not be cut, shared by the dead letters of such a page.
 
 The first dead letter of such a page holds its body, the others are empty. A purge of some of them keeps the one with
-the body while others of the page stay: it goes with the last of them.
+the body while others of the page remain: it is purged with the last of them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from forebay.page.format import PAGE_RECORDS_MAX
 
 _NEAR: Final = (-1, 0, 1)
 Place = tuple[str, str, int, int]
-"""Subscription, incarnation and partition of an origin, and a stretch of offsets as long as the longest page."""
+"""Subscription, incarnation and partition of an origin, and a block of offsets.
+
+A block has as many offsets as the longest page.
+"""
 
 
 class PageBodies:
-    """What a purge has met in one partition of a dead-letter sink."""
+    """State of a purge in one partition of a dead-letter sink."""
 
     __slots__ = ("_held", "_relied")
 
@@ -27,24 +30,24 @@ class PageBodies:
         self._relied: set[Place] = set()
 
     def __len__(self) -> int:
-        """Dead letters that are held back."""
+        """Return the number of dead letters that are held back."""
         return len(self._held)
 
     def hold_back(self, letter: DeadLetter) -> bool:
-        """Keep a dead letter that is to go, where others may rely on it; whether it is kept for now."""
+        """Hold back a purged dead letter if others may need its body; returns True if it was held back."""
         if letter.origin is None or not letter.uncut or not letter.record.value:
             return False
         self._held.append((letter.offset, _place(letter.origin)))
         return True
 
     def stays(self, letter: DeadLetter) -> None:
-        """A dead letter stays. One without a body relies on all of its neighbourhood that have one."""
+        """Record that a dead letter stays. Without a body it needs every body in its neighbourhood."""
         if letter.origin is not None and letter.uncut and not letter.record.value:
             subscription, incarnation, partition, stretch = _place(letter.origin)
             self._relied |= {(subscription, incarnation, partition, stretch + near) for near in _NEAR}
 
     def free(self) -> Iterator[int]:
-        """Yield the offsets of those that were held back and that nothing relies on, now that all were met."""
+        """Yield the offsets held back that no other dead letter needs, after all letters were examined."""
         for offset, place in self._held:
             if place not in self._relied:
                 yield offset

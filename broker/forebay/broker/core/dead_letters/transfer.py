@@ -1,10 +1,10 @@
-"""Records of one partition that are on their way to another sink, and what of it a batch already carries.
+"""Transfer of records of one partition to another sink: their state until the batch is durable.
 
     waiting ──their page is queued──▶ queued ──its group is cut──▶ sealed ──the batch is durable──▶ settled
 
-Until the last step nobody is told, and the account has not moved; but from the first on nobody is given these records
-and no answer counts for them. What is sealed goes into every cursor that is written from then on, because the batch
-with the records goes before it; a crash in between finds both, or none.
+Until the last step no caller gets an answer, and the account does not change. From the first step on no consumer
+receives these records, and no answer counts for them. Every cursor that is written from then on includes the sealed
+records, because the batch with the records is written first. A crash in between finds both or neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forebay.broker.core.partition.ranges import Range, RangeSet
 
 
 class Moving:
-    """The state of one subscription on one partition."""
+    """Transfers of one subscription on one partition."""
 
     __slots__ = ("_ahead", "_queued", "_sealed", "_seen", "_waiting", "bases")
 
@@ -27,9 +27,9 @@ class Moving:
         self._queued: RangeSet = ()
         self._sealed: dict[Settlement, RangeSet] = {}
         self._ahead: RangeSet = ()
-        """Not yet records: settled in the batch that brings them."""
+        """Records that do not exist yet: they are settled in the batch that appends them."""
         self.bases: set[int] = set()
-        """Where the pages of these records begin, as far as that is known: they are not dropped meanwhile."""
+        """Base offsets of the pages of these records, as far as known: such pages are not dropped meanwhile."""
         self._seen: tuple[Cursor, Cursor] | None = None
 
     def __bool__(self) -> bool:
@@ -37,28 +37,28 @@ class Moving:
 
     @property
     def records(self) -> int:
-        """Records under way."""
+        """Number of records in transfer."""
         sealed = sum(sets.count(found) for found in self._sealed.values())
         return sets.count(self._waiting) + sets.count(self._queued) + sealed
 
     @property
     def fixed(self) -> RangeSet:
-        """What nobody can hold back any more: another sink has it queued."""
+        """Records whose transfer can no longer be stopped: another sink has queued them."""
         return sets.union(self._queued, *self._sealed.values())
 
     def loose(self, within: Range) -> list[Range]:
-        """The parts of a range that are not ``fixed``."""
+        """Return the parts of a range that are not ``fixed``."""
         parts = [within]
         for found in (self._queued, *self._sealed.values()):
             parts = [part for one in parts for part in sets.missing(found, one)] if found else parts
         return parts
 
     def within(self, asked: Range) -> bool:
-        """Whether a part of ``asked`` is under way."""
+        """Return whether a part of ``asked`` is in transfer."""
         return any(sets.touches(found, asked) for found in (self._waiting, self._queued, *self._sealed.values()))
 
     def over(self, cursor: Cursor) -> Cursor:
-        """The cursor as deliveries see it: what is under way counts as settled. What failed stays as it was."""
+        """Return the cursor for deliveries: records in transfer count as settled; failures stay."""
         if not self:
             return cursor
         if self._seen is not None:
@@ -74,43 +74,43 @@ class Moving:
         return seen
 
     def stored(self, cursor: Cursor) -> Cursor:
-        """The cursor as it is written: what is sealed counts as settled."""
+        """Return the cursor as it is written: sealed records count as settled."""
         for how, found in self._sealed.items():
             cursor, _ = cursor.settle_all(found, how)
         return cursor.settle_all(self._ahead, Settlement.SKIPPED)[0]
 
     def settled(self, before: Cursor, after: Cursor, parts: Sequence[Range]) -> None:
-        """The cursor has settled parts; what it was before is what ``over`` has seen last, or made anew."""
+        """Update the cached view after the cursor has settled parts."""
         if self._seen is not None and self._seen[0] is before:
             self._seen = (after, self._seen[1].settle_all(parts, Settlement.ACKED)[0])
 
-    # -- the way of a record
+    # -- steps of a transfer
 
     def hold(self, parts: Sequence[Range]) -> None:
-        """Unsettled records begin their way."""
+        """Begin the transfer of unsettled records."""
         self._waiting = sets.add_all(self._waiting, parts)[0]
-        if self._seen is not None:  # not made anew: records may be held one by one, thousands of them
+        if self._seen is not None:  # updated, not rebuilt: thousands of records may be held one by one
             cursor, seen = self._seen
             self._seen = (cursor, seen.settle_all(parts, Settlement.DEAD_LETTERED)[0])
 
     def waiting_in(self, part: Range) -> list[Range]:
-        """What of ``part`` is still waiting."""
+        """Return the parts of ``part`` that are waiting."""
         return list(sets.common(self._waiting, part))
 
     def queue(self, parts: Sequence[Range]) -> None:
-        """Waiting records are in a page that is queued. The parts are apart, and in order."""
+        """Mark waiting records as queued with their page. The parts are disjoint and sorted."""
         self._waiting = _minus(self._waiting, parts)
         self._queued = sets.union(self._queued, parts)
 
     def seal(self, parts: Sequence[Range], how: Settlement) -> None:
-        """The group that carries the page of queued records is cut. What a seek has taken out stays out."""
+        """Mark queued records as sealed: their group is cut. Records that a seek has removed stay removed."""
         found = [each for part in parts for each in sets.common(self._queued, part)]
         if found:
             self._queued = _minus(self._queued, found)
             self._sealed[how] = sets.union(self._sealed.get(how, ()), found)
 
     def confirm(self, parts: Sequence[Range], how: Settlement) -> list[Range]:
-        """The batch is durable: returns what of the parts is to be settled now."""
+        """Return the parts to settle now that the batch is durable."""
         sealed = self._sealed.get(how, ())
         found = [each for part in parts for each in sets.common(sealed, part)]
         left = _minus(sealed, found)
@@ -122,22 +122,22 @@ class Moving:
         return found
 
     def give_back(self, part: Range) -> list[Range]:
-        """Waiting records will not go: returns what of ``part`` that is."""
+        """Cancel the transfer of waiting records; returns those of ``part``."""
         found = list(sets.common(self._waiting, part))
         for each in found:
             self._waiting = sets.without(self._waiting, each)
         self._changed()
         return found
 
-    # -- records that are settled before they are there
+    # -- records that are settled before they exist
 
     def seal_ahead(self, part: Range) -> None:
-        """The group that brings the records of ``part`` is cut; this subscription has nothing to do with them."""
+        """Mark new records as settled for this subscription: the group that appends them is cut."""
         self._ahead = sets.add(self._ahead, part)
         self._changed()
 
     def confirm_ahead(self, part: Range) -> list[Range]:
-        """They are there: returns what is to be settled as skipped."""
+        """Return the new records to settle as skipped now that they are durable."""
         found = list(sets.common(self._ahead, part))
         for each in found:
             self._ahead = sets.without(self._ahead, each)
@@ -145,19 +145,19 @@ class Moving:
         return found
 
     def forget(self) -> None:
-        """The account was closed: what is under way goes on without it. What is not there yet stays settled."""
+        """Forget the transfers of a closed account; they continue without it. Future records stay settled."""
         self._waiting = self._queued = ()
         self._sealed.clear()
         self._changed()
 
     def _changed(self) -> None:
-        """What counts as settled beside the cursor is less, or other, than it was."""
+        """Invalidate the cached view after the settled set shrank or changed."""
         self._seen = None
         if not self:
             self.bases.clear()
 
 
 def _minus(ranges: RangeSet, gone: Sequence[Range]) -> RangeSet:
-    """The set without any of ``gone``, which is in order and apart."""
+    """Return the set without the ranges of ``gone``, which are sorted and disjoint."""
     gone = tuple(gone)
     return tuple(part for each in ranges for part in sets.missing(gone, each)) if gone else ranges

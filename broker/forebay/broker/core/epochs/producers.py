@@ -1,8 +1,8 @@
-"""The producers of a sink: what each may stage and commit, and which are remembered.
+"""Producers of a sink: rules for staging and committing, and their retention.
 
 Runs of a producer have no order of their own; their tickets have. Of two runs the one with the higher ticket is the
-newer one, and what the older one still says is refused. All here is decided in memory; a crash takes back nothing that
-a commit was answered for, see ``core.writes``.
+newer one, and requests of the older one are rejected. All decisions are made in memory; a crash does not revert a
+commit that was answered, see ``core.writes``.
 """
 
 from __future__ import annotations
@@ -21,50 +21,53 @@ from forebay.broker.core.errors import (
 )
 
 PRODUCERS_MAX: Final = 10_000
-"""Producers that a sink remembers; beyond it those of batches go first, the longest idle one before the others."""
+"""Producers kept per sink.
+
+Above the bound those of batches are dropped first, then the one idle longest.
+"""
 
 
 @dataclass(slots=True)
 class Producers:
-    """The producers of one sink, and what each may do."""
+    """Producers of one sink."""
 
     sink: str
     known: dict[str, ProducerRecord] = field(default_factory=dict)
     _holders: dict[str, str] = field(default_factory=dict)
     """Producer by write name."""
     _used_us: dict[str, int] = field(default_factory=dict)
-    """Last commit of each producer, or the start that found it, on the broker's own clock."""
+    """Time of the last commit per producer, or of the start that loaded it, on the broker's own clock."""
     _committed_at_us: int = 0
-    """Highest commit time given out: commit times rise within a sink, so that they order the commits."""
+    """Highest commit time assigned: commit times rise within a sink, so that they order the commits."""
 
     def recall(self, records: Iterable[ProducerRecord], now_us: int) -> None:
-        """Take in what was stored; ``now_us`` is the time of the start on the broker's own clock."""
+        """Load the stored producers; ``now_us`` is the time of the start on the broker's own clock."""
         for record in sorted(records, key=lambda each: each.committed_at_us):
             self._keep(record)
             self._used_us[record.producer] = now_us
             self._committed_at_us = max(self._committed_at_us, record.committed_at_us)
 
     def saw(self, stage: StageRecord) -> None:
-        """Take in what a stored stage says: its run was there. Who has which name is not changed by that."""
+        """Note the run of a stored stage. The write names keep their producers."""
         found = self.known.get(stage.producer) or ProducerRecord(stage.producer, stage.write_name)
         if not found.run or stage.ticket > found.ticket:
             self.known[stage.producer] = replace(found, run=stage.run, ticket=stage.ticket)
 
     def holder(self, write_name: str) -> str | None:
-        """The producer that has a write name."""
+        """Return the producer that has a write name."""
         return self._holders.get(write_name)
 
     def is_named(self, record: ProducerRecord) -> bool:
-        """Whether the producer has its write name still."""
+        """Return whether the producer still has its write name."""
         return self.holder(record.write_name) == record.producer
 
     def idle(self, staging: Collection[str], spent: Collection[str], oldest_us: int) -> list[ProducerRecord]:
-        """Those that may be forgotten: ``staging`` names those that stage, ``spent`` those with no page left.
+        """Return the producers to drop; ``staging`` names those with a stage, ``spent`` those without pages.
 
-        A producer that has committed nothing is remembered by its stages only; one without a name for a time; and no
-        more than ``PRODUCERS_MAX`` of all, where those without a name go first. While a page of its epochs lives it
-        stays in any case: what is known of them names that page again after damage. ``oldest_us`` is on the broker's
-        own clock: no step of the wall clock makes a producer old.
+        A producer without a commit is kept while it has a stage, one without a write name for a time. At most
+        ``PRODUCERS_MAX`` are kept in all; those without a name are dropped first. A producer with a live page is always
+        kept: its epochs are needed to repair the index. ``oldest_us`` is on the broker's own clock, so no step of the
+        wall clock makes a producer old.
         """
         free = [each for each in self.known.values() if each.producer not in staging]
         free = [each for each in free if each.epoch is None or each.producer in spent]
@@ -80,7 +83,7 @@ class Producers:
         return self._used_us.get(record.producer, 0) < oldest_us
 
     def stage(self, claim: Claim) -> bool:
-        """Let an attempt stage; True when its run is a newer one, so that what older runs staged is to go.
+        """Admit an attempt to stage; True if its run is newer, so that the stages of older runs are discarded.
 
         Raises ``ProducerChanged``, ``EpochFenced`` or ``AlreadyCommitted``.
         """
@@ -96,7 +99,7 @@ class Producers:
         return newer
 
     def commit(self, wanted: Wanted) -> bool:
-        """Whether the epoch is to be committed; False when it is already. Changes nothing.
+        """Return True if the epoch is to be committed, False if it is committed already. Changes nothing.
 
         A repeat is the same call again, or another run that has written the same records. Raises ``ProducerChanged``,
         ``EpochFenced``, ``EpochConflict`` or ``EpochContentConflict``.
@@ -123,17 +126,17 @@ class Producers:
         return False
 
     def repeated(self, wanted: Wanted) -> ProducerRecord | None:
-        """What is to be remembered of a commit that found its epoch committed; None where that is known already."""
+        """Return the record to store for a repeated commit; None if it is stored already."""
         found, tokens, run = self.known[wanted.claim.producer], digest(wanted.names), wanted.claim.run
         if tokens == found.tokens or (run, tokens) == (found.repeated_by, found.repeated_tokens):
             return None
         return replace(found, repeated_by=run, repeated_tokens=tokens)
 
     def committed(self, claim: Claim, tokens: Sequence[str], at_us: int, content: Content) -> ProducerRecord:
-        """What is to be remembered once the epoch is committed; see ``keep``.
+        """Return the record to store for a commit; see ``keep``.
 
-        Commit times of a sink rise whatever the wall clock ``at_us`` says: a start orders the commits by them, and
-        the last one of a write name is its holder's.
+        Commit times of a sink rise whatever the wall clock ``at_us`` shows: a start orders the commits by them, and the
+        holder of a write name is the producer of its last commit.
         """
         self._committed_at_us = max(at_us, self._committed_at_us + 1)
         return replace(
@@ -149,15 +152,15 @@ class Producers:
         )
 
     def keep(self, record: ProducerRecord, now_us: int) -> None:
-        """The commit is durable; ``now_us`` is on the broker's own clock."""
+        """Apply a durable commit; ``now_us`` is on the broker's own clock."""
         self._used_us[record.producer] = now_us
         now = self.known.get(record.producer)
-        if now is not None and now.ticket > record.ticket:  # a newer run has come meanwhile
+        if now is not None and now.ticket > record.ticket:  # a newer run has begun meanwhile
             record = replace(record, run=now.run, ticket=now.ticket)
         self._keep(record)
 
     def forget(self, producer: str) -> None:
-        """The producer will not come back."""
+        """Remove a producer."""
         found = self.known.pop(producer, None)
         self._used_us.pop(producer, None)
         if found is not None and self._holders.get(found.write_name) == producer:
@@ -183,5 +186,5 @@ class Producers:
         if before is not None and self._holders.get(before.write_name) == record.producer:
             del self._holders[before.write_name]
         self.known[record.producer] = record
-        if record.write_name and record.epoch is not None:  # a name is had by who has written something
+        if record.write_name and record.epoch is not None:  # only a producer with a commit has a write name
             self._holders[record.write_name] = record.producer

@@ -1,4 +1,4 @@
-"""Epochs as values: what a producer stages, and what a commit names. Who may do so is decided in ``producers``.
+"""Values of epochs: stages of a producer, and the content of a commit. ``producers`` has the rules.
 
 A producer is one query's writes to a sink under one name, or one batch.
 """
@@ -43,11 +43,14 @@ class EpochCheck(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Number of records of an epoch and a digest of them, independent of their order, pages and partitions."""
+    """Number of records of an epoch and a digest of them.
+
+    Both are independent of the order of the records, and of their pages and partitions.
+    """
 
     records: int
     digest: str = ""
-    """``KIND:HEX``; empty where it is not known. Digests of different kinds are not compared."""
+    """``KIND:HEX``; empty if unknown. Digests of different kinds are not compared."""
 
     def checked(self) -> Content:
         """Return it, or raise ``InvalidEpoch``."""
@@ -76,7 +79,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who writes which epoch, as a stage or a commit says it."""
+    """Epoch and writer that a stage or a commit names."""
 
     sink: str
     producer: str
@@ -89,7 +92,7 @@ class Claim:
     takeover: bool = False
 
     def checked(self, field_name: str) -> Claim:
-        """Return it, or raise ``InvalidEpoch`` for the first wrong name; ``field_name`` says where it came from."""
+        """Return it, or raise ``InvalidEpoch`` for the first wrong name; ``field_name`` is its origin."""
         named = {"producer": self.producer, "run": self.run}
         if self.write_name:
             named["write_name"] = self.write_name
@@ -110,7 +113,7 @@ def checked_token(token: str, field_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StagedPage:
-    """A page that is stored and that nothing shows yet."""
+    """Stored page that no reader sees yet."""
 
     number: int
     """Page number."""
@@ -129,10 +132,10 @@ class StagedPage:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """What one attempt stages for, as it is stored. Its pages are stored beside it."""
+    """Stage of one attempt, as it is stored. Its pages are stored beside it."""
 
     number: int
-    """In the store; never given twice."""
+    """Number in the store; never reused."""
 
     producer: str
     write_name: str
@@ -144,7 +147,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class TokenPart:
-    """What a commit says that one token has staged in one partition."""
+    """Pages of one token in one partition, as a commit states them."""
 
     partition: int
     pages: int
@@ -153,7 +156,10 @@ class TokenPart:
 
 @dataclass(frozen=True, slots=True)
 class StagedSummary:
-    """What a commit says that one token has staged in all partitions: as strict as its parts, and of one size."""
+    """Summary of the pages of one token in all partitions, as a commit states them.
+
+    It is as strict as the parts, and of constant size.
+    """
 
     pages: int
     records: int
@@ -175,12 +181,12 @@ class StagedSummary:
 
 @cache
 def _summed(parts: int) -> struct.Struct:
-    """Return the layout of so many parts: there are as many layouts as a sink may have partitions."""
+    """Return the layout of a number of parts. There are at most as many layouts as partitions."""
     return struct.Struct(">" + "IQQ" * parts)
 
 
 Staged = tuple[TokenPart, ...] | StagedSummary
-"""What a commit says that one token has staged."""
+"""Pages of one token, as a commit states them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +196,18 @@ class Wanted:
     claim: Claim
     tokens: tuple[tuple[str, Staged], ...]
     content: Content | None = None
-    """All records of the epoch, those of attempts that were told that it is committed included; None: not known."""
+    """All records of the epoch, including those of attempts that found it committed; None: not known."""
 
     check: EpochCheck = EpochCheck.RECORDS
     """Comparison with the committed epoch, if this one is a repeat."""
 
     @property
     def names(self) -> list[str]:
-        """The tokens."""
+        """Names of the tokens."""
         return [token for token, _ in self.tokens]
 
     def checked(self) -> Wanted:
-        """Return it, or raise ``InvalidEpoch`` for what no commit may name."""
+        """Return it, or raise ``InvalidEpoch`` for a value that a commit may not have."""
         self.claim.checked("commits")
         if len(self.tokens) > TOKENS_MAX:
             raise InvalidEpoch(
@@ -217,7 +223,7 @@ class Wanted:
 
 
 def check_apart(commits: Sequence[Wanted]) -> None:
-    """Raise ``InvalidEpoch`` unless there is something to commit, and each producer of a sink is there once."""
+    """Raise ``InvalidEpoch`` unless there is an epoch to commit, and each producer of a sink occurs once."""
     if not 1 <= len(commits) <= COMMITS_MAX:
         raise InvalidEpoch(f"a call commits 1 to {COMMITS_MAX} epochs, not {len(commits)}", field="commits")
     pairs = {(each.claim.sink, each.claim.producer) for each in commits}
@@ -228,7 +234,7 @@ def check_apart(commits: Sequence[Wanted]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EpochPart:
-    """Where the pages of an epoch stand in one partition, those of all its tokens."""
+    """Pages of an epoch in one partition, of all its tokens."""
 
     partition: int
     base: int
@@ -251,10 +257,10 @@ class EpochPart:
 
 
 class StagePart(NamedTuple):
-    """What one token has in one partition of an epoch. Stored beside the epoch, for repairs of the index."""
+    """Pages of one token in one partition of an epoch. Stored beside the epoch, to repair the index."""
 
     stage: int
-    """Number of the stage that the pages were written for: it stands in their headers."""
+    """Number of the stage that the pages were written for, as in their headers."""
 
     records: int
     pages: int
@@ -262,7 +268,7 @@ class StagePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """An epoch that was committed: stored while one of its pages lives, or it is the last one of its producer."""
+    """Committed epoch, stored while one of its pages lives or while it is the last one of its producer."""
 
     producer: str
     write_name: str
@@ -271,13 +277,13 @@ class EpochRecord:
     committed_at_us: int
     tokens: int
     digest: str
-    """Of the tokens."""
+    """Digest of the tokens."""
 
     parts: tuple[EpochPart, ...]
     """By partition."""
 
     content_digest: str = ""
-    """Of the records; empty where the commit told none."""
+    """Digest of the records; empty if the commit stated none."""
 
     @property
     def content(self) -> Content:
@@ -287,7 +293,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A producer as it is stored."""
+    """Producer as it is stored."""
 
     producer: str
     write_name: str
@@ -298,23 +304,23 @@ class ProducerRecord:
     """Its highest ticket."""
 
     epoch: int | None = None
-    """The last that was committed."""
+    """Last committed epoch."""
 
     committed_by: str = ""
-    """The run that did."""
+    """Run that committed it."""
 
     committed_at_us: int = 0
     tokens: str = ""
     """Digest of the tokens that were committed."""
 
     records: int | None = None
-    """Of the last epoch; None where a version stored it that did not count them."""
+    """Records of the last epoch; None if the version that stored it did not count them."""
 
     content_digest: str = ""
-    """Of these records; empty where the commit told none."""
+    """Digest of these records; empty if the commit stated none."""
 
     repeated_by: str = ""
-    """The last run that committed the same epoch again with other tokens."""
+    """Last run that committed the same epoch again with other tokens."""
 
     repeated_tokens: str = ""
     """Digest of those tokens."""
@@ -326,7 +332,7 @@ class ProducerRecord:
 
     @staticmethod
     def of(epoch: EpochRecord) -> ProducerRecord:
-        """As its last epoch tells it, where its own record is damaged."""
+        """Return the producer as described by its last epoch, where its own record is damaged."""
         return ProducerRecord(
             epoch.producer,
             epoch.write_name,
@@ -342,7 +348,7 @@ class ProducerRecord:
 
 
 class StoredEpochs(NamedTuple):
-    """What a start finds of one sink's epochs."""
+    """Epochs of one sink that a start finds."""
 
     producers: Iterable[ProducerRecord]
     stages: Iterable[StageRecord]
@@ -351,5 +357,5 @@ class StoredEpochs(NamedTuple):
 
 
 def digest(tokens: Iterable[str]) -> str:
-    """What a set of tokens is remembered by."""
+    """Return the digest of a set of tokens."""
     return hashlib.sha256("\n".join(sorted(tokens)).encode()).hexdigest()[:32]

@@ -1,8 +1,8 @@
-"""The accounts of a subscription on one partition: how one is opened, and what is kept of it when it is closed.
+"""Accounts of a subscription on one partition: opening, closing and lifetime totals.
 
-An account counts from where it was opened, so that it can balance; a seek closes it. What it had counted goes into
-the totals of the subscription's life: what was pending becomes skipped. A record that a seek brings back is counted
-again by the account that meets it again.
+An account counts from the offset where it was opened, so that it can balance. A seek closes it and adds its counts to
+the lifetime totals of the subscription; pending records become skipped. A record that is delivered again after a seek
+is counted again by the new account.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forebay.broker.core.partition.ranges import Range
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What became of records in all accounts that were closed."""
+    """Outcomes of records in all closed accounts."""
 
     acked: int = 0
     """Records settled by an ack."""
@@ -35,7 +35,7 @@ class Totals:
     """Accounts closed."""
 
     def closed(self, account: Cursor, next_offset: int) -> Totals:
-        """The totals once ``account`` is closed."""
+        """Return the totals after ``account`` is closed."""
         counted = self.with_open(account)
         return Totals(
             counted.acked,
@@ -46,7 +46,7 @@ class Totals:
         )
 
     def with_open(self, account: Cursor) -> Totals:
-        """The totals with what an open account has settled so far."""
+        """Return the totals including what an open account has settled so far."""
         return Totals(
             self.acked + account.acked,
             self.dead_lettered + account.dead_lettered,
@@ -57,6 +57,6 @@ class Totals:
 
 
 def opened(start: int, gaps: Iterable[Gap]) -> Cursor:
-    """A new account at ``start``: what is missing from there on counts as dropped, and is yet to be told."""
+    """Return a new account at ``start``: gaps from there on count as dropped and need a gap notice."""
     missing = [Range(max(gap.first, start), gap.end) for gap in gaps if gap.end > start]
     return Cursor(start=start, watermark=start, told=start).settle_all(missing, Settlement.DROPPED)[0]

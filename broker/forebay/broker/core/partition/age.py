@@ -1,7 +1,7 @@
-"""Age over a restart: how much time has passed since the broker's own clock was last stored.
+"""Age over a restart: time that passed since the broker's own clock was last stored.
 
-On the same boot of the machine the boot clock says it, which nobody sets: the wall clock may stand anywhere. After a
-reboot only the wall clock is left, and it is believed within a bound: never back, and not further than the bound.
+On the same boot of the machine the boot clock measures it: nothing sets that clock, so the wall clock is not needed.
+After a reboot only the wall clock is left. It is trusted within a bound: never backwards, and not beyond the bound.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from forebay.broker.core.writes import PutAge
 
 
 def elapsed_us(stored: PutAge, now: PutAge, *, max_step_us: int) -> tuple[int, int]:
-    """Return the time between two readings, and the wall clock's step where it was not believed, else 0.
+    """Return the time between two readings, and the step of the wall clock if it was not trusted, else 0.
 
-    The age of ``now`` is not looked at. ``max_step_us`` is the largest step of the wall clock that is believed.
+    The age of ``now`` is ignored. ``max_step_us`` is the largest step of the wall clock that is trusted.
     """
     if not stored.wall_us:
         return 0, 0

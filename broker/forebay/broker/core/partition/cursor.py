@@ -1,7 +1,7 @@
-"""Which records of one partition are settled for one subscription, and how: its account.
+"""Cursor of one subscription on one partition: which records are settled, and how.
 
-The cursor alone decides what may be trimmed. It does no I/O and reads no clock,
-so every state it can reach can be reached in a test.
+The cursor alone decides what may be trimmed. It does no I/O and reads no clock, so every state it can reach can be
+reached in a test.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.ranges import Range, RangeSet
 
 FEW: Final = 3
-"""Parts up to which they are settled one by one."""
+"""Number of parts up to which they are settled one by one."""
 
 
 class Settlement(Enum):
-    """How a record was settled; the value names the field that counts it."""
+    """Way in which a record was settled; the value names the field that counts it."""
 
     ACKED = "acked"
     DEAD_LETTERED = "dead_lettered"
@@ -30,13 +30,13 @@ class Settlement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A watermark, the ranges settled beyond it, and the account since ``start``."""
+    """Low watermark, the ranges settled above it, and the account since ``start``."""
 
     start: int = 0
     """Offset at which the account was opened."""
 
     watermark: int = 0
-    """Lowest offset not yet settled."""
+    """Low watermark: the lowest offset that is not settled."""
 
     beyond: RangeSet = ()
     """Ranges settled out of order, all above the watermark."""
@@ -54,18 +54,18 @@ class Cursor:
     """Records passed over by a seek."""
 
     attempts: tuple[tuple[int, int], ...] = ()
-    """(offset, failed tries) of unsettled records that failed, by offset."""
+    """(offset, failed attempts) of unsettled records that failed, by offset."""
 
     told: int = 0
-    """Gaps below this offset have been shown to a consumer."""
+    """Offset below which the consumer was notified of every gap."""
 
     sent: int = 0
-    """Offsets below this may have been delivered before."""
+    """Offset below which records may have been delivered before."""
 
     def settle(self, settled: Range, how: Settlement) -> tuple[Cursor, int]:
-        """Return the cursor once ``settled`` is settled, and how many records that settled anew.
+        """Return the cursor after ``settled`` is settled, and the number of newly settled records.
 
-        Settling twice changes nothing.
+        Settling a range twice has no effect.
         """
         fresh = sum(r.size for r in self.unsettled(settled))
         if fresh == 0:
@@ -89,7 +89,7 @@ class Cursor:
         ), fresh
 
     def settle_all(self, parts: Sequence[Range], how: Settlement) -> tuple[Cursor, int]:
-        """As ``settle``, for many parts that are apart, in one pass."""
+        """Settle many disjoint parts in one pass, as ``settle`` does."""
         if len(parts) <= FEW:
             cursor, records = self, 0
             for part in parts:
@@ -120,15 +120,15 @@ class Cursor:
             yield from sets.missing(self.beyond, Range(first, within.end))
 
     def is_settled(self, offset: int) -> bool:
-        """Whether ``offset`` is settled."""
+        """Return whether ``offset`` is settled."""
         return offset < self.watermark or sets.contains(self.beyond, offset)
 
     def pending(self, next_offset: int) -> int:
-        """Records not settled, given the offset that the next record will get."""
+        """Return the number of unsettled records, given the offset that the next record will get."""
         return next_offset - self.watermark - sets.count(self.beyond)
 
     def failed(self, *offsets: int) -> Cursor:
-        """Return the cursor once the records at these offsets have failed once more."""
+        """Return the cursor after the records at these offsets have failed once more."""
         if len(offsets) > 1:
             tries = dict(self.attempts)
             tries |= {offset: tries.get(offset, 0) + 1 for offset in offsets}
@@ -140,12 +140,12 @@ class Cursor:
         return replace(self, attempts=(*self.attempts[:at], (offset, tried + 1), *rest))
 
     def attempts_of(self, offset: int) -> int:
-        """Failed tries of the record at ``offset``."""
+        """Return the number of failed attempts of the record at ``offset``."""
         at = bisect_left(self.attempts, (offset, 0))
         return self.attempts[at][1] if at < len(self.attempts) and self.attempts[at][0] == offset else 0
 
     def attempts_within(self, ranges: Iterable[Range]) -> tuple[tuple[int, int], ...]:
-        """(offset, failed tries) of the records in ``ranges`` that failed."""
+        """Return (offset, failed attempts) of the records in ``ranges`` that failed."""
         if not self.attempts:
             return ()
         return tuple(
@@ -157,6 +157,6 @@ class Cursor:
         )
 
     def balances(self, next_offset: int) -> bool:
-        """Whether the account adds up: everything since ``start`` is settled in one way, or pending."""
+        """Return whether the account balances: every record since ``start`` is settled once or pending."""
         settled = self.acked + self.dead_lettered + self.dropped + self.skipped
         return next_offset - self.start == settled + self.pending(next_offset)

@@ -1,7 +1,7 @@
-"""Which pages are too old: decided by their age stamps alone, on the broker's own clock.
+"""Expiry of pages by age: decided by their age stamps alone, on the broker's own clock.
 
-A page goes as a whole, and what somebody has in flight stays for as long as he has it. Age stamps rise within a
-partition, so the first page that is young enough ends the search.
+A page expires as a whole, and a page in flight stays until it is answered. Age stamps rise within a partition, so the
+first page that is young enough ends the search.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from forebay.broker.core.partition.pages import Entry
 
 
 def expired(entries: Iterable[Entry], born_before_us: int, in_flight: Collection[int]) -> list[Entry]:
-    """Those of the oldest entries, by offset, that were accepted before a time and are in nobody's flight.
+    """Return the oldest entries, by offset, that were accepted before a time and are not in flight.
 
     ``in_flight`` holds the base offsets of the pages in flight.
     """

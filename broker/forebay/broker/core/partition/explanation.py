@@ -1,7 +1,7 @@
-"""Where a record is, what one subscription has done with it, and what its delivery waits for.
+"""Explanation of one record: its place, its state for a subscription, and the reason why it waits.
 
-Decided from what the partition and the lane know at one moment. Of a settled record only the account is left, so how it
-was settled is said where the account leaves one answer, and otherwise that it is no longer known.
+It is derived from the state of the partition and the lane at one moment. Only the account is left of a settled record.
+The way in which it was settled is therefore given where the account allows one answer only, and else as unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from forebay.broker.core.partition.ranges import Range
 
 
 class Place(IntEnum):
-    """Where a record is; the numbers are those of the wire."""
+    """Place of a record; the numbers are those of the wire."""
 
     NOT_ASSIGNED = 1
     AWAITING_COMMIT = 2
@@ -33,7 +33,7 @@ class Place(IntEnum):
 
 
 class RecordState(IntEnum):
-    """What a subscription has done with a record; the numbers are those of the wire."""
+    """State of a record for a subscription; the numbers are those of the wire."""
 
     PENDING = 1
     IN_FLIGHT = 2
@@ -47,7 +47,7 @@ class RecordState(IntEnum):
 
 
 class Wait(IntEnum):
-    """What a delivery waits for; the numbers are those of the wire."""
+    """Reason why a delivery waits; the numbers are those of the wire."""
 
     NOTHING = 1
     RECORD = 2
@@ -74,53 +74,53 @@ class Wait(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The consumer that owns the partition."""
+    """Consumer that owns the partition."""
 
     id: str
     credit_records: int
     credit_size: int
     used_records: int
-    """Records that it has in flight, of all its partitions, or that wait until it reads."""
+    """Records in flight in all its partitions, or buffered until it reads."""
 
     used_size: int
     asks: bool
-    """It takes what comes. False: it pulls, and no call of it is under way."""
+    """True if it accepts deliveries. False: it pulls, and none of its calls is active."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is true around the lane, now. Times are monotonic seconds."""
+    """State around the lane at one moment. Times are monotonic seconds."""
 
     now: float
     owner: Owner | None
     moving_until: float | None
-    """When the partition is taken from its owner at the latest, if it is to go to another one."""
+    """Latest time at which the partition is revoked from its owner, if it is being reassigned."""
 
     entry: Entry | None
-    """The stored page that the record is in."""
+    """Stored page that holds the record."""
 
     recent: bool
-    """That page is among the recent ones in memory."""
+    """True if that page is among the recent ones in memory."""
 
     unreadable: str = ""
-    """Why reads of the partition fail, while they do."""
+    """Reason why reads of the partition fail, if they do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a delivery waits for."""
+    """Reason why a delivery waits, and until when."""
 
     reason: Wait
     until: float | None = None
-    """Monotonic seconds, where it is known."""
+    """Monotonic seconds, where the time is known."""
 
     detail: str = ""
-    """More about it, for people."""
+    """Further details for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is known of one record for one subscription."""
+    """Explanation of one record for one subscription."""
 
     offset: int
     next_offset: int
@@ -131,16 +131,16 @@ class Explanation:
     """Its page, while it is stored."""
 
     gap: Gap | None
-    """The gap that it lies in."""
+    """Gap that holds the record."""
 
     rejection: Gap | None
-    """The subscription's own gap that it lies in."""
+    """The subscription's own gap that holds the record."""
 
     state: RecordState | None
-    """None for an offset that no record has."""
+    """None for an offset that is not assigned."""
 
     owner: str | None
-    """The consumer that has it in flight."""
+    """Consumer that has it in flight."""
 
     owner_epoch: int
     revision: int
@@ -148,7 +148,7 @@ class Explanation:
     """Monotonic seconds; only in flight or leased."""
 
     lease: Lease | None
-    """Who holds it in a set, and until when."""
+    """Lease that holds it in a set."""
 
     attempts: int
     delivered_before: bool
@@ -161,7 +161,7 @@ class Explanation:
 
 
 def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, moment: Moment) -> Explanation:
-    """Say all that is known of the record at ``offset``, for the subscription whose lane this is."""
+    """Return the explanation of the record at ``offset`` for the subscription of this lane."""
     cursor = lane.cursor
     place = _place(log, offset, moment)
     flight = lane.flight_at(offset) if not lane.view.is_settled(offset) else None
@@ -211,7 +211,7 @@ def _place(log: PartitionLog, offset: int, moment: Moment) -> Place:
     return Place.DISK if moment.unreadable else Place.MISSING
 
 
-# -- what the subscription has done with it
+# -- state for the subscription
 
 
 def _state(log: PartitionLog, lane: Lane, subscription: str, offset: int) -> RecordState:
@@ -234,9 +234,9 @@ def _state(log: PartitionLog, lane: Lane, subscription: str, offset: int) -> Rec
 
 
 def _missing(log: PartitionLog, subscription: str, start: int) -> int | None:
-    """Records that were dropped since ``start``: all of them unsettled, if the account counts as many.
+    """Return the number of records dropped since ``start``, if all of them were unsettled.
 
-    None when that cannot be said: a gap over settled records begins before ``start``.
+    None if that is unknown: a gap over settled records begins before ``start``.
     """
     found = 0
     for gap in (*log.gaps, *log.rejections.of(subscription)):
@@ -250,7 +250,7 @@ def _missing(log: PartitionLog, subscription: str, start: int) -> int | None:
 
 
 def _not_dropped(cursor: Cursor) -> RecordState:
-    """The one way in which it can have been settled, if the account knows only one."""
+    """Return the only way in which the account allows the record to have been settled."""
     ways = [
         way
         for way, records in (
@@ -263,7 +263,7 @@ def _not_dropped(cursor: Cursor) -> RecordState:
     return ways[0] if len(ways) == 1 else RecordState.SETTLED
 
 
-# -- what its delivery waits for
+# -- reason why its delivery waits
 
 
 def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, before: int, moment: Moment) -> Waiting:
@@ -292,7 +292,7 @@ def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, b
 
 
 def _stopped(lane: Lane, moment: Moment) -> Waiting | None:
-    """Whether there is nobody to send to, or nothing is to be sent."""
+    """Return the wait for a consumer, or for the end of a pause, a purge or a reassignment."""
     if lane.resend.state is State.PAUSED:
         return Waiting(Wait.PAUSED, detail=lane.resend.reason)
     if lane.held:
@@ -305,14 +305,17 @@ def _stopped(lane: Lane, moment: Moment) -> Waiting | None:
 
 
 def _unreadable(moment: Moment) -> Waiting | None:
-    """Whether the partition waits for the disk. A page in memory may go out all the same."""
+    """Return the wait for the disk. A page in memory may be sent all the same."""
     if not moment.unreadable or moment.recent:
         return None
     return Waiting(Wait.READ_FAILED, detail=moment.unreadable)
 
 
 def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
-    """Whether the resend machine holds it back: in RELAXED order only what has stepped aside, or all when it stops."""
+    """Return the wait that the resend state machine imposes.
+
+    In RELAXED order it applies to the retry queue only, or to all records while the live lane is stopped.
+    """
     resend, now = lane.resend, moment.now
     if lane.relaxed and not lane.side.live_stopped and lane.side.parked.at(offset) is None:
         return None
@@ -329,14 +332,14 @@ def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
 
 
 def _at_a_bound(lane: Lane) -> Waiting | None:
-    """Whether too much is settled out of order, or under way to another sink."""
+    """Return the wait at the bound of out-of-order acks, or of moves to another sink."""
     if lane.waits_for_moving:
         return Waiting(Wait.DEAD_LETTERS_FULL)
     return Waiting(Wait.ACK_HOLES_FULL) if lane.waits_for_holes else None
 
 
 def _parked(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
-    """Whether it has stepped aside, and is not due yet."""
+    """Return the wait of a queued range that is not due yet."""
     aside = lane.side.parked.at(offset)
     if aside is None or moment.now >= aside.not_before:
         return None
@@ -344,7 +347,7 @@ def _parked(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
 
 
 def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:
-    """Whether its consumer takes nothing more now."""
+    """Return the wait for credit of the consumer."""
     owner = moment.owner
     if owner is None:
         return None

@@ -1,7 +1,7 @@
-"""Keeping the number of gaps bounded, and the gaps that single subscriptions have for themselves.
+"""Bound on the number of gaps, and the gaps of single subscriptions.
 
-Two gaps become one only where nothing is left between them, so a reader is told nothing that is not so. Where live
-records stand between gaps the bound on their number yields.
+Two gaps are merged only if no record is left between them, so a reader gets no false gap notice. Where live records lie
+between gaps, the bound is exceeded.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Final
 from forebay.broker.core.partition.pages import Gap
 
 REJECTIONS_MAX: Final = 1_000
-"""Own gaps kept apart per subscription and partition."""
+"""Own gaps kept separately per subscription and partition."""
 JOINS_MAX: Final = 1_024
-"""Gaps that one call makes fewer at most: a bound that was passed by many is reached again step by step."""
+"""Gaps merged per call at most: a bound that was exceeded by many is reached in steps."""
 DETAIL_MAX: Final = 200
-"""Characters of what a target said that a gap keeps."""
+"""Characters kept of a target's error text."""
 _FIRST, _END = attrgetter("first"), attrgetter("end")
 
 
 def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], list[Gap], list[Gap]]:
-    """Bring sorted gaps down towards ``most``, the oldest offsets first, ``JOINS_MAX`` fewer at most in one call.
+    """Merge sorted gaps until ``most`` are left, lowest offsets first, at most ``JOINS_MAX`` per call.
 
-    Nothing is left below ``settled_to``. Returns all gaps as they are then, those that vanish, and their successors.
+    No record is left below ``settled_to``. Returns all gaps after the merge, the removed ones, and their successors.
     """
     excess = len(gaps) - most
     if excess <= 0:
@@ -49,7 +49,7 @@ def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], l
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as half open runs."""
+    """Return sorted numbers as half-open runs."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number:
@@ -60,7 +60,7 @@ def _runs(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 class Rejections:
-    """The own gaps of the subscriptions of one partition. Changed only by the owner of the sink's state."""
+    """Own gaps of the subscriptions of one partition. Only the owner of the sink's state changes them."""
 
     __slots__ = ("_gaps",)
 
@@ -70,31 +70,31 @@ class Rejections:
             self._gaps.setdefault(gap.subscription, []).append(gap)
 
     def of(self, subscription: str) -> tuple[Gap, ...]:
-        """Those of one subscription, by offset."""
+        """Return the own gaps of one subscription, by offset."""
         return tuple(self._gaps.get(subscription, ()))
 
     def at(self, subscription: str, offset: int) -> Gap | None:
-        """The own gap of a subscription that ``offset`` lies in."""
+        """Return the own gap of a subscription that holds ``offset``."""
         gaps = self._gaps.get(subscription, [])
         index = bisect_right(gaps, offset, key=lambda gap: gap.end)
         return gaps[index] if index < len(gaps) and gaps[index].first <= offset else None
 
     def all(self) -> list[Gap]:
-        """All of them, by offset."""
+        """Return all own gaps, by offset."""
         return sorted((gap for gaps in self._gaps.values() for gap in gaps), key=lambda gap: (gap.first, gap.end))
 
     def from_(self, offset: int) -> list[list[Gap]]:
-        """Of each subscription that has any, those that begin at an offset or above it, in order."""
+        """Return per subscription the own gaps that begin at ``offset`` or above it, in order."""
         return [gaps[bisect_left(gaps, offset, key=lambda gap: gap.first) :] for gaps in self._gaps.values() if gaps]
 
     def forget(self, subscription: str) -> tuple[Gap, ...]:
-        """Leave out, and return, those of a subscription that is deleted."""
+        """Remove and return the own gaps of a subscription that is deleted."""
         return tuple(self._gaps.pop(subscription, ()))
 
     def take_back(self, subscription: str, offset: int) -> tuple[list[Gap], list[Gap]]:
-        """The subscription was moved to ``offset``: what is there is before it again, whatever it had dropped.
+        """Remove the own gaps from ``offset`` on after a seek: the subscription gets these records again.
 
-        Returns the gaps that vanish and those that take their place.
+        Returns the removed gaps and their replacements.
         """
         known = self._gaps.get(subscription, [])
         gone = [gap for gap in known if gap.end > offset]
@@ -104,7 +104,7 @@ class Rejections:
         return gone, made
 
     def add(self, subscription: str, gaps: list[Gap], *, settled_to: int) -> tuple[list[Gap], list[Gap]]:
-        """Add gaps that overlap no other one; returns those that vanish and those to be written, in this order."""
+        """Add gaps that overlap no other gap; returns the gaps to delete and those to write."""
         known = sorted([*self._gaps.get(subscription, ()), *gaps], key=lambda gap: gap.first)
         kept, gone, made = merged(known, most=REJECTIONS_MAX, settled_to=settled_to)
         self._gaps[subscription] = kept

@@ -1,7 +1,7 @@
-"""Pages, their places in a partition, and the gaps between them.
+"""Pages, their index entries in a partition, and the gaps between them.
 
-A page is one blob of records that the broker does not decode. An entry says where it stands; a gap says
-that nothing stands there any more, and why.
+A page is one blob of records that the broker does not decode. An entry says where it is stored; a gap says that records
+are missing, and why.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS
 
 TRACEPARENT_MAX: Final = 128
 TRACES_MAX: Final = 16
-"""Publishers' contexts kept per page; further parts keep offset and time only."""
+"""Trace contexts of publishers kept per page; further parts keep offset and time only."""
 
 
 class Encoding(IntEnum):
-    """How a body is encoded; the numbers are those of the wire."""
+    """Encoding of a body; the numbers are those of the wire."""
 
     RECORDS = 1
     ARROW = 2
 
 
 class Durability(IntEnum):
-    """How safe a record is; the numbers are those of the wire."""
+    """Durability of a record; the numbers are those of the wire."""
 
     MEMORY = 1
     PROCESS = 2
@@ -36,7 +36,7 @@ class Durability(IntEnum):
 
 
 class DropReason(IntEnum):
-    """Why records left without being settled by a consumer; the numbers are those of the wire."""
+    """Reason why records were dropped before a consumer settled them; the numbers are those of the wire."""
 
     OVERFLOW = 1
     CORRUPT = 2
@@ -51,7 +51,7 @@ class DropReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The bytes of a page and their CRC-32."""
+    """Bytes of a page and their CRC-32."""
 
     crc32: int
     data: Bytes
@@ -59,7 +59,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one publish brought to a page."""
+    """Part of a page that one publish call brought."""
 
     first: int
     """Offset of its first record; it ends where the next part begins."""
@@ -68,12 +68,12 @@ class Part:
     """Wall clock, microseconds since 1970-01-01 UTC."""
 
     traceparent: str = ""
-    """W3C context of the publisher, or empty; never set beyond the first 16 parts of a page."""
+    """W3C trace context of the publisher, or empty; set on the first 16 parts of a page only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A page as a publisher sends it."""
+    """Page as a publisher sends it."""
 
     partition: int
     encoding: int
@@ -90,10 +90,10 @@ class Incoming:
         count_rows: Callable[[Bytes], int] | None = None,
         crc32: Callable[[Bytes], int] = zlib.crc32,
     ) -> Incoming:
-        """Return the page, or raise what is wrong with it. ``count_records`` raises ValueError for a bad body.
+        """Return the page, or raise the first error found in it.
 
-        ``count_rows`` does the same for ``Encoding.ARROW``; without it such pages are refused. ``crc32`` may be a
-        faster one.
+        ``count_records`` raises ValueError for a bad body. ``count_rows`` does the same for ``Encoding.ARROW``; without
+        it such pages are rejected. ``crc32`` may be a faster implementation.
         """
         size = len(self.body)
         counts: dict[int, Callable[[Bytes], int] | None] = {
@@ -129,7 +129,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a stored page stands. Offsets ``[base, end)`` of one partition."""
+    """Index entry of a stored page: offsets ``[base, end)`` of one partition."""
 
     base: int
     """Offset of its first record."""
@@ -138,22 +138,22 @@ class Entry:
     """Number of records."""
 
     number: int
-    """Page number: names the bytes in the store; not an order of offsets."""
+    """Page number: names the bytes in the store; page numbers do not follow the order of offsets."""
 
     bulk: bool
-    """The bytes came in as an ingested file, not through the log."""
+    """True if the bytes came in as an ingested file, not through the write-ahead log."""
 
     size: int
     """Bytes of the body."""
 
     encoding: int
-    """As in ``Encoding``."""
+    """Encoding, as in ``Encoding``."""
 
     accepted_at_us: int
     """Wall clock when its first record was accepted."""
 
     age_us: int
-    """The same on the broker's own clock, which no change of the wall clock moves."""
+    """Accept time on the broker's own clock, which no change of the wall clock moves."""
 
     bytes_before: int
     """Bytes of bodies appended to the partition before it."""
@@ -162,7 +162,7 @@ class Entry:
     """Pages appended to the partition before it."""
 
     parts: tuple[Part, ...] = ()
-    """What its publishers brought, by offset."""
+    """Parts that its publishers brought, by offset."""
 
     @property
     def end(self) -> int:
@@ -176,7 +176,7 @@ class Gap:
     first: int
     end: int
     reason: DropReason
-    """Of a merged gap, the newest."""
+    """Newest reason of a merged gap."""
 
     at_us: int
     """Wall clock of the (last) drop."""
@@ -185,22 +185,22 @@ class Gap:
     """Bytes of the bodies dropped."""
 
     pages: int
-    """Pages dropped."""
+    """Number of pages dropped."""
 
     since_us: int | None = None
-    """Wall clock of the first drop; None when there was one only."""
+    """Wall clock of the first drop; None if there was only one."""
 
     merged: tuple[tuple[int, int], ...] = ()
-    """(reason, records) of a merged gap, by reason. Empty when all its offsets went for the one ``reason``."""
+    """(reason, records) of a merged gap, by reason. Empty if all its offsets have the one ``reason``."""
 
     subscription: str = ""
-    """Whose gap it is: records that one subscription dropped and that others may still read. Empty: everybody's."""
+    """Subscription that dropped the records, which others may still read. Empty: the gap of all."""
 
     detail: str = ""
-    """What the target said of the (last) record that it rejected."""
+    """Error text of the target for the (last) record that it rejected."""
 
     at_most: bool = False
-    """It is not known how many of the offsets had been given to records: perhaps none."""
+    """True if it is unknown how many of the offsets had records, perhaps none."""
 
     @property
     def first_at_us(self) -> int:
@@ -209,7 +209,10 @@ class Gap:
 
     @property
     def counts(self) -> tuple[tuple[int, int], ...]:
-        """(reason, records) dropped, by reason. Below the gap's size where settled records stood between two drops."""
+        """(reason, records) dropped, by reason.
+
+        The sum is below the gap's size if settled records lay between two drops.
+        """
         return self.merged or ((int(self.reason), self.end - self.first),)
 
     @property
@@ -219,21 +222,21 @@ class Gap:
 
     @property
     def whole(self) -> bool:
-        """All its offsets were dropped: nothing between them had been settled and trimmed."""
+        """True if all its offsets were dropped: no record between them had been settled and trimmed."""
         return self.records == self.end - self.first
 
     def cut(self, position: int) -> Gap:
-        """The gap as a reader at ``position`` meets it; of a merged one the counts stay those of the whole."""
+        """Return the gap as seen from ``position``; the counts of a merged gap stay those of the whole."""
         return self if position <= self.first else replace(self, first=position)
 
     def below(self, offset: int) -> Gap:
-        """Its part below ``offset``, of a gap with one reason; it counts no more records than it has room for."""
+        """Return the part below ``offset`` of a gap with one reason; its count is capped at its size."""
         [(reason, records)] = self.counts
         room = offset - self.first
         return replace(self, end=offset, merged=((reason, records),) if records < room else ())
 
     def joined(self, later: Gap) -> Gap:
-        """One gap in the place of this one and the next, between which nothing is left."""
+        """Return one gap in place of this one and the next, between which no record is left."""
         newest = later if later.at_us >= self.at_us else self
         counts = dict(self.counts)
         for reason, records in later.counts:

@@ -1,7 +1,7 @@
-"""Where a subscription is to stand: what may be asked for, and what that is in a partition.
+"""Resolution of a requested position to an offset in each partition.
 
-An offset beyond the end is refused: nothing is there yet, and silence would hide a mistake. One below what can still
-be had is refused too, or becomes the lowest that can, as the caller chose.
+An offset beyond the end is rejected: nothing is stored there yet, and silence would hide a mistake. An offset below the
+lowest reachable one is rejected too, or raised to it, as the caller chose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMES_US: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 
 class At(IntEnum):
-    """Kinds of positions; the numbers are those of the wire."""
+    """Kind of position; the numbers are those of the wire."""
 
     EARLIEST = 1
     LATEST = 2
@@ -31,7 +31,7 @@ class At(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in all partitions of a sink."""
+    """Position in all partitions of a sink."""
 
     at: At
     number: int = 0
@@ -42,12 +42,12 @@ class Position:
 
     @property
     def is_shown_exactly(self) -> bool:
-        """It is no time outside of the years 1 to 9999, which the wire has no form for."""
+        """True unless it is a time outside of the years 1 to 9999, which the wire cannot express."""
         first, last = TIMES_US
         return self.at is not At.TIME or first <= self.number <= last
 
     def names(self, partition: int) -> bool:
-        """Whether it says anything of a partition."""
+        """Return whether it specifies a position in a partition."""
         return self.at is not At.OFFSETS or partition in dict(self.offsets)
 
 
@@ -56,20 +56,20 @@ EARLIEST: Final = Position(At.EARLIEST)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an account is opened in one partition."""
+    """Offset at which an account is opened in one partition."""
 
     partition: int
     start: int
     trimmed: Range | None = None
-    """What was asked for and is gone."""
+    """Requested records that no longer exist."""
 
 
 def place(position: Position, log: PartitionLog, since: Mapping[int, int], *, or_earliest: bool) -> Place:
-    """The place of ``position`` in a partition; ``since`` holds per partition what was found for a time.
+    """Return the place of ``position`` in a partition; ``since`` holds the offset found for a time.
 
     Raises:
         OffsetAhead: the offset is beyond the end.
-        OffsetTrimmed: something from the offset on is gone, and ``or_earliest`` is not set.
+        OffsetTrimmed: a record from the offset on is gone, and ``or_earliest`` is not set.
     """
     end = log.tail.next_offset
     if position.at is At.LATEST:

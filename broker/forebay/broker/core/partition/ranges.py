@@ -1,4 +1,4 @@
-"""Ranges of offsets, half open, and sets of them.
+"""Half-open ranges of offsets, and sets of them.
 
 A set is a tuple of ranges: sorted, not empty, not touching. All functions are pure.
 """
@@ -25,11 +25,11 @@ class Range(NamedTuple):
 
 RangeSet = tuple[Range, ...]
 
-_FIRST, _END = itemgetter(0), itemgetter(1)  # in C: these run for every range that is answered
+_FIRST, _END = itemgetter(0), itemgetter(1)  # in C: these run for every answered range
 
 
 def add(ranges: RangeSet, new: Range) -> RangeSet:
-    """Return the set with ``new`` in it; touching ranges become one."""
+    """Return the set with ``new`` added; touching ranges are joined."""
     if new.end <= new.first:
         return ranges
     low = bisect_left(ranges, new.first, key=_END)
@@ -41,7 +41,7 @@ def add(ranges: RangeSet, new: Range) -> RangeSet:
 
 
 def add_all(ranges: RangeSet, new: Sequence[Range]) -> tuple[RangeSet, int]:
-    """Return the set with all of ``new`` in it, and how many offsets that added: one copy, whatever their number."""
+    """Return the set with all of ``new`` added, and the number of added offsets, in one copy."""
     new = union(new)
     if not new:
         return ranges, 0
@@ -53,7 +53,7 @@ def add_all(ranges: RangeSet, new: Sequence[Range]) -> tuple[RangeSet, int]:
 
 
 def are_apart(ranges: Sequence[Range]) -> bool:
-    """Whether ranges are in order, not empty and do not overlap."""
+    """Return whether the ranges are sorted, not empty and disjoint."""
     return all(each.first < each.end for each in ranges) and all(
         one.end <= next_.first for one, next_ in pairwise(ranges)
     )
@@ -83,12 +83,12 @@ def common(ranges: Sequence[Range], within: Range) -> Iterator[Range]:
 
 
 def touches(ranges: RangeSet, within: Range) -> bool:
-    """Whether a part of ``within`` is in the set."""
+    """Return whether a part of ``within`` is in the set."""
     return next(common(ranges, within), None) is not None
 
 
 def without(ranges: RangeSet, gone: Range) -> RangeSet:
-    """Return the set with nothing of ``gone`` in it."""
+    """Return the set without the offsets of ``gone``."""
     if gone.first >= gone.end:
         return ranges
     low = bisect_right(ranges, gone.first, key=_END)
@@ -101,7 +101,7 @@ def without(ranges: RangeSet, gone: Range) -> RangeSet:
 
 
 def union(*found: Sequence[Range]) -> RangeSet:
-    """Return what is in any of the sets, in one pass over all of them."""
+    """Return the union of the sets, in one pass over all of them."""
     made: list[Range] = []
     for each in sorted(chain.from_iterable(found)):
         if made and each.first <= made[-1].end:
@@ -113,7 +113,7 @@ def union(*found: Sequence[Range]) -> RangeSet:
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
-    """Return sorted ranges with neighbours as one."""
+    """Return sorted ranges with neighbours joined."""
     found: list[Range] = []
     for each in ranges:
         if found and found[-1].end == each.first:
@@ -124,11 +124,11 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def count(ranges: RangeSet) -> int:
-    """Number of offsets in the set."""
+    """Return the number of offsets in the set."""
     return sum(r.end - r.first for r in ranges)
 
 
 def contains(ranges: RangeSet, offset: int) -> bool:
-    """Whether ``offset`` is in the set."""
+    """Return whether ``offset`` is in the set."""
     index = bisect_right(ranges, offset, key=_FIRST) - 1
     return index >= 0 and offset < ranges[index].end

@@ -1,8 +1,8 @@
-"""What becomes of a partition whose stored state was damaged.
+"""Repair of a partition whose stored state was damaged.
 
-A survey says what is still there; from it everything that was counted is counted again. What cannot be found is a gap,
-settled as dropped for everybody, so that every account balances. An offset that may have been handed out is never
-handed out again.
+A survey finds what is still stored, and everything that was counted is counted again from it. What cannot be found
+becomes a gap, settled as dropped for all subscriptions, so that every account balances. An offset that may have been
+assigned is never assigned again.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 
 RESERVE: Final = 65_536
-"""Offsets left out where nobody knows how many were handed out: as many as one page has at most."""
+"""Offsets skipped where it is unknown how many were assigned: as many as one page has at most."""
 
 HANDED_OUT_MAX: Final = 1 << 24
-"""Offsets left out where a reservation is lost, beside what memory may hold: above what a broker hands out before its
-next sync, a tenth of a second at most."""
+"""Offsets skipped where a reservation is lost, beside the capacity of the memory tier.
+
+The number is above what a broker assigns before its next sync, a tenth of a second at most.
+"""
 
 
 class IndexDamaged(Exception):
-    """A part of the index cannot be read. Have it written anew, then survey the partitions that it was of."""
+    """Part of the index that cannot be read. Rebuild it, then survey its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """Something stored that was damaged, and what was done about it."""
+    """Damage found in the store, and its repair."""
 
     what: str
-    """What it was: `cursor`, `tail`, `index`, ..."""
+    """Damaged value: `cursor`, `tail`, `index`, ..."""
 
     sink: str
-    """Name of the sink, or empty for what belongs to the whole store."""
+    """Name of the sink, or empty for a value of the whole store."""
 
     partition: int | None
     detail: str
-    """What was done."""
+    """Description of the repair."""
 
     def __str__(self) -> str:
         place = f" of {self.sink}" if self.sink else ""
@@ -51,42 +53,42 @@ class Mended:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What stands in a partition, found by reading all of its index."""
+    """Content of a partition, found by reading all of its index."""
 
     entries: int = 0
-    """Pages, those of ``rebuilt`` included."""
+    """Number of pages, including those of ``rebuilt``."""
 
     records: int = 0
     size: int = 0
     first: Entry | None = None
     last: Entry | None = None
     rebuilt: tuple[Entry, ...] = ()
-    """Entries that were missing or damaged, made again from the pages."""
+    """Entries that were missing or damaged, rebuilt from the pages."""
 
     broken: tuple[int, ...] = ()
-    """Base offsets of entries that are damaged and could not be made again."""
+    """Base offsets of entries that are damaged and could not be rebuilt."""
 
     lost: tuple[Range, ...] = ()
-    """Offsets that neither a page nor a gap stands for."""
+    """Offsets that are neither in a page nor in a gap."""
 
     @property
     def sound(self) -> bool:
-        """Nothing is missing."""
+        """True if nothing is missing."""
         return not (self.rebuilt or self.broken or self.lost)
 
     @property
     def end(self) -> int:
-        """Where the last page ends."""
+        """Offset at which the last page ends."""
         return self.last.end if self.last is not None else 0
 
 
 def gaps_for(lost: Sequence[Range], at_us: int) -> list[Gap]:
-    """Gaps in the place of what was lost. How many bytes and pages that were is not known."""
+    """Return gaps in place of lost records. Their bytes and pages are unknown."""
     return [Gap(part.first, part.end, DropReason.CORRUPT, at_us, 0, 0) for part in lost]
 
 
 def recounted(head: Head, tail: Tail, found: Survey) -> Head:
-    """The head of a partition that holds what was found, and nothing else."""
+    """Return the head of a partition that holds exactly the surveyed pages."""
     removed = tail.next_offset - found.records
     dropped = dict(head.dropped)
     fresh = removed - head.removed_records
@@ -104,7 +106,7 @@ def recounted(head: Head, tail: Tail, found: Survey) -> Head:
 
 
 def tail_of(found: Survey, head: Head, end: int) -> Tail:
-    """The tail of a partition whose own was lost: offsets go on at ``end``."""
+    """Return the tail of a partition whose own was lost: offsets continue at ``end``."""
     last = found.last
     if last is None:
         return Tail(end, head.removed_bytes, head.removed_pages)
@@ -113,7 +115,7 @@ def tail_of(found: Survey, head: Head, end: int) -> Tail:
 
 
 def head_of(found: Survey, gaps: Iterable[Gap]) -> Head:
-    """What is known of a partition's drops when its own account of them was lost: they are in its gaps."""
+    """Return the head of a partition whose own was lost; its drop counts come from its gaps."""
     dropped: dict[int, int] = {}
     for gap in gaps:
         dropped[int(gap.reason)] = dropped.get(int(gap.reason), 0) + gap.end - gap.first
@@ -121,13 +123,13 @@ def head_of(found: Survey, gaps: Iterable[Gap]) -> Head:
 
 
 def cursor_from(earliest: int, gaps: Iterable[Gap], sent: int) -> Cursor:
-    """A cursor in the place of one that was lost: everything that is stored is delivered again, nothing is skipped."""
+    """Return a cursor in place of a lost one: every stored record is redelivered, none is skipped."""
     cursor = Cursor(start=earliest, watermark=earliest, told=earliest, sent=sent)
     return dropped_for(cursor, [Range(max(gap.first, earliest), gap.end) for gap in gaps if gap.end > earliest])
 
 
 def dropped_for(cursor: Cursor, lost: Iterable[Range]) -> Cursor:
-    """The cursor once records are gone that it had not settled."""
+    """Return the cursor after lost records that it had not settled are dropped."""
     for part in lost:
         if part.size > 0 and part.end > cursor.start:
             cursor, _ = cursor.settle(Range(max(part.first, cursor.start), part.end), Settlement.DROPPED)
@@ -135,7 +137,7 @@ def dropped_for(cursor: Cursor, lost: Iterable[Range]) -> Cursor:
 
 
 def known_end(cursors: Iterable[Cursor], gaps: Iterable[Gap], head: Head | None, found: Survey) -> int:
-    """Above every offset that anything stored speaks of."""
+    """Return an offset above every offset that any stored value names."""
     ends = [found.end, *(gap.end for gap in gaps), head.earliest if head is not None else 0]
     for cursor in cursors:
         ends += [cursor.watermark, cursor.sent, cursor.beyond[-1].end if cursor.beyond else 0]
@@ -143,7 +145,7 @@ def known_end(cursors: Iterable[Cursor], gaps: Iterable[Gap], head: Head | None,
 
 
 def uncovered(within: Range, gaps: Iterable[Gap]) -> list[Range]:
-    """The parts of ``within`` that no gap stands for."""
+    """Return the parts of ``within`` that are in no gap."""
     known: sets.RangeSet = ()
     for gap in gaps:
         if gap.first < gap.end:

@@ -1,9 +1,9 @@
-"""What of a partition stands in memory only, and what a start makes of it when memory is gone.
+"""Offset reservations of a partition with pages in memory only, and its restart after a crash.
 
-An offset is handed out once, so a partition that may forget what it has accepted reserves offsets before it gives them
-out. After a crash it goes on where no reader can have been: behind the last record it accepted, if that is known, or
-else at the end of what was reserved. What is missing up to there is a gap, and counts as dropped for whoever had not
-settled it.
+An offset is assigned once, so a partition that may lose accepted records reserves offsets before it assigns them. After
+a crash it continues where no reader can have been: behind the last accepted record if that is known, else at the end of
+the reservation. The missing offsets up to there become a gap, and count as dropped for every subscription that had not
+settled them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.ranges import Range, RangeSet
 
 BLOCK: Final = 65_536
-"""Offsets reserved at once: a crash of the machine skips this many at most, and one page."""
+"""Offsets per reservation: a crash of the machine skips at most this many, and one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Offsets that a partition may have handed out. Stored before the first of them is."""
+    """Offsets that a partition may have assigned. Stored before the first of them is assigned."""
 
     end: int
-    """Below it offsets may have been handed out."""
+    """Offset below which offsets may have been assigned."""
 
     slot: int | None = None
-    """Where the partition's accepted count stands, if it has one."""
+    """Slot of the partition's accepted count, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Consecutive records that only memory holds: pages of the stored tail without an index entry."""
+    """Consecutive records that are only in memory: pages of the stored tail without an index entry."""
 
     first: int
     end: int
@@ -47,20 +47,20 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A partition as it goes on."""
+    """State of a partition after a restart."""
 
     tail: Tail
     head: Head
     gaps: tuple[Gap, ...]
-    """The new ones."""
+    """New gaps."""
 
     cursors: Mapping[str, Cursor]
     lost: int
-    """Records that somebody had not settled; at most so many where a gap says so."""
+    """Number of records that a subscription had not settled; an upper bound where a gap says so."""
 
 
 def held_runs(entries: Iterable[Entry]) -> tuple[Held, ...]:
-    """Pages by rising offset as runs of consecutive records."""
+    """Return pages by rising offset as runs of consecutive records."""
     runs: list[Held] = []
     for entry in entries:
         last = runs[-1] if runs else None
@@ -72,7 +72,7 @@ def held_runs(entries: Iterable[Entry]) -> tuple[Held, ...]:
 
 
 def highest(cursors: Iterable[Cursor]) -> int:
-    """The offset below which one of the cursors may have settled something."""
+    """Return the offset below which one of the cursors may have settled a record."""
     return max((c.beyond[-1].end if c.beyond else c.watermark for c in cursors), default=0)
 
 
@@ -88,10 +88,10 @@ def restart(
     wiped: bool,
     at_us: int,
 ) -> Restarted:
-    """Say how a partition goes on after its memory is gone.
+    """Return the state of a partition whose memory is lost.
 
-    ``accepted`` is the offset behind the last record that was accepted, None when that is not known. ``wiped``: what
-    is stored goes too.
+    ``accepted`` is the offset behind the last accepted record, None if unknown. ``wiped``: the stored pages are removed
+    too.
     """
     exact = max(tail.next_offset, accepted or 0, highest(cursors.values()))
     end = max(exact, reserve.end) if accepted is None else exact
@@ -117,7 +117,7 @@ def restart(
             count = sets.count(unsettled)
             moved = {name: cursor.settle(piece, Settlement.DROPPED)[0] for name, cursor in moved.items()}
             if front and not unsettled:
-                continue  # settled by all, and nothing is stored below: that is a trim
+                continue  # settled by all subscriptions, and nothing is stored below: this is a trim
             first = unsettled[0].first if front else piece.first
             counts = ((int(reason), count),) if count < piece.end - first else ()
             at_most = accepted is None and piece.end > tail.next_offset
@@ -137,7 +137,7 @@ def restart(
         dropped = dict(head.dropped)
         dropped[int(reason)] = dropped.get(int(reason), 0) + lost
         head = replace(head, dropped=tuple(sorted(dropped.items())))
-    if wiped:  # offsets that gaps name were removed when these were made
+    if wiped:  # the offsets of gaps were removed when the gaps were made
         head = replace(head, removed_records=end)
     tail = replace(tail, next_offset=end)
     if head.removed_pages == tail.appended_pages:
@@ -146,7 +146,7 @@ def restart(
 
 
 def sets_of(gaps: Iterable[Gap]) -> RangeSet:
-    """The offsets that gaps name, but for those of single subscriptions."""
+    """Return the offsets of all gaps except those of single subscriptions."""
     found: RangeSet = ()
     for gap in gaps:
         if not gap.subscription:
@@ -155,7 +155,7 @@ def sets_of(gaps: Iterable[Gap]) -> RangeSet:
 
 
 def _missing(stored_to: int, held: Sequence[Held], end: int, *, join: bool) -> list[Held]:
-    """What memory held: the pages that are named, and all behind the stored tail."""
+    """Return the records that were in memory: the named pages, and everything behind the stored tail."""
     missing = list(held)
     if end > stored_to:
         last = missing[-1] if missing else None

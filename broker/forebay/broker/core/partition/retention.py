@@ -1,10 +1,9 @@
-"""Which settled pages may go: `retain_acked` by time and by bytes.
+"""Retention of settled pages: `retain_acked` by time and by bytes.
 
-A page that every subscription has settled is kept for replay until the time has passed or the bytes are taken up by
-newer ones. When a page was settled is not stored with it. Instead the lowest offset that somebody still needs is noted
-now and then with the time, on the broker's own clock: pages below a mark were settled by then. So a page is kept for
-at least the time that was asked for, and at most one spacing of marks longer. Nothing here looks at more pages than
-those that go.
+A page that every subscription has settled is kept for replay until the time has passed or newer pages need the bytes.
+The time at which a page was settled is not stored with it. Instead a mark is taken now and then: the lowest offset that
+is still needed, and the time on the broker's own clock. Pages below a mark were settled by then. A page is kept at
+least for the configured time, and at most one mark spacing longer. Nothing here examines more pages than it removes.
 """
 
 from __future__ import annotations
@@ -18,33 +17,36 @@ from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.settings import SECOND_US, SinkSettings
 
 MARKS: Final = 64
-"""Marks in the time that pages are kept."""
+"""Marks within the retention time."""
 MARKS_MAX: Final = 2 * MARKS + 2
-"""Marks of a partition. When a shorter time left more of them, the oldest go: their pages wait for the next one."""
+"""Marks per partition. If a shorter time left more, the oldest are dropped.
+
+Their pages wait for the next mark.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Everything below an offset had been settled by then."""
+    """Offset below which every record was settled at a time."""
 
     until: int
     at_us: int
-    """On the broker's own clock."""
+    """Time on the broker's own clock."""
 
 
 Marks = tuple[Mark, ...]
-"""By time, and by offset."""
+"""Marks by time, and by offset."""
 
 
 def keeps(settings: SinkSettings) -> bool:
-    """Whether settled pages are kept at all."""
+    """Return whether settled pages are kept at all."""
     return settings.retain_acked_time_us > 0 or settings.retain_acked_bytes > 0
 
 
 def noted(marks: Marks, settled: int, now_us: int, retain_us: int) -> Marks:
-    """The marks once it is seen that everything below ``settled``, and nothing above, is settled by all."""
+    """Return the marks after an observation: exactly the records below ``settled`` are settled by all."""
     cut: list[Mark] = []
-    for mark in marks:  # a seek back made some of it unsettled again
+    for mark in marks:  # a seek to a lower offset made some records unsettled again
         until = min(mark.until, settled)
         if until > (cut[-1].until if cut else 0):
             cut.append(Mark(until, mark.at_us))
@@ -57,12 +59,12 @@ def noted(marks: Marks, settled: int, now_us: int, retain_us: int) -> Marks:
 
 
 def passed_until(marks: Marks, now_us: int, retain_us: int) -> int:
-    """Offset below which the time has passed for every page."""
+    """Return the offset below which the retention time has passed for every page."""
     return max((mark.until for mark in marks if mark.at_us <= now_us - retain_us), default=0)
 
 
 def settled_front(entries: Sequence[Entry], settled: int) -> list[Entry]:
-    """Of the first entries of a partition those that everybody has settled, whole."""
+    """Return those of the first entries of a partition that every subscription has settled completely."""
     front: list[Entry] = []
     for entry in entries:
         if entry.end > settled:
@@ -72,9 +74,9 @@ def settled_front(entries: Sequence[Entry], settled: int) -> list[Entry]:
 
 
 def oldest_first(fronts: Mapping[int, Sequence[Entry]], records: int, size: int) -> dict[int, list[Entry]]:
-    """The oldest settled pages over all partitions that together free ``records`` and ``size``, or all there are.
+    """Return the oldest settled pages of all partitions that free ``records`` and ``size``, or all pages.
 
-    ``fronts`` are those of ``settled_front`` by partition. What goes of a partition is a prefix of its front.
+    ``fronts`` are those of ``settled_front`` by partition. The chosen pages of a partition are a prefix of its front.
     """
     heap = [(entries[0].age_us, partition, 0) for partition, entries in fronts.items() if entries]
     heapq.heapify(heap)

@@ -1,6 +1,6 @@
-"""Whether an append fits a sink, and what has to go for it: decided before anything is written.
+"""Limits of a sink: admission of an append, and the pages to drop for it, before anything is written.
 
-The bound is exact and counts what is queued. Only confirmed pages that nobody has in flight can be dropped.
+The bound is exact and includes queued records. Only confirmed pages that are not in flight can be dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from forebay.broker.core.settings import Overflow, SinkSettings
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A page that has to go."""
+    """Page to drop."""
 
     partition: int
     entry: Entry
@@ -24,21 +24,21 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The decision needs something first: the oldest entries of a partition, or the batch that is on its way."""
+    """Precondition of the decision: the oldest entries of a partition, or the pending batch."""
 
     load: int | None
     """Partition whose oldest entries are needed, or None to wait for the batch."""
 
 
 def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
-    """Records and bytes of a sink, queued ones included."""
+    """Return the records and bytes of a sink, including queued ones."""
     records = sum(log.next_offset - log.head.removed_records for log in logs)
     size = sum(log.size + log.queued_bytes for log in logs)
     return records, size
 
 
 def _beside(settings: SinkSettings, staged: tuple[int, int]) -> tuple[int, int]:
-    """What of the staged records and bytes takes room from those that are live: where nothing may be dropped, all."""
+    """Return the staged records and bytes that take room from live ones: all if nothing may be dropped."""
     return staged if settings.overflow == Overflow.REJECT else (0, 0)
 
 
@@ -50,10 +50,10 @@ def admit_staged(
     records: int,
     size: int,
 ) -> None:
-    """Raise ``SinkFull`` unless so much more may be staged: what is staged never surprises the sink at its commit.
+    """Raise ``SinkFull`` if the stage would not fit: a commit never exceeds a limit.
 
-    Live and staged records stay within the limits together; where live ones may be dropped for them, each by itself.
-    What would not fit into an empty sink is ``RecordTooLarge``: no waiting helps it.
+    Live and staged records share the limits; where live records may be dropped, each kind has the full limits. A page
+    that would not fit into an empty sink raises ``RecordTooLarge``: waiting does not help.
     """
     if size > settings.max_total_bytes:
         raise RecordTooLarge(size, settings.max_total_bytes, "a staged page")
@@ -76,9 +76,9 @@ def excess(
     size: int,
     staged: tuple[int, int] = (0, 0),
 ) -> tuple[int, int]:
-    """Records and bytes that would be above the limits with ``records`` and ``size`` more; not above 0: they fit.
+    """Return the records and bytes above the limits after an append; 0 or less: it fits.
 
-    ``staged`` records and bytes are there beside those of the logs.
+    The append has ``records`` and ``size`` bytes. ``staged`` records and bytes exist beside those of the logs.
     """
     used_records, used_bytes = map(sum, zip(usage(logs), _beside(settings, staged), strict=True))
     _, records_max = settings.records_max
@@ -95,13 +95,14 @@ def admit(
     size: int,
     staged: tuple[int, int] = (0, 0),
 ) -> list[Drop] | Wait:
-    """Return the pages to drop for an append of ``records`` and ``size`` bytes; empty when it fits, or nothing can go.
+    """Return the pages to drop for an append; empty if it fits, or if no page can be dropped.
 
-    ``in_flight`` holds, per partition, the base offsets of the pages that are in flight.
+    The append has ``records`` and ``size`` bytes. ``in_flight`` holds, per partition, the base offsets of the pages
+    that are in flight.
 
     Raises:
-        SinkFull: the policy is REJECT and it does not fit.
-        RecordTooLarge: the policy is REJECT and it never will.
+        SinkFull: the policy is REJECT and the append does not fit.
+        RecordTooLarge: the policy is REJECT and the append can never fit.
     """
     over_records, over_bytes = excess(settings, logs, records, size, staged)
     if over_records <= 0 and over_bytes <= 0:
@@ -122,7 +123,7 @@ def admit(
 def oldest(
     logs: Sequence[PartitionLog], in_flight: Sequence[frozenset[int]], over_records: int, over_bytes: int
 ) -> list[Drop] | Wait:
-    """The oldest pages, over all partitions by age, until enough is free or nothing is left to drop."""
+    """Return the oldest pages of all partitions by age, until enough is free or no page is left."""
     heads = {log.number: [e for e in log.first_entries() if e.base not in in_flight[log.number]] for log in logs}
     seen = dict.fromkeys(heads, 0)
     drops: list[Drop] = []

@@ -1,7 +1,7 @@
-"""Idempotent publishing: what one writer has sent to one partition, and what a page with a sequence means.
+"""Idempotent publishing: accepted pages of one writer in one partition, and judgement of a sequence.
 
-The broker remembers the last ``WINDOW`` sequences with receipt and CRC. A sequence it knows is answered, not
-appended again; one it cannot judge is refused as a gap, never taken for a duplicate.
+The broker keeps the last ``WINDOW`` sequences with receipt and CRC. A known sequence is answered, not appended again. A
+sequence that cannot be judged is rejected as a gap, never taken for a duplicate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WINDOW: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One accepted page of a writer."""
+    """Accepted page of a writer."""
 
     sequence: int
     crc32: int
@@ -29,11 +29,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A duplicate so old that its offsets are no longer known: it counts as success."""
+    """Duplicate so old that its offsets are no longer known: it counts as success."""
 
 
 class WriterWindow:
-    """The window of one writer, epoch and partition."""
+    """Window of one writer, epoch and partition."""
 
     __slots__ = ("_slots", "expected", "highest", "unconfirmed")
 
@@ -42,17 +42,17 @@ class WriterWindow:
         self.highest: int | None = max(self._slots, default=None)
         """Highest sequence accepted, or None before the first."""
         self.expected: int | None = None if self.highest is None else self.highest + 1
-        """The next sequence; before the first acceptance, the first that arrived."""
+        """Next sequence; before the first page is accepted, the first one that arrived."""
         self.unconfirmed: set[int] = set()
         """Sequences accepted whose batch has not been confirmed."""
 
     def arrived(self, sequence: int) -> None:
-        """A page has come: the first of all is the expected one until it is accepted."""
+        """Note an arrived page: the first of all is the expected one until it is accepted."""
         if self.expected is None:
             self.expected = sequence
 
     def judge(self, partition: int, sequence: int, crc32: int) -> Slot | Forgotten | None:
-        """Say what a page is: None for new, its slot or ``Forgotten`` for a duplicate.
+        """Return None for a new page, its slot or ``Forgotten`` for a duplicate.
 
         Raises:
             SequenceGap: an earlier page is missing.
@@ -74,11 +74,11 @@ class WriterWindow:
         raise SequenceGap(partition, sequence, expected)
 
     def knows(self, slot: Slot) -> bool:
-        """Whether a sequence is still in the window, for this page."""
+        """Return whether the window still has this page under its sequence."""
         return self._slots.get(slot.sequence) == slot
 
     def accept(self, slot: Slot) -> None:
-        """Take a new page in; its batch is on its way."""
+        """Add a new page, whose batch is pending."""
         self._slots[slot.sequence] = slot
         self._slots.pop(slot.sequence - WINDOW, None)
         self.highest = slot.sequence
@@ -86,5 +86,5 @@ class WriterWindow:
         self.unconfirmed.add(slot.sequence)
 
     def confirm(self, sequence: int) -> None:
-        """The batch that stores the page is durable."""
+        """Mark a page as durable."""
         self.unconfirmed.discard(sequence)

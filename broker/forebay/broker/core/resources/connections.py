@@ -1,11 +1,11 @@
-"""Connections of a broker: which ones are closed when there are too many.
+"""Connections of a broker, and the choice of those to close when there are too many.
 
 gRPC refuses new connections at ``total_max`` by itself. Well before that, and when one host has more than its share,
-the least useful connections are closed: those that never made an accepted call, the oldest first; then those without
-an open call, the least recently used first. A connection with an open call is closed only for the bound of its host.
+the least useful connections are closed: those that never made an accepted call, the oldest first; then those without an
+open call, the least recently used first. A connection with an open call is closed only for the bound of its host.
 
-A request that never ends is no call yet, and yet its bytes are in memory. So what connections without an open call have
-sent since their last one is bounded too.
+A request that never ends is no call yet, but its bytes are in memory. So the bytes that connections without an open
+call have sent since their last call are bounded too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Connection:
     """Accepted calls that are open."""
 
     unread: int = 0
-    """Bytes that it has sent since its last call and that became none, where none is open."""
+    """Bytes sent since its last call that did not become a call, while none is open."""
 
     @property
     def use(self) -> Use:
@@ -72,7 +72,7 @@ class Connection:
         return self.use, self.opened_at if self.used_at is None else self.used_at
 
     def spare(self, now: float) -> bool:
-        """Whether it may be closed for the bound of all connections."""
+        """Return whether it may be closed for the bound of all connections."""
         if self.used_at is None:
             return self.calls == 0 and now - self.opened_at >= STRANGER_GRACE_S
         return self.calls == 0 and now - self.used_at >= IDLE_GRACE_S
@@ -85,12 +85,12 @@ class ConnectionLimits:
     total_max: int
     per_host_max: int
     unread_max: int
-    """Bytes of all connections that became no call."""
+    """Bytes of all connections that did not become a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Connections to close, by the bound that they pass."""
+    """Connections to close, by the exceeded bound."""
 
     of_hosts: Sequence[Connection]
     of_all: Sequence[Connection]
@@ -119,7 +119,7 @@ def excess(connections: Iterable[Connection], limits: ConnectionLimits, now: flo
 
 
 def _of_unread(left: list[Connection], unread_max: int) -> list[Connection]:
-    """Return those that sent the most without a call, until the rest is within the bound."""
+    """Return the connections that sent most without a call, until the rest is within the bound."""
     over = sum(connection.unread for connection in left) - unread_max
     chosen: list[Connection] = []
     for connection in sorted(left, key=lambda connection: -connection.unread) if over > 0 else []:

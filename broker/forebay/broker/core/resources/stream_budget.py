@@ -1,8 +1,8 @@
-"""Budget of the memory that open streams hold: admission of more, and the stream to end when it is used up.
+"""Memory budget of open streams: admission of more, and the streams to end when it is exhausted.
 
-A stream holds what was made for its peer and is not taken yet: pages on their way out, read ahead, results and answers.
-A stream that holds nothing may take what fits into the budget. One that holds something may take more only within half
-of it, so that many slow readers leave room for the first step of every other stream.
+A stream holds what was prepared for its peer and is not received yet: outgoing pages, read-ahead, results and answers.
+A stream that holds nothing may take what fits into the budget. A stream that holds something may take more only within
+half of it, so that many slow readers leave room for the first step of every other stream.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 STALLED_S: Final = 5.0
-"""Time without any progress after which a stream may be ended for others that wait."""
+"""Time without progress after which a stream may be ended in favour of waiting streams."""
 
 STEP_BYTES: Final = (128 << 10, 6 << 20)
-"""Bounds of what one step of a stream may hold, as far as pages can be divided."""
+"""Bounds of the memory of one step, as far as pages can be divided."""
 
 STEPS: Final = 32
-"""A step takes at most this part of what is free."""
+"""A step takes at most this fraction of the free memory."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +26,7 @@ class StreamShare:
 
     held: int = 0
     progress_at: float = 0.0
-    """Time at which its peer took something, or at which it began to hold anything."""
+    """Time at which its peer received something, or at which it began to hold memory."""
 
 
 class StreamBudget:
@@ -36,15 +36,15 @@ class StreamBudget:
         self.bytes_max = bytes_max
         self.used = 0
         self._holders: dict[StreamShare, None] = {}
-        """Streams that hold anything."""
+        """Streams that hold memory."""
 
     def fits(self, share: StreamShare, size: int) -> bool:
-        """Whether a stream may take ``size`` more bytes now; with nothing held anywhere anything fits."""
+        """Return whether a stream may take ``size`` more bytes now; always True if no memory is held."""
         bound = self.bytes_max // 2 if share.held else self.bytes_max
         return self.used == 0 or self.used + size <= bound
 
     def take(self, share: StreamShare, size: int, now: float) -> None:
-        """Count bytes in, fit or not."""
+        """Add bytes, whether they fit or not."""
         if not share.held:
             share.progress_at = now
         share.held += size
@@ -53,7 +53,7 @@ class StreamBudget:
             self._holders[share] = None
 
     def give(self, share: StreamShare, size: int, now: float) -> None:
-        """Count bytes out: the peer took something."""
+        """Remove bytes that the peer received."""
         size = min(size, share.held)
         share.held -= size
         self.used -= size
@@ -62,12 +62,15 @@ class StreamBudget:
             self._holders.pop(share, None)
 
     def step_bytes(self) -> int:
-        """Return what one step should hold at most: the less, the less is free."""
+        """Return the most bytes that one step should hold: the less memory is free, the fewer."""
         least, most = STEP_BYTES
         return max(least, min(most, (self.bytes_max - self.used) // STEPS))
 
     def stalled(self, now: float, wanted: int) -> list[StreamShare]:
-        """Return the streams to end until ``wanted`` bytes are free: those that hold the most without progress."""
+        """Return the streams to end until ``wanted`` bytes are free.
+
+        These hold the most memory without progress.
+        """
         found = [share for share in self._holders if now - share.progress_at >= STALLED_S]
         found.sort(key=lambda share: (-share.held, share.progress_at))
         free, chosen = self.bytes_max - self.used, list[StreamShare]()

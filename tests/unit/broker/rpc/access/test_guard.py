@@ -100,9 +100,9 @@ async def test_a_known_token_gets_an_answer(value: str) -> None:
         ([("authorization", "known")], "no token"),
         ([("authorization", "Basic known")], "no token"),
         ([("authorization-bin", b"Bearer known")], "no token"),
-        ([("authorization", "Bearer wrong")], "not known"),
-        ([("authorization", "Bearer ")], "not known"),
-        ([("authorization", f"Bearer {'x' * (TOKEN_BYTES_MAX + 1)}")], "not known"),
+        ([("authorization", "Bearer wrong")], "unknown token"),
+        ([("authorization", "Bearer ")], "unknown token"),
+        ([("authorization", f"Bearer {'x' * (TOKEN_BYTES_MAX + 1)}")], "unknown token"),
     ],
 )
 async def test_every_other_call_is_refused_by_a_handler_that_reads_nothing(

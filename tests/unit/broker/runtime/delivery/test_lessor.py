@@ -253,7 +253,7 @@ async def test_nobody_settles_by_number_past_what_is_leased() -> None:
         found = await lease(buffer)
         buffer.subscription("").leave(taker.consumer)
 
-        with pytest.raises(SubscriptionInUse, match="holder 'spark' has a set of partition 0"):
+        with pytest.raises(SubscriptionInUse, match="holder 'spark' has a leased set of partition 0"):
             await buffer.subscribing.settle("", {0: 4})
         assert (await buffer.subscribing.settle("", {0: 1}))[0].acked == 1
         await settle(buffer, found)
