@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from docs.generator.blocks import fill
+
 DOCS: Final = Path(__file__).resolve().parents[1]
 ROOT: Final = DOCS.parent
 _FENCE: Final = re.compile(r"^(?P<start>`{3,}\w+) run\b[^\n`]*$", re.M)
@@ -18,7 +20,7 @@ _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>[^)#\s]+)(?P<
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
     """Return the text of a page as the site shows it."""
-    return for_site(markdown, DOCS / page.file.src_path)
+    return fill(for_site(markdown, DOCS / page.file.src_path))
 
 
 def for_site(markdown: str, path: Path) -> str:

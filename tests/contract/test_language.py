@@ -59,7 +59,7 @@ class Offenders(NamedTuple):
 
 
 OFFENDERS: Final = {
-    "broker/forebay/broker": Offenders(questions=16, long=19, banned=13),
+    "broker/forebay/broker": Offenders(questions=15, long=14, banned=13),
     "broker/forebay/broker/rpc": Offenders(questions=3, long=4, banned=2),
     "broker/forebay/broker/rpc/access": Offenders(long=4, banned=5),
     "broker/forebay/broker/rpc/buffer": Offenders(questions=2, long=11, banned=3),

@@ -118,9 +118,9 @@ def test_the_numbers_of_overflow_are_those_of_the_wire() -> None:
     assert {member.name: member.value for member in Overflow} | {"UNSPECIFIED": 0} == wire
 
 
-def test_the_page_of_the_broker_says_of_every_setting_what_it_stands_for_and_costs() -> None:
-    text = (Path(__file__).resolve().parents[2] / "broker" / "README.md").read_text()
-    table = text.split("## What a setting of a sink costs", 1)[1].split("\n## ", 1)[0]
+def test_the_reference_says_of_every_setting_its_cost_and_its_equivalents() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "sink-settings.md").read_text()
+    table = text.split("## What a setting costs", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE)
 
     assert sorted(rows) == sorted(SinkDefaults.model_fields)

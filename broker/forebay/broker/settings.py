@@ -85,93 +85,138 @@ class BrokerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FOREBAY_", env_nested_delimiter="__", extra="forbid")
 
     data_dir: Path = Path("forebay-data")
-    """Directory of the store; made when it is not there."""
+    """Directory of the store. It is created if it does not exist."""
 
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
-    """HOST:PORT; port 0 takes a free one."""
+    """HOST:PORT of the gRPC endpoint; port 0 takes a free one.
+
+    Any host but loopback opens the broker to that network.
+    """
 
     metrics_listen: str = ""
-    """HOST:PORT of the Prometheus endpoint; empty for none."""
+    """HOST:PORT of the Prometheus endpoint, plain HTTP without access control; port 0 takes a free one.
+
+    Empty for none.
+    """
 
     tls_server_cert_file: str = ""
-    """PEM file of the broker's certificate and those between it and its authority; empty for no TLS."""
+    """PEM file of the broker's certificate, with intermediate certificates.
+
+    With it the broker accepts TLS only.
+    """
 
     tls_server_key_file: str = ""
-    """PEM file of that certificate's private key, without a password."""
+    """PEM file of the certificate's private key, without a password."""
 
     tls_client_ca_file: str = ""
-    """PEM file of the authorities of which every client has to show a certificate; empty demands none."""
+    """PEM file of certificate authorities.
+
+    Every client has to present a certificate of one of them (mTLS).
+    """
 
     token_hashes_file: str = ""
-    """File of principals with their tokens' hashes and their rights; empty lets every caller do everything."""
+    """File of principals: hashes of their tokens, and their rights.
+
+    With it every call needs a credential of that file.
+    """
 
     allow_anonymous: bool = False
-    """A broker without access control may listen beyond loopback: every caller may do everything."""
+    """Permit a broker without access control to listen beyond loopback, where every caller may do
+    everything.
+    """
 
     audit_log_file: str = ""
-    """File that the audit log is written to besides the log; empty for none."""
+    """File that the audit log is written to, besides the log. Empty for none."""
 
     tokens_without_tls: bool = False
-    """Tokens may go unencrypted over a network: for a network that encrypts by itself."""
+    """Permit unencrypted tokens over a network, for a network that encrypts by itself."""
 
     sinks_max: int = Field(default=10_000, ge=1, le=1_000_000)
+    """Maximum number of sinks."""
+
     partitions_max: int = Field(default=100_000, ge=1, le=10_000_000)
-    """Over all sinks."""
+    """Maximum number of partitions of all sinks together."""
 
     streams_max: int = Field(default=4_096, ge=1, le=1_000_000)
-    """Open publish, deliver, replay and watch streams."""
+    """Maximum number of open publish, deliver, replay and watch streams."""
 
     connections_max: int = Field(default=4_096, ge=16, le=1_000_000)
-    """Open connections, those of strangers included. Fewer where the limit of open files does not allow so many."""
+    """Maximum number of open connections, unauthenticated ones included.
+
+    Lower where the limit of open files is.
+    """
 
     connections_per_peer_max: int = Field(default=2_048, ge=1, le=1_000_000)
-    """Of these, from one address."""
+    """Maximum number of open connections from one address."""
 
     calls_per_connection_max: int = Field(default=1_024, ge=16, le=1_000_000)
-    """Open calls of one connection; a client keeps further ones to itself until one has ended."""
+    """Maximum number of open calls of one connection. A client queues further ones."""
 
     unread_bytes_max: int = Field(default=128 << 20, ge=64 << 20, le=64 << 30)
-    """Bytes that connections without an open call have sent and that became no call: requests that never end."""
+    """Maximum bytes that connections without an open call have sent since their last one, against
+    endless requests.
+    """
 
     handshake_timeout_s: float = Field(default=10.0, ge=1.0, le=300.0)
-    """Time that a new connection has for TLS and for the first frames of HTTP/2."""
+    """Time limit of a new connection for TLS and the first frames of HTTP/2."""
 
     connection_idle_s: float = Field(default=300.0, ge=10.0, le=86_400.0)
-    """Time without an open call after which a connection is closed in order; a client connects again by itself."""
+    """Time without an open call after which a connection is closed in order.
+
+    Clients reconnect by themselves.
+    """
 
     session_timeout_s: float = Field(default=15.0, ge=1.0, le=3_600.0)
-    """Time that a consumer has to answer a ping; after it its partitions go to others."""
+    """Time limit of a consumer for the answer to a ping.
+
+    Then its partitions are reassigned, without a failed attempt.
+    """
 
     keepalive_s: float = Field(default=30.0, ge=10.0, le=3_600.0)
-    """Silence of a peer after which it is probed; one that does not answer within 20 s is gone."""
+    """Silence of a peer after which it is probed.
+
+    Without an answer within 20 s its connection and streams end.
+    """
 
     stream_bytes_max: int = Field(default=256 << 20, ge=16 << 20, le=64 << 30)
-    """Memory of all open streams: what was made for their peers and is not taken yet."""
+    """Maximum memory of all open streams and of answers of Pull and Peek: read ahead, or not yet taken
+    by their peers.
+    """
 
     waiting_bytes_max: int = Field(default=256 << 20, ge=1 << 20, le=16 << 30)
-    """Bytes that may wait for their sync."""
+    """Maximum bytes that wait for their sync. Further appends are rejected with TOO_MANY_WAITING."""
 
     tail_bytes: int = Field(default=64 << 20, ge=0, le=16 << 30)
-    """Recent pages kept in memory for readers at the head."""
+    """Memory for the newest pages, for readers at the head."""
 
     record_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=8 << 20)
+    """Size limit of one record, key and headers included."""
+
     disk_reserve_bytes: int = Field(default=512 << 20, ge=0, le=1 << 40)
-    """Room on the disk below which appends are refused: what the store itself may need to go on and to start again."""
+    """Free space that appends leave on the device. Below it they are rejected with DISK_FULL. 0 for none."""
 
     disk_ballast_bytes: int = Field(default=64 << 20, ge=0, le=1 << 30)
-    """Room allocated in the data directory that a start on a full disk gives up first; 0 for none."""
+    """Space allocated in the data directory that a start on a full disk releases first. 0 for none."""
 
     max_broker_bytes: int = Field(default=0, ge=0, le=1 << 62)
-    """Bytes of stored pages of all sinks together, above which appends are refused; 0 for no bound."""
+    """Maximum bytes of stored pages of all sinks together.
+
+    Further appends are rejected with BROKER_FULL. 0 for no limit.
+    """
 
     memory_high_watermark: float = Field(default=0.8, ge=0.05, le=1.0)
-    """Part of the machine's or the control group's memory above which the broker holds less of it."""
+    """Fraction of the machine's or control group's memory above which the broker restricts appends and
+    frees memory.
+    """
 
     max_clock_step_s: float = Field(default=604_800.0, ge=0.0, le=3.2e8)
-    """Step of the wall clock while the broker was down that makes records older; a larger one does not."""
+    """Largest forward step of the wall clock over a reboot that ages records.
+
+    A larger one, or one back, does not.
+    """
 
     drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
-    """How long a stop waits for calls that are under way."""
+    """Time limit of a stop for calls that are in progress."""
 
     sink_defaults: SinkDefaults = SinkDefaults()
 

@@ -92,10 +92,10 @@ class SinkSettings:
         """Yield every invalid setting, each once; a stored value may even have another type."""
         strange = {name for name in SETTING_NAMES if not _fits(getattr(self, name), getattr(DEFAULTS, name))}
         for name in SETTING_NAMES:
-            low, high, allowed = _BOUNDS.get(name, (None, None, _ALLOWED.get(name, "true or false")))
+            low, high, _ = _BOUNDS.get(name, (None, None, ""))
             value = getattr(self, name)
             if name in strange or (low is not None and high is not None and not low <= value <= high):
-                yield InvalidSetting(name, value, allowed)
+                yield InvalidSetting(name, value, allowed_values(name))
         if "overflow" not in strange and self.overflow not in set(Overflow):
             yield InvalidSetting("overflow", self.overflow, _ALLOWED["overflow"])
         if "ordering" not in strange and self.ordering not in set(Ordering):
@@ -196,6 +196,12 @@ _BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
 }
 
 _ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}
+
+
+def allowed_values(name: str) -> str:
+    """Return the allowed values of a setting as text for people."""
+    return _BOUNDS[name][2] if name in _BOUNDS else _ALLOWED.get(name, "true or false")
+
 
 DEFAULTS: Final = SinkSettings()
 SETTING_NAMES: Final = tuple(field.name for field in fields(SinkSettings))

@@ -1,0 +1,25 @@
+"""Generated blocks: a line ``<!-- generated: NAME -->`` of a page is replaced by what the code says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from docs.generator import broker_settings, command_line, errors, sink_settings, wire_contract
+
+BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
+    "broker-settings": broker_settings.markdown,
+    "client-errors": errors.client_errors,
+    "command-line": command_line.markdown,
+    "reasons": errors.reasons,
+    "sink-settings": sink_settings.markdown,
+    "wire-messages": wire_contract.messages,
+    "wire-services": wire_contract.services,
+}
+_MARK: Final = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
+
+
+def fill(markdown: str) -> str:
+    """Return ``markdown`` with its generated blocks; an unknown name is a ``KeyError``."""
+    return _MARK.sub(lambda mark: BLOCKS[mark[1]](), markdown)
