@@ -94,7 +94,7 @@ check: venv .venv-proto/.installed ## format, lint, types, generated code, impor
 	echo "forebay: ruff check" && $(BIN)/ruff check .
 	echo "forebay: mypy --strict" && $(BIN)/mypy
 	echo "forebay: protos/generate.py --check" && .venv-proto/bin/python protos/generate.py --check
-	echo "forebay: import rules" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py
+	echo "forebay: import rules" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py tests/contract/test_import_cycles.py
 	echo "forebay: mkdocs build --strict" && $(MKDOCS)
 
 docs: venv ## build the documentation site into build/site

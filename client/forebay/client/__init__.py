@@ -9,10 +9,7 @@ from forebay.client.admin.epochs import (
     Epochs,
 )
 from forebay.client.admin.resends import Resends
-from forebay.client.admin.schemas import (
-    Schema,
-    Schemas,
-)
+from forebay.client.admin.schemas import Schemas
 from forebay.client.admin.sinks import (
     Sinks,
 )
@@ -181,6 +178,7 @@ from forebay.client.values.records import (
     StoredPage,
 )
 from forebay.client.values.resends import ResendRanges, ResendSet
+from forebay.client.values.schemas import Schema
 from forebay.client.values.sinks import (
     BufferMode,
     DeliveryState,

@@ -28,11 +28,11 @@ from forebay.arrow import (
     salvage,
 )
 from forebay.arrow.ipc import Compression
-from forebay.client.admin.schemas import Schema
 from forebay.client.errors import InvalidPage
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.replay.rows import encode_rows, read_rows
 from forebay.client.values.records import StoredPage
+from forebay.client.values.schemas import Schema
 from forebay.page.rows import RowsBody
 
 __all__ = ["Compression", "arrow_schema", "encode_schema", "page", "readable_rows", "record_batch", "schema_of"]

@@ -8,37 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 
 from forebay.client.admin.listing import parts
 from forebay.client.errors import SchemaNotFound
 from forebay.client.transport.channel import Channels, Unary
 from forebay.client.values.convert import moment
+from forebay.client.values.schemas import Schema
 from forebay.v1 import schema_service_pb2 as pb
 from forebay.v1.schema_service_pb2_grpc import SchemaServiceStub
 
 PAGE_SIZE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """Version of the schema of a sink's rows."""
-
-    version: int
-    """Number of the version, from 1."""
-
-    registered_at: datetime | None
-    """Time of registration; ``None`` for a version that the broker lost when its store was damaged."""
-
-    arrow_schema: bytes = b""
-    """Schema message in Arrow's IPC stream format; omitted by ``list``. See ``forebay.client.arrow``."""
-
-    spark_schema: str = ""
-    """Spark schema as JSON, or empty; omitted by ``list``."""
-
-    incarnation: str = ""
-    """Incarnation of the sink; omitted by ``list``. Rows with this version belong only there."""
 
 
 class Schemas:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -28,12 +28,10 @@ from forebay.client.values.records import (
     SettleResult,
     StoredPage,
 )
+from forebay.client.values.schemas import Schema
 from forebay.page.columns import Headers
 from forebay.page.format import HEADERS_MAX
 from forebay.v1 import admin_service_pb2, buffer_service_pb2, record_pb2
-
-if TYPE_CHECKING:
-    from forebay.client.admin.schemas import Schema
 
 E = TypeVar("E", bound=StrEnum)
 HEADER_NAME_BYTES_MAX: Final = 256

@@ -9,12 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from forebay.client.values.schemas import Schema
 from forebay.page.columns import Headers
-
-if TYPE_CHECKING:
-    from forebay.client.admin.schemas import Schema
 
 HeadersLike = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str]]
 """Headers as accepted from a caller; text is encoded as UTF-8."""
