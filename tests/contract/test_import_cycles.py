@@ -22,14 +22,12 @@ KNOWN: Final = frozenset(
         "dead_letters.mover",
         "delivery.consumer",
         "delivery.lessor",
-        "delivery.marks",
         "delivery.ownership",
         "delivery.puller",
         "delivery.subscription",
         "delivery.subscriptions",
         "epochs.stage",
         "epochs.staging",
-        "instruments",
         "read.replay",
         "sink.buffer",
         "sink.expiry",
@@ -37,7 +35,6 @@ KNOWN: Final = frozenset(
         "sink.repair",
         "sink.retention",
         "sink.schemas",
-        "sink.statistics",
     )
 )
 """The one cycle there still is: parts of a sink that receive the sink. It only shrinks."""

@@ -18,7 +18,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.runtime.sink.statistics import Lag
+from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.series import GROUP, PARTITION, SINK, Folded, attributes
 
 Fold = Callable[[Iterable[float]], float]

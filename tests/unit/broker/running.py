@@ -10,7 +10,7 @@ from forebay.broker.core.settings import SinkSettings
 from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.runtime.broker import Bounds, Broker, Found
 from forebay.broker.runtime.clock import Clock, FakeClock
-from forebay.broker.runtime.commit.reservation import Accepted
+from forebay.broker.runtime.commit.accepted import Accepted
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Delivered, Event
 from forebay.broker.runtime.delivery.subscription import Subscription

@@ -20,7 +20,8 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.statistics import Lag, sink_lags
+from forebay.broker.runtime.sink.lag import Lag
+from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
 from forebay.broker.storage.store.memory import MemoryStore

@@ -48,9 +48,9 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, Clock
+from forebay.broker.runtime.commit.accepted import Accepted, AcceptedUnknown, Slots
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
-from forebay.broker.runtime.commit.reservation import Accepted, AcceptedUnknown, Slots
 from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.delivery.ownership import owner_epochs

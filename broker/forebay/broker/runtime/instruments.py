@@ -10,7 +10,7 @@ from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
 
 if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.statistics import Lag
+    from forebay.broker.runtime.sink.lag import Lag
 
 
 class Instruments:

@@ -18,7 +18,7 @@ from forebay.broker.runtime import broker as broker_module
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.sink.statistics import Lag
+from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore

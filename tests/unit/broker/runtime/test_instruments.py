@@ -17,7 +17,7 @@ from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.statistics import Lag
+from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.unit.broker.running import begin, running
 from tests.unit.broker.runtime.taker import Taker

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from forebay.broker.runtime.commit.reservation import Accepted
+from forebay.broker.runtime.commit.accepted import Accepted
 
 LANES_MAX: Final = 1 << 18
 """Lanes that deliver in one run of the broker; beyond them the marks are incomplete. Their file is 6 MiB then."""

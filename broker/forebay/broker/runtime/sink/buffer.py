@@ -49,12 +49,12 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.runtime.clock import AgeClock, Clock
+from forebay.broker.runtime.commit.accepted import Slots
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.group import Append, Companion, Lineup
 from forebay.broker.runtime.commit.pulse import Pulse
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
-from forebay.broker.runtime.commit.reservation import Slots
 from forebay.broker.runtime.commit.runs import due_runs
 from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.delivery.subscription import DEFAULT_SUBSCRIPTION, Subscription

@@ -15,6 +15,7 @@ from forebay.broker.core.partition.pages import Durability, Entry
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.lag import Lag
 
 LAGS_PER_SWEEP: Final = 10_000
 """Lanes of a broker whose lag is measured in one sweep, on average: about a tenth of the loop's time."""
@@ -83,17 +84,6 @@ class LaneState:
 
     live_stopped: bool = False
     """New records wait for a probe, because too many deliveries failed in a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """Lag of one subscription on one partition; see ``LaneState``."""
-
-    partition: int
-    pending: int
-    pending_bytes: int
-    oldest_age_us: int
-    realtime: bool | None
 
 
 SubscriptionState = tuple[str, int, list[LaneState]]

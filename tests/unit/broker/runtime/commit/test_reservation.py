@@ -11,7 +11,7 @@ from forebay.broker.core.partition.reservation import BLOCK
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.commit.reservation import AcceptedUnknown, Slots
+from forebay.broker.runtime.commit.accepted import AcceptedUnknown, Slots
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.records.accepted import AcceptedInMemory

@@ -11,7 +11,7 @@ from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.commit.reservation import AcceptedUnknown
+from forebay.broker.runtime.commit.accepted import AcceptedUnknown
 from forebay.broker.runtime.delivery import marks as delivery_marks
 from forebay.broker.runtime.delivery.consumer import Credit
 from forebay.broker.runtime.delivery.events import Delivered
