@@ -238,4 +238,4 @@ def test_more_gaps_than_were_asked_for_are_announced(
 
     told = capsys.readouterr()
     assert len(json.loads(told.out)) == 1
-    assert "there are more" in told.err
+    assert "there are more than" in told.err

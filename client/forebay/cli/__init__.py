@@ -1,7 +1,7 @@
 """The `forebay` command.
 
-Importing this package imports nothing that an extra brings: what a command needs is imported when it runs, so
-that `forebay --help` is quick and a missing extra is one sentence instead of a stack trace.
+Importing this package imports no module of an extra. Commands import their modules when they run, so that
+`forebay --help` is fast and a missing extra is one sentence instead of a stack trace.
 """
 
 from __future__ import annotations

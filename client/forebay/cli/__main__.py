@@ -1,4 +1,4 @@
-"""Makes `python -m forebay.cli` the same as `forebay`."""
+"""Entry point of `python -m forebay.cli`, equivalent to `forebay`."""
 
 from __future__ import annotations
 

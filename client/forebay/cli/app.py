@@ -1,4 +1,4 @@
-"""The tree of commands. Nothing here imports what a command needs: the commands do that when they run."""
+"""Tree of commands. Imports no modules of the commands; these import them when they run."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A durable buffer between Spark and systems that are slow, fragile or away.",
+    help="Durable buffer between Spark and slow or unavailable systems.",
     epilog=(
-        "Exit codes: 0 done, 1 failed or inconsistent, 2 wrong usage, 3 not found, 4 broker unreachable or stopping, "
-        "5 refused by the broker, 6 something is not installed, 130 interrupted."
+        "Exit codes: 0 done, 1 failed or inconsistent, 2 wrong usage, 3 not found, 4 broker unavailable, "
+        "5 rejected by the broker, 6 missing dependency, 130 interrupted."
     ),
 )
 

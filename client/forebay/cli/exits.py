@@ -1,7 +1,7 @@
-"""What the exit codes mean, and which error leads to which.
+"""Exit codes of the commands.
 
-Scripts decide by the code, so a code never changes its meaning. The table is the whole truth: an error that
-is not in it is a failure of the program and not of its user.
+Scripts depend on the codes, so a code never changes its meaning. An error without an entry here is a defect of the
+program.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Why a command ended."""
+    """Result of a command."""
 
     OK = 0
-    """It did what was asked."""
+    """Success."""
 
     FAILED = 1
-    """It ran and failed, or found something inconsistent."""
+    """The command failed, or found an inconsistency."""
 
     USAGE = 2
-    """The command line, a setting or an input file is wrong; the same call will fail again."""
+    """The command line, a setting or an input file is wrong; the same call fails again."""
 
     NOT_FOUND = 3
     """A sink, a subscription or a file does not exist."""
 
     UNAVAILABLE = 4
-    """The broker cannot be reached, is stopping, or did not answer in time; the same call may work later."""
+    """The broker is unreachable or stopping, or did not answer in time; a retry may succeed."""
 
     REFUSED = 5
-    """The broker answered and refused: full, exists with other settings, not empty, trimmed, fenced."""
+    """The broker rejected the request: full, exists with other settings, not empty, trimmed, fenced."""
 
     LACKING = 6
-    """This machine lacks something: an extra of the package, or Java."""
+    """A dependency is missing on this machine: an extra of the package, or Java."""
 
     INTERRUPTED = 130
-    """Ctrl-C."""
+    """Interrupted with Ctrl-C."""

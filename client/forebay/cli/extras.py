@@ -1,6 +1,6 @@
-"""Optional parts of the package.
+"""Extras: optional dependencies of the commands.
 
-A command that needs an extra says so before it does anything: one sentence that can be pasted into a shell.
+A command that needs a missing extra fails first, with one sentence that contains the install command.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PACKAGE_EXTRAS: Final = {
     "typer": "cli",
     "uvicorn": "demo",
 }
-"""Extra that installs a module, by the name of the module or of a parent of it."""
+"""Extra that installs a module, by the name of the module or of a parent package."""
 
 
 class MissingExtra(Exception):
-    """An optional part is not installed. Install the extra that it names."""
+    """An optional dependency is not installed. Install the extra that the message names."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs an optional part of Forebay: {install_command(extra)}")
+        super().__init__(f"{purpose} requires an extra of Forebay that is not installed: {install_command(extra)}")
         self.extra = extra
 
 
@@ -47,8 +47,8 @@ class MissingExtra(Exception):
 def needed_for(purpose: str, extra: str) -> Iterator[None]:
     """Turn a failed import inside the block into a `MissingExtra`.
 
-    ``extra`` is named when the missing module is not in the table. A module of Forebay's own that fails to
-    import for another reason is a defect and passes through.
+    ``extra`` is the fallback for a module that is not in the table. A module of Forebay that fails to import for
+    another reason is a defect; its error is not caught.
     """
     try:
         yield
@@ -60,7 +60,7 @@ def needed_for(purpose: str, extra: str) -> Iterator[None]:
 
 
 def require(purpose: str, modules: Iterable[str]) -> None:
-    """Raise a `MissingExtra` that names the extras of all ``modules`` that are not installed; import none of them."""
+    """Raise a `MissingExtra` with the extras of all ``modules`` that are missing, without importing any."""
     missing = sorted({PACKAGE_EXTRAS[module] for module in modules if find_spec(module) is None})
     if missing:
         raise MissingExtra(purpose, ",".join(missing))

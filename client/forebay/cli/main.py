@@ -1,4 +1,4 @@
-"""Runs a command line and ends with the right exit code."""
+"""Runs a command line and returns its exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forebay.text import SafeFormatter
 
 def run(argv: Sequence[str]) -> int:
     """Run ``forebay`` with ``argv`` (without the program's name) and return its exit code."""
-    if logging.lastResort is not None:  # where warnings go in commands that keep no log
+    if logging.lastResort is not None:  # destination of warnings in commands without a log
         logging.lastResort.setFormatter(SafeFormatter("forebay: %(message)s"))
     try:
         with needed_for("the command line", "cli"):
@@ -29,5 +29,5 @@ def run(argv: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """The entry point of the `forebay` script."""
+    """Entry point of the `forebay` script."""
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the client that they lead to."""
+"""Options that several commands share, and the client that they configure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forebay.client import Client
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
-"""Where a broker listens unless told otherwise."""
+"""Default address of a broker."""
 
 Endpoint = Annotated[
     str,
@@ -24,18 +24,18 @@ Endpoint = Annotated[
         "-e",
         envvar="FOREBAY_ENDPOINT",
         metavar="HOST:PORT",
-        help="The broker; several brokers are separated by commas.",
+        help="Address of the broker; separate several with commas.",
     ),
 ]
 """``--endpoint``; the default is `DEFAULT_ENDPOINT`."""
 
 OutputForm = Annotated[
-    Output, typer.Option("--output", "-o", help="A table for people, or JSON for programs.", case_sensitive=False)
+    Output, typer.Option("--output", "-o", help="Output format: table or JSON.", case_sensitive=False)
 ]
 """``-o``."""
 
 SinkName = Annotated[str, typer.Argument(metavar="SINK", help="Name of the sink.", show_default=False)]
-"""The sink that a command is about."""
+"""Sink that a command applies to."""
 
 Subscription = Annotated[str, typer.Option("--subscription", metavar="NAME", help="Subscription of the sink.")]
 """``--subscription``."""
@@ -43,9 +43,9 @@ Subscription = Annotated[str, typer.Option("--subscription", metavar="NAME", hel
 
 @contextmanager
 def connect(endpoint: str) -> Iterator[Client]:
-    """A client of the broker at ``endpoint``, closed at the end. Connecting happens with the first call.
+    """Open a client of the broker at ``endpoint``; it connects with the first call.
 
-    TLS and token are those of the options before the command, or of the environment.
+    TLS and token come from the options before the command, or from the environment.
     """
     from forebay.client import Client
 

@@ -1,10 +1,10 @@
-"""How results are shown: tables for people, JSON for programs.
+"""Output of results: tables for users, JSON for programs.
 
-Results go to standard output and nothing else does; what is said beside them goes to standard error. With
-``-o json`` a command writes one JSON document, or one JSON object per line where results keep coming.
+Only results are written to standard output; messages are written to standard error. With ``-o json`` a command writes
+one JSON document, or one JSON object per line for a stream of results.
 
-All output of the commands passes here, because much of it is text of others: payloads, keys, reasons, error texts of
-remote systems. What a terminal would obey, and what nobody would see, is escaped; markup in data is not interpreted.
+All output of the commands is written here, because much of it is foreign text: payloads, keys, reasons, error texts of
+remote systems. Control and invisible characters are escaped; markup in data is not interpreted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 
 
 class Output(StrEnum):
-    """The form of results."""
+    """Format of results."""
 
     TABLE = "table"
     JSON = "json"
 
 
 def plain(value: object) -> object:
-    """The JSON form of a value of the client's: dataclasses as objects, times as ISO 8601, bytes as text
-    or base64.
-    """
+    """Return the JSON form of a value: dataclasses as objects, times as ISO 8601, bytes as text or base64."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     match value:
@@ -58,7 +56,7 @@ def plain(value: object) -> object:
 
 
 def text_of(value: bytes) -> str:
-    """``value`` as text where it is UTF-8, else as base64 with the prefix ``base64:``."""
+    """Return ``value`` as text if it is UTF-8, otherwise as base64 with the prefix ``base64:``."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -71,17 +69,17 @@ def write_json(value: object, *, indent: int | None = None) -> None:
 
 
 def tell(text: str) -> None:
-    """Write one line of results for people."""
+    """Write one line of results."""
     print(visible(text), flush=True)
 
 
 def say(text: str) -> None:
-    """Write one line beside the results, on standard error."""
+    """Write one message line to standard error."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
 def write_bytes_line(value: bytes) -> None:
-    """Write ``value`` as it is and a line end; to a terminal as `tell` would."""
+    """Write ``value`` unchanged with a line end; to a terminal, escape it as `tell` does."""
     if sys.stdout.isatty():
         tell(text_of(value))
         return
@@ -90,7 +88,7 @@ def write_bytes_line(value: bytes) -> None:
 
 
 def write_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a table; a column whose cells are all numbers is aligned to the right."""
+    """Write a table; columns of numbers are aligned to the right."""
     from rich.console import Console
 
     console = Console(soft_wrap=False)
@@ -111,13 +109,13 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         table.add_column(Text(visible(column)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        # Text, not markup: neither tags nor emoji codes in data mean anything.
+        # Text, not markup: tags and emoji codes in data are not interpreted.
         table.add_row(*(Text(visible(cell_text(cell))) for cell in row))
     return table
 
 
 def cell_text(cell: object) -> str:
-    """How a cell reads best: numbers with a thin grouping, times to the second, nothing for None."""
+    """Return the text of a cell: grouped numbers, times to the second, empty for None."""
     match cell:
         case None:
             return ""
@@ -136,7 +134,7 @@ def cell_text(cell: object) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people: ``1.5 MiB``."""
+    """Return a number of bytes with a unit: ``1.5 MiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -146,7 +144,7 @@ def bytes_text(count: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration for people: ``350 ms``, ``12.0 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Return a duration with units: ``350 ms``, ``12.0 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

@@ -1,8 +1,7 @@
-"""What a user's mistake, or a broker that is away, looks like: one sentence and an exit code, never a
-stack trace.
+"""Reporting of expected errors: one sentence and an exit code instead of a stack trace.
 
-What is not in `known_errors` is a defect of ours and keeps its trace. The optional parts are looked at
-only if they were imported: what was not imported cannot have raised.
+An error that is not in `known_errors` is a defect and keeps its stack trace. Optional modules are checked only if they
+are imported, because only those can have raised.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from forebay.cli.extras import MissingExtra
 
 
 class CommandFailed(Exception):
-    """A command cannot go on, for a reason that the message gives whole."""
+    """Failure of a command; the message is complete."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
@@ -23,7 +22,7 @@ class CommandFailed(Exception):
 
 
 def known_errors() -> tuple[type[BaseException], ...]:
-    """The errors that are told in one sentence. To be asked when something was raised, not before."""
+    """Return the error classes that are reported in one sentence. Call it after an error was raised."""
     kinds: list[type[BaseException]] = [CommandFailed, MissingExtra]
     for module, name in (
         ("forebay.client.errors", "ForebayError"),
@@ -36,7 +35,7 @@ def known_errors() -> tuple[type[BaseException], ...]:
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The exit code for one of the `known_errors`."""
+    """Return the exit code for one of the `known_errors`."""
     if isinstance(error, CommandFailed):
         return error.code
     if isinstance(error, MissingExtra):
@@ -51,7 +50,7 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def sentence(error: BaseException) -> str:
-    """What is said about ``error``: its text, and the broker's reason where there is one."""
+    """Return the sentence about ``error``: its text, and the broker's reason if there is one."""
     reason = getattr(error, "reason", "")
     text = str(error) or type(error).__name__
     named = isinstance(reason, str) and reason and reason not in text
@@ -59,7 +58,7 @@ def sentence(error: BaseException) -> str:
 
 
 def _client_exit_code(error: BaseException, errors: ModuleType) -> ExitCode:
-    """One table from the client's tree; what comes first wins."""
+    """Return the exit code for an error of the client; the first matching class wins."""
     table: tuple[tuple[tuple[type[BaseException], ...], ExitCode], ...] = (
         ((errors.InvalidArgument,), ExitCode.USAGE),
         ((errors.NotFound,), ExitCode.NOT_FOUND),
@@ -84,6 +83,6 @@ def _client_exit_code(error: BaseException, errors: ModuleType) -> ExitCode:
 
 
 def _is_one_of(error: BaseException, module: str, *names: str) -> bool:
-    """Whether ``error`` is of a class of ``module``, which may not have been imported."""
+    """Return True if ``error`` is of a class of ``module``, which may not be imported."""
     found = sys.modules.get(module)
     return found is not None and isinstance(error, tuple(getattr(found, name) for name in names))

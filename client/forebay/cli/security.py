@@ -1,6 +1,6 @@
-"""TLS and token of the commands that talk to a broker: options of `forebay` itself, or the environment.
+"""TLS and token of commands that call a broker: global options or environment variables.
 
-A token is never an option: it would stand in the list of processes and in the history of the shell.
+A token is never an option, because options are visible in the process list and the shell history.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PANEL: Final = "TLS and token, before the command"
 _given: Final[ContextVar[Mapping[str, str]]] = ContextVar("forebay_security")
-"""The options of the command line that runs, by the variable that each stands for."""
+"""Given options of the command line, by their environment variable."""
 
 
 def _option(name: str, variable: str, text: str, metavar: str | None = None) -> object:
@@ -27,33 +27,32 @@ def _option(name: str, variable: str, text: str, metavar: str | None = None) -> 
 
 Tls = Annotated[
     bool | None,
-    _option(
-        "--tls/--no-tls", "FOREBAY_TLS", "Speak TLS, with the authorities that gRPC brings unless others are named."
-    ),
+    _option("--tls/--no-tls", "FOREBAY_TLS", "Use TLS, by default with the certificate authorities of gRPC."),
 ]
 CaFile = Annotated[
-    Path | None, _option("--tls-ca-file", "FOREBAY_TLS_CA_FILE", "Authorities of the broker's certificate.", "PEM")
+    Path | None,
+    _option("--tls-ca-file", "FOREBAY_TLS_CA_FILE", "Certificate authorities for the broker's certificate.", "PEM"),
 ]
-CertFile = Annotated[
-    Path | None, _option("--tls-cert-file", "FOREBAY_TLS_CERT_FILE", "Certificate to show to the broker.", "PEM")
+CertFile = Annotated[Path | None, _option("--tls-cert-file", "FOREBAY_TLS_CERT_FILE", "Client certificate.", "PEM")]
+KeyFile = Annotated[
+    Path | None, _option("--tls-key-file", "FOREBAY_TLS_KEY_FILE", "Private key of the client certificate.", "PEM")
 ]
-KeyFile = Annotated[Path | None, _option("--tls-key-file", "FOREBAY_TLS_KEY_FILE", "Its private key.", "PEM")]
 ServerName = Annotated[
     str | None,
-    _option("--tls-server-name", "FOREBAY_TLS_SERVER_NAME", "Name that the broker's certificate has to have.", "NAME"),
+    _option("--tls-server-name", "FOREBAY_TLS_SERVER_NAME", "Expected name in the broker's certificate.", "NAME"),
 ]
 TokenFile = Annotated[
     Path | None,
-    _option("--token-file", "FOREBAY_TOKEN_FILE", "File that has the token, which may also stand in FOREBAY_TOKEN."),
+    _option("--token-file", "FOREBAY_TOKEN_FILE", "File with the token; alternatively, set FOREBAY_TOKEN."),
 ]
 TokenWithoutTls = Annotated[
     bool | None,
-    _option("--token-without-tls", "FOREBAY_TOKEN_WITHOUT_TLS", "Send it over a network that encrypts by itself."),
+    _option("--token-without-tls", "FOREBAY_TOKEN_WITHOUT_TLS", "Send the token without TLS, for encrypted networks."),
 ]
 
 
 def remember(given: Mapping[str, object]) -> None:
-    """Keep the options for the command that follows; ``given`` is by the variable that an option stands for."""
+    """Store the options for the command that follows; ``given`` is by environment variable."""
     wanted = {name: _text(value) for name, value in given.items() if value is not None}
     if "FOREBAY_TOKEN_FILE" in wanted:
         wanted["FOREBAY_TOKEN"] = ""
@@ -61,7 +60,7 @@ def remember(given: Mapping[str, object]) -> None:
 
 
 def client_settings() -> ClientSettings:
-    """Return the settings of a client as options and environment say. Raises ``InvalidSetting``."""
+    """Return client settings from options and environment. Raises ``InvalidSetting``."""
     from forebay.client import ClientSettings
 
     return ClientSettings.from_environment({**os.environ, **_given.get({})})

@@ -1,4 +1,4 @@
-"""Sends what the client measures where the standard ``OTEL_...`` variables say, for as long as a command runs."""
+"""Export of the client's spans and metrics as configured by the standard ``OTEL_...`` variables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from forebay.cli.report import CommandFailed
 
 @contextmanager
 def exporting(service: str) -> Iterator[None]:
-    """Export spans and metrics until the block ends, as ``service`` unless ``OTEL_SERVICE_NAME`` says otherwise.
+    """Export spans and metrics until the block ends, as the given ``service``.
 
-    Does nothing where no variable asks for it. What is left is sent at the end, within 5 s. Raises
-    `CommandFailed` for a variable that is wrong.
+    ``OTEL_SERVICE_NAME`` overrides ``service``. Does nothing if no variable enables export. Pending data is sent at the
+    end, within 5 s. Raises `CommandFailed` for an invalid variable.
     """
     from forebay.broker.exporting import Exporting, ExportingError, wanted
 

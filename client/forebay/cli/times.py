@@ -1,4 +1,4 @@
-"""Times as people type them."""
+"""Times as typed by users."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from forebay.cli.report import CommandFailed
 
 
 def parse_time(text: str) -> datetime:
-    """A time as typed; without a zone it is local. Raises `CommandFailed`."""
+    """Return a typed time; without a zone it is local. Raises `CommandFailed`."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError as error:
-        raise CommandFailed(f"{text!r} is not a time such as 2026-01-31T12:00:00", ExitCode.USAGE) from error
+        raise CommandFailed(
+            f"time = {text!r}: must be ISO 8601, such as 2026-01-31T12:00:00", ExitCode.USAGE
+        ) from error

@@ -1,4 +1,4 @@
-"""The backlog over time, as one HTML file that needs nothing else."""
+"""Chart of the backlog over time, as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forebay.cli.demo.samples import History, Sample
 
 
 def away_spans(samples: list[Sample], attribute: str) -> list[tuple[float, float]]:
-    """The times in which ``attribute`` (`broker_up` or `target_up`) was false, as (from, to) in seconds."""
+    """Return the spans in which ``attribute`` (`broker_up` or `target_up`) was false, in seconds."""
     spans: list[tuple[float, float]] = []
     since: float | None = None
     for sample in samples:
@@ -24,7 +24,7 @@ def away_spans(samples: list[Sample], attribute: str) -> list[tuple[float, float
 
 
 def write_chart(history: History, path: Path, *, title: str, subtitle: str) -> Path:
-    """Write the chart of ``history`` to ``path`` (folders are made) and return it."""
+    """Write the chart of ``history`` to ``path``, creating folders, and return the path."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -37,7 +37,7 @@ def write_chart(history: History, path: Path, *, title: str, subtitle: str) -> P
         row_heights=[0.62, 0.38],
         subplot_titles=(
             "records, since the start",
-            "records in the buffer that the remote system has not got",
+            "records in the buffer, not yet delivered",
         ),
     )
     for name, color in (("produced", "#8a8f98"), ("published", "#2563eb"), ("delivered", "#15803d")):
@@ -50,7 +50,7 @@ def write_chart(history: History, path: Path, *, title: str, subtitle: str) -> P
         col=1,
     )
     for attribute, label, color in (
-        ("target_up", "remote system away", "#dc2626"),
+        ("target_up", "remote system down", "#dc2626"),
         ("broker_up", "broker away", "#111827"),
     ):
         for begin, end in away_spans(history.samples, attribute):
@@ -66,7 +66,7 @@ def write_chart(history: History, path: Path, *, title: str, subtitle: str) -> P
                 col=1,
             )
             figure.add_vrect(x0=begin, x1=end, fillcolor=color, opacity=0.10, line_width=0, row=1, col=1)
-    figure.update_xaxes(title_text="seconds since the demo began", row=2, col=1)
+    figure.update_xaxes(title_text="seconds since the start", row=2, col=1)
     figure.update_yaxes(rangemode="tozero")
     figure.update_layout(
         title={"text": f"{title}<br><sup>{subtitle}</sup>"},

@@ -1,9 +1,9 @@
-"""The process that ends the demo's children when the demo itself was killed and could not.
+"""Guard process: kills the demo's child processes if the demo itself was killed.
 
     python -m forebay.cli.demo.guard
 
-It reads ``+PID`` for a child that was started (the leader of a process group of its own) and ``-PID`` for one that has
-ended and was waited for. When its standard input ends it kills the groups that are left, and ends.
+It reads ``+PID`` for a started child (the leader of its own process group) and ``-PID`` for a child that ended and was
+waited for. At the end of its standard input it kills the remaining groups, and exits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 
 
 def groups_left(lines: Iterable[str]) -> list[int]:
-    """The groups that were started and have not ended, in the order of their start."""
+    """Return the groups that were started and have not ended, in the order of their start."""
     left: list[int] = []
     for line in lines:
         sign, number = line[:1], line[1:].strip()
@@ -30,9 +30,9 @@ def groups_left(lines: Iterable[str]) -> list[int]:
 
 
 def main() -> int:
-    """Run the process; see the module's text."""
+    """Run the process."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # it ends with its input, and nothing else
+        signal.signal(number, signal.SIG_IGN)  # it ends only with its input
     for group in reversed(groups_left(sys.stdin)):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)

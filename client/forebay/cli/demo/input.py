@@ -1,8 +1,7 @@
-"""Rows of a user's file.
+"""Rows of a user's input file.
 
-One function per format, chosen by the file's extension; each yields plain dictionaries, one per row, and
-keeps no more of the file in memory than its format forces it to. A mistake in the file is an
-`UnreadableInput` that names file and place.
+One function per format, selected by the file's extension. Each yields one plain dictionary per row, and holds no more
+of the file in memory than its format requires. An error in the file raises `UnreadableInput` with file and position.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from typing import Any, Final
 from forebay.cli.extras import needed_for
 
 Row = dict[str, Any]
-"""Column or field name to value; values are what JSON can hold."""
+"""Values by column or field name, as JSON can represent them."""
 
 DOCUMENT_BYTES_MAX: Final = 512 << 20
-"""Largest JSON document: it is parsed as a whole. Larger ones have to be JSON lines."""
+"""Maximum size of a JSON document, which is parsed as a whole. Larger files must be JSON lines."""
 
 FIELD_BYTES_MAX: Final = 8 << 20
-"""Largest field of a CSV file: what a record may hold at most."""
+"""Maximum size of a CSV field, the limit of a record."""
 
 
 class UnreadableInput(Exception):
-    """An input file cannot be read. Correct the file or name another one."""
+    """An input file cannot be read. Correct the file, or pass another one."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
@@ -36,26 +35,25 @@ class UnreadableInput(Exception):
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of ``path``; the extension says what it is.
+    """Yield the rows of ``path`` in the format of its extension.
 
-    Raises `UnreadableInput` for an unknown extension, a file that is not there, or one whose content does
-    not fit.
+    Raises `UnreadableInput` for an unknown extension, a missing file, or invalid content.
     """
     check(path)
     return _READERS[path.suffix.lower()](path)
 
 
 def check(path: Path) -> None:
-    """Raise `UnreadableInput` for an unknown extension or a file that is not there, without reading it."""
+    """Raise `UnreadableInput` for an unknown extension or a missing file, without reading it."""
     if path.suffix.lower() not in _READERS:
         known = ", ".join(sorted(_READERS))
-        raise UnreadableInput(path, f"the extension {path.suffix or '(none)'} is not known; known are {known}")
+        raise UnreadableInput(path, f"unknown extension {path.suffix or '(none)'}: must be one of {known}")
     if not path.is_file():
-        raise UnreadableInput(path, "there is no such file")
+        raise UnreadableInput(path, "the file does not exist")
 
 
 def _csv(path: Path) -> Iterator[Row]:
-    """Empty fields are null: CSV has no other way to say it."""
+    """Yield the rows of a CSV file; empty fields are null, because CSV has no other notation for it."""
     csv.field_size_limit(FIELD_BYTES_MAX)
     with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
         reader = csv.DictReader(file, restkey="_more")
@@ -77,9 +75,11 @@ def _json_lines(path: Path) -> Iterator[Row]:
 
 
 def _json(path: Path) -> Iterator[Row]:
-    """One document (an array, a GeoJSON collection, one object) or, where that does not parse, JSON lines."""
+    """Yield the rows of one document (array, GeoJSON collection, object), otherwise of JSON lines."""
     if path.stat().st_size > DOCUMENT_BYTES_MAX:
-        raise UnreadableInput(path, f"a JSON document over {DOCUMENT_BYTES_MAX} bytes has to be JSON lines (.jsonl)")
+        raise UnreadableInput(
+            path, f"a JSON document must be at most {DOCUMENT_BYTES_MAX} bytes: use JSON lines (.jsonl)"
+        )
     text = path.read_text(encoding="utf-8-sig")
     try:
         document = json.loads(text)
@@ -100,7 +100,7 @@ def _json(path: Path) -> Iterator[Row]:
 
 
 def _feature(feature: Mapping[str, Any]) -> Row:
-    """A GeoJSON feature as a flat row: its id, its properties, its geometry."""
+    """Return a GeoJSON feature as a flat row: id, properties, geometry."""
     named = {"feature_id": feature["id"]} if "id" in feature else {}
     return named | dict(feature.get("properties") or {}) | {"geometry": feature.get("geometry")}
 
@@ -130,7 +130,7 @@ def _parquet(path: Path) -> Iterator[Row]:
 
 
 def _arrow(path: Path) -> Iterator[Row]:
-    """An Arrow IPC file (which Feather is too) or stream."""
+    """Yield the rows of an Arrow IPC file (also Feather) or stream."""
     with needed_for("reading Arrow", "spark"):
         import pyarrow as pa
     try:
@@ -154,7 +154,7 @@ def _plain(row: Row) -> Row:
 
 
 def _plain_value(value: object) -> object:
-    """The JSON form of a value from Arrow: bytes as base64, what JSON does not know as text, NaN as null."""
+    """Return the JSON form of an Arrow value: bytes as base64, other types as text, NaN as null."""
     match value:
         case None | bool() | int() | str():
             return value

@@ -1,4 +1,4 @@
-"""Whether this machine has the Java that Spark needs; asked before anything is started."""
+"""Check for the Java version that Spark requires, made before any process is started."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 JAVA_VERSION_MIN: Final = 17
-"""Oldest Java that Spark 4 runs on."""
+"""Minimum Java version of Spark 4."""
 
 
 class JavaLacking(Exception):
-    """There is no fitting Java. Install one, or point JAVA_HOME at it."""
+    """No suitable Java is installed. Install one, or set JAVA_HOME."""
 
     def __init__(self, found: str) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class JavaLacking(Exception):
 
 
 def require_java() -> int:
-    """Return the major version of the Java that Spark would start. Raises `JavaLacking`."""
+    """Return the major version of the Java that Spark would use. Raises `JavaLacking`."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     if shutil.which(java) is None:
@@ -37,7 +37,7 @@ def require_java() -> int:
 
 
 def major_version(text: str) -> int | None:
-    """The major version in the answer of ``java -version``; 8 for the old form 1.8."""
+    """Return the major version in the output of ``java -version``; 8 for the old form 1.8."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
         return None

@@ -1,11 +1,9 @@
-"""The Spark process of the demo: reads the input folder as a stream, cleans the rows, writes them to
-Forebay.
+"""Spark process of the demo: reads the input folder as a stream, cleans rows, writes to Forebay.
 
     python -m forebay.cli.demo.job --folder DIR --checkpoint DIR --endpoint HOST:PORT --sink NAME
 
-It reports on standard output, one JSON object per line, and ends when its standard input has ended and
-everything that stands in the folder has been written. A query that fails is started again from its
-checkpoint, a bounded number of times.
+It reports on standard output, one JSON object per line. It ends when its standard input has ended and all files of
+the folder are written. A failed query is restarted from its checkpoint, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -30,17 +28,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 RESTARTS_MAX: Final = 10
-"""How often a failed query is started again."""
+"""Maximum number of restarts of a failed query."""
 
 FILES_PER_BATCH: Final = 40
-"""Most files of a micro-batch."""
+"""Maximum number of files per micro-batch."""
 
 SESSION: Final = {
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # two field names that become one: the later field stays
-    # Half a minute of work does not repay the optimising compiler: without it Spark is up in two thirds of the time.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # of two field names that become equal, the later field is kept
+    # The optimising compiler does not pay off within half a minute: without it Spark starts in two thirds of the time.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""Settings of the session."""
+"""Settings of the Spark session."""
 
 SCHEMA: Final = StructType(
     [
@@ -52,14 +50,14 @@ SCHEMA: Final = StructType(
         StructField("data", MapType(StringType(), StringType())),
     ]
 )
-"""A line of the input folder; fields of any type arrive as text."""
+"""Line of the input folder; fields of any type are read as text."""
 
 
 def clean(rows: DataFrame) -> DataFrame:
-    """Make records of rows: `value` (JSON), `key` and `event_time`; one record per row.
+    """Convert rows to records: `value` (JSON), `key` and `event_time`; one record per row.
 
-    Field names become lower case words joined by underscores, empty fields go, and numbers are put beside the
-    text as numbers, so that the remote system can compute with them.
+    Field names become lower-case words joined by underscores, empty fields are removed, and numbers are added as
+    numbers beside the text, so that the remote system can compute with them.
     """
     named = F.transform_keys("data", lambda name, _: F.lower(F.regexp_replace(name, "[^A-Za-z0-9]+", "_")))
     filled = F.map_filter(named, lambda _, text: text.isNotNull() & (F.trim(text) != ""))
@@ -81,7 +79,7 @@ def clean(rows: DataFrame) -> DataFrame:
 
 
 def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
-    """Start the query, or go on from its checkpoint."""
+    """Start the query, or continue from its checkpoint."""
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", FILES_PER_BATCH).json(str(options.folder))
     return (
         clean(rows)
@@ -100,13 +98,13 @@ class Written:
     """Rows of the batches that Spark has finished."""
 
     rows: int = 0
-    """Sum over the batches."""
+    """Number of rows in all batches."""
 
     seen: set[int] = field(default_factory=set)
-    """Numbers of the batches in the sum: a batch that is run again counts once."""
+    """Numbers of the counted batches; a batch that is repeated counts once."""
 
     def add(self, query: StreamingQuery) -> bool:
-        """Take in the query's recent progress; whether there was any."""
+        """Add the query's recent progress; return True if there was any."""
         before = len(self.seen)
         for progress in query.recentProgress:
             if progress.numInputRows and progress.batchId not in self.seen:
@@ -116,7 +114,7 @@ class Written:
 
 
 def follow(query: StreamingQuery, written: Written, orders: Orders) -> None:
-    """Report progress until the input has ended and all of it is written. Raises what made the query fail."""
+    """Report progress until the input has ended and is written. Raises the failure of the query."""
     over = False
     while not over:
         query.awaitTermination(1)
@@ -134,7 +132,7 @@ def tell(**facts: object) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the process; see the module's text."""
+    """Run the process."""
     parser = argparse.ArgumentParser(prog="python -m forebay.cli.demo.job", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)

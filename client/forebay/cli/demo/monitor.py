@@ -1,6 +1,6 @@
-"""Looks at the run from outside: at what the children report, the broker's statistics and the target's table.
+"""Monitor of the run: reports of the child processes, statistics of the broker, rows of the target.
 
-It only ever asks; a broker that does not answer is a state to show, never an error.
+It only reads. A broker that does not answer is a state to show, never an error.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from forebay.client import Client, ClientSettings, ForebayError, RetryPolicy, Si
 SUBSCRIPTION: Final = "default"
 
 ASK_ONCE: Final = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
-"""For looking: an answer now or none."""
+"""Client settings for one attempt with a short time limit."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the children have reported so far."""
+    """Counters reported by the child processes."""
 
     produced: int = 0
-    """Records that the source says it has produced."""
+    """Records produced by the source."""
 
     batches: int = 0
-    """Micro-batches that Spark has finished."""
+    """Micro-batches finished by Spark."""
 
     spark_restarts: int = 0
-    """How often the query was started again."""
+    """Number of restarts of the query."""
 
     def heard(self, report: Report) -> None:
-        """Take in what a child said."""
+        """Apply a report of a child."""
         self.produced = int(report.facts.get("produced", self.produced))
         self.batches = int(report.facts.get("batches", self.batches))
         self.spark_restarts = int(report.facts.get("restarts", self.spark_restarts))
 
 
 class Monitor:
-    """Makes samples. A context manager: it holds a connection to the broker."""
+    """Source of samples. A context manager that holds a connection to the broker."""
 
     def __init__(self, endpoint: str, sink: str, delivered: Callable[[], int]) -> None:
         self._client = Client(endpoint, settings=ASK_ONCE)
@@ -59,7 +59,7 @@ class Monitor:
         self._client.close()
 
     def sample(self, at_s: float, *, produced: int, target_up: bool) -> Sample:
-        """The state now; ``produced`` and ``target_up`` are what the caller knows."""
+        """Return the current state, with the given ``produced`` and ``target_up``."""
         stats = self.ask()
         known = stats or self._last
         return Sample(
@@ -73,7 +73,7 @@ class Monitor:
         )
 
     def ask(self) -> SinkStats | None:
-        """The statistics of the sink, or nothing while the broker is away."""
+        """Return the statistics of the sink, None while the broker is unavailable."""
         try:
             self._last = self._client.sinks.stats(self._sink)
         except ForebayError:
@@ -82,7 +82,7 @@ class Monitor:
 
 
 def accounts(stats: SinkStats) -> list[Account]:
-    """The account of every partition, for the subscription that is delivered."""
+    """Return the account of every partition, for the delivered subscription."""
     heads = {part.partition: part.next_offset for part in stats.partitions}
     return [
         Account(

@@ -1,6 +1,6 @@
-"""How the demo speaks to a child of its own: through the child's standard input.
+"""Orders of the demo to its child processes, through their standard input.
 
-A line says begin, the end says finish. So a child also finishes when the demo is gone.
+A line means begin, the end of the input means finish. Therefore a child also finishes when the demo has ended.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 
 
 class Orders:
-    """What the demo says on standard input: a line to begin, the end of it to finish."""
+    """Orders on standard input: a line to begin, its end to finish."""
 
     def __init__(self) -> None:
         self.over = False
         """Standard input has ended."""
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for a line or the end, at most ``seconds``; return whether the end has come, now or before."""
+        """Wait up to ``seconds`` for a line or the end; return True if the input has ended."""
         if not self.over:
             ready, _, _ = select.select([sys.stdin], [], [], None if seconds is None else max(0.0, seconds))
             self.over = bool(ready) and os.read(sys.stdin.fileno(), 4096) == b""

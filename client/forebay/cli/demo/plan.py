@@ -1,6 +1,6 @@
-"""What goes wrong in the demo, and when.
+"""Plan of the failures in the demo.
 
-Decided before the run, from the settings and a seed, so that a run can be repeated.
+It is made before the run, from the settings and a seed, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -12,64 +12,65 @@ from random import Random
 from typing import Final
 
 BROKER_AWAY_S: Final = 1.5
-"""Between the kill of the broker and its restart, as a supervisor would take."""
+"""Time between a kill of the broker and its restart, as with a supervisor."""
 
 AFTERMATH_S: Final = 6.0
-"""How long after the target's return brokers are still killed: while the backlog is being resent."""
+"""Time after the target's return in which the broker is still killed, during the redelivery."""
 
 
 class Action(StrEnum):
-    """One thing that happens to a process."""
+    """Action on a process."""
 
-    STOP_TARGET = "the remote system goes away"
-    START_TARGET = "the remote system is back"
+    STOP_TARGET = "the remote system is stopped"
+    START_TARGET = "the remote system is started again"
     KILL_BROKER = "the broker is killed (-9)"
     START_BROKER = "the broker is started again on the same directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An action and its time."""
+    """Action with its time."""
 
     at_s: float
     """Seconds after the flow was steady."""
 
     action: Action
-    """What happens."""
+    """Action to take."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """What a user may choose."""
+    """Settings of the demo."""
 
     inputs: tuple[Path, ...] = ()
-    """Files to send; none: live readings of this machine."""
+    """Files to send; empty: live readings of this machine."""
 
     outage_s: float = 15.0
-    """How long the remote system is away; 0: not at all."""
+    """Duration of the remote system's outage; 0 for none."""
 
     kills: int = 2
-    """How often the broker is killed."""
+    """Number of kills of the broker."""
 
     warm_up_s: float = 4.0
-    """Undisturbed flow before the first thing goes wrong."""
+    """Undisturbed flow before the first failure."""
 
     calm_s: float = 2.0
-    """Undisturbed flow after the last one, before the source ends."""
+    """Undisturbed flow after the last failure, before the source ends."""
 
     partitions: int = 4
     """Partitions of the sink."""
 
     drain_s: float = 180.0
-    """How long the backlog may take to arrive after the source has ended."""
+    """Time limit for the delivery of the backlog after the source has ended."""
 
     seed: int = 0
-    """Moves the kills about."""
+    """Seed of the times of the kills."""
 
 
 def plan(settings: DemoSettings) -> tuple[Step, ...]:
-    """The steps by time. Kills are spread over the outage and its aftermath; two are never closer than a
-    restart.
+    """Return the steps by time.
+
+    Kills are spread over the outage and the time after it, at least one restart apart.
     """
     random = Random(settings.seed)
     away = settings.warm_up_s
@@ -86,5 +87,5 @@ def plan(settings: DemoSettings) -> tuple[Step, ...]:
 
 
 def duration_s(settings: DemoSettings, steps: tuple[Step, ...]) -> float:
-    """Seconds for which the source has to go on once the flow is steady."""
+    """Return the seconds for which the source must continue once the flow is steady."""
     return max([settings.warm_up_s, *(step.at_s for step in steps)]) + settings.calm_s

@@ -1,9 +1,8 @@
-"""The demo's child processes.
+"""Child processes of the demo.
 
-Each child is the leader of a session of its own, so that what it started (Spark's JVM) ends with it and a
-Ctrl-C at the terminal reaches only the demo, which then ends them all. A child reports on its standard
-output, one JSON object per line; its standard error goes to a log. One selector waits for all of them: no
-threads.
+Each child is the leader of its own session. Therefore the processes that it started (Spark's JVM) end with it, and
+Ctrl-C at the terminal reaches only the demo, which then ends all children. A child reports on its standard output, one
+JSON object per line; its standard error is written to a log. One selector waits for all children, without threads.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 LINE_BYTES_MAX: Final = 1 << 20
-"""Longest line of a child's report; longer ones are cut."""
+"""Maximum length of a report line; longer ones are cut."""
 
 STOP_S: Final = 15.0
-"""How long a child may take to stop when it is asked to."""
+"""Time limit for an orderly stop of a child."""
 
 
 class ChildFailed(Exception):
-    """A child ended although it should not have, or did not get ready. Its last words are in the message."""
+    """A child ended unexpectedly, or was not ready in time. The message has the end of its log."""
 
     def __init__(self, name: str, problem: str, log_tail: str) -> None:
         super().__init__(f"the {name} process {problem}" + (f"; its log ends with:\n{log_tail}" if log_tail else ""))
@@ -39,53 +38,53 @@ class ChildFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line that a child wrote."""
+    """Report line of a child."""
 
     child: str
     """Name of the child."""
 
     facts: Mapping[str, Any]
-    """What the line said."""
+    """Contents of the line."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One process and where its words go. Made by `Processes.start`."""
+    """Child process with its outputs. Created by `Processes.start`."""
 
     name: str
-    """For people."""
+    """Name for messages."""
 
     process: subprocess.Popen[bytes]
-    """The running process, leader of a session of its own."""
+    """Process, the leader of its own session."""
 
     log: Path
-    """Its standard error."""
+    """Log file with its standard error."""
 
     on_end: Callable[[int], None]
-    """Told its id once it and its group have ended."""
+    """Called with the process id once the process and its group have ended."""
 
     ended: bool = field(default=False, init=False)
-    """It was killed or found dead, and its group with it: its id means nothing any more."""
+    """The process and its group have ended: the process id is no longer valid."""
 
     silent: bool = field(default=False, init=False)
-    """It has closed its standard output: it will report nothing more."""
+    """The process has closed its standard output: no more reports follow."""
 
     partial: bytes = field(default=b"", init=False)
-    """The beginning of a line whose end has not come yet."""
+    """Incomplete last line of its output."""
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True if the process has not ended."""
         return self.process.poll() is None
 
     def log_tail(self, lines_max: int = 12) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         with suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines_max:])
         return ""
 
     def kill(self) -> None:
-        """Kill it and all that it started with SIGKILL, and wait until it has ended. Once is enough."""
+        """Kill the process and its group with SIGKILL, and wait for the end. Idempotent."""
         if self.ended:
             return
         with suppress(ProcessLookupError):
@@ -95,20 +94,20 @@ class Child:
         self.on_end(self.process.pid)
 
     def tell(self, line: str) -> None:
-        """Write a line to its standard input; one that has ended does not hear it."""
+        """Write a line to its standard input; ignored if it has ended."""
         if self.process.stdin is not None:
             with suppress(BrokenPipeError):
                 self.process.stdin.write(f"{line}\n".encode())
                 self.process.stdin.flush()
 
     def end_input(self) -> None:
-        """Close its standard input: the children of the demo finish what they have and end."""
+        """Close its standard input; children of the demo then finish and end."""
         if self.process.stdin is not None:
             with suppress(BrokenPipeError):
                 self.process.stdin.close()
 
     def stop(self, timeout_s: float = STOP_S) -> int:
-        """Ask it to end, wait, and kill what is left. Returns its exit code."""
+        """Stop the process in order, kill it after ``timeout_s``, and return its exit code."""
         self.end_input()
         if self.running:
             self.process.terminate()
@@ -119,15 +118,15 @@ class Child:
 
 
 def _plain_environment() -> dict[str, str]:
-    """The environment without what protects some other broker: these talk to each other on the loopback interface."""
+    """Return the environment without TLS and token settings: the demo uses the loopback interface only."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_TLS", "FOREBAY_TOKEN"))}
 
 
 class Processes:
-    """Starts children, hears what they report, and leaves none behind.
+    """Starts children, reads their reports, and ends all of them.
 
-    A context manager: leaving it kills every child that is still there, the last started first. If this process is
-    itself killed, a guard does that.
+    A context manager: at exit it kills every remaining child, the last one first. If this process is killed itself, a
+    guard process does that.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -147,7 +146,7 @@ class Processes:
         self.close()
 
     def start(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Child:
-        """Start ``argv`` and listen to it."""
+        """Start ``argv`` and read its reports."""
         log = self._folder / f"{name}.log"
         with log.open("ab") as errors:
             process = subprocess.Popen(
@@ -168,19 +167,17 @@ class Processes:
         return child
 
     def reports(self, until: float) -> Iterator[Report]:
-        """Yield what the children report as soon as one does, or nothing at ``until`` (on the monotonic
-        clock).
-        """
+        """Yield reports as soon as there are any, or none at ``until`` (on the monotonic clock)."""
         if not self._selector.get_map():
-            time.sleep(max(0.0, until - time.monotonic()))  # nobody is left who could report
+            time.sleep(max(0.0, until - time.monotonic()))  # no child is left that could report
             return
         for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
             yield from self._read(key.data)
 
     def wait_for(self, child: Child, fact: str, *, timeout_s: float) -> Iterator[Report]:
-        """Yield all reports until ``child`` reports ``fact``, that one included.
+        """Yield all reports up to the one with ``fact`` from ``child``, included.
 
-        Raises `ChildFailed` when it ends before that, or after ``timeout_s``.
+        Raises `ChildFailed` if the child ends before that, or after ``timeout_s``.
         """
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -195,7 +192,7 @@ class Processes:
         raise ChildFailed(child.name, f"was not ready after {timeout_s:.0f} s", child.log_tail())
 
     def close(self) -> None:
-        """Kill every child that is left."""
+        """Kill all remaining children."""
         for child in reversed(self._children):
             child.kill()
             for pipe in (child.process.stdin, child.process.stdout):
@@ -237,7 +234,7 @@ def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 def _facts(line: bytes) -> Mapping[str, Any]:
-    """The object in a line, or nothing: libraries print too."""
+    """Return the object in a line; empty for other output, such as that of libraries."""
     try:
         facts = json.loads(line)
     except ValueError:
@@ -246,5 +243,5 @@ def _facts(line: bytes) -> Mapping[str, Any]:
 
 
 def python_module(module: str, *arguments: object) -> list[str]:
-    """The command line that runs ``module`` with the interpreter that is running now."""
+    """Return the command line that runs ``module`` with the current interpreter."""
     return [sys.executable, "-m", module, *(str(argument) for argument in arguments)]

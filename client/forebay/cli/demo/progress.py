@@ -1,7 +1,7 @@
-"""What the demo shows while it runs: figures that change, and a line for everything that happens.
+"""Progress display of the demo: current figures, and a line per event.
 
-At a terminal the figures stand still at the bottom and the lines scroll above them; elsewhere (a log, a
-pipe) there are the lines and, every few seconds, the figures as one more line.
+On a terminal the figures stay at the bottom while events scroll above them. In a log or pipe the figures are printed as
+a line every few seconds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from forebay.cli.output import seconds_text
 from forebay.text import visible
 
 LOG_INTERVAL_S: Final = 5.0
-"""How often the figures are a line where there is no terminal."""
+"""Interval of the figures' line without a terminal."""
 
 
 class Progress:
-    """Shows the run on ``console``. A context manager."""
+    """Progress display on ``console``. A context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -42,7 +42,7 @@ class Progress:
             self._live.stop()
 
     def happened(self, event: Event) -> None:
-        """Add a line."""
+        """Print an event."""
         self._console.print(Text.assemble((f"{event.at_s:7.1f} s  ", "dim"), visible(event.text)), soft_wrap=True)
 
     def show(self, sample: Sample) -> None:
@@ -55,7 +55,7 @@ class Progress:
 
 
 def figures(sample: Sample) -> str:
-    """The figures on one line."""
+    """Return the figures on one line."""
     return (
         f"produced {sample.produced:,}, written {sample.published:,}, buffered {sample.buffered:,}, "
         f"delivered {sample.delivered:,}, lag {seconds_text(sample.age_s)}"

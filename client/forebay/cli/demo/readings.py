@@ -1,7 +1,7 @@
 """Live readings of this machine: processors, memory, disks, network, processes.
 
-A machine that denies a reading (a container without disk counters, a process of another user) yields fewer
-readings, never an error: a sensor that is missing is the normal case.
+If the machine denies a reading (a container without disk counters, a process of another user), the reading is omitted
+without an error.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, Final
 import psutil
 
 PROCESSES_MAX: Final = 40
-"""Processes per sample: those with the most memory."""
+"""Maximum number of processes per sample: those with the most memory."""
 
 Reading = tuple[str, dict[str, Any]]
-"""What it speaks of, and its fields."""
+"""Subject of a reading, and its fields."""
 
 
 def sample() -> Iterator[Reading]:
-    """Yield one reading per processor, memory, disk, network interface and process, as of now.
+    """Yield one current reading per processor, memory, disk, network interface and process.
 
-    Percentages of processors are since the call before; the first call answers zero for them.
+    Percentages of processors are relative to the previous call; the first call returns zero.
     """
     yield from _processors()
     yield from _memory()

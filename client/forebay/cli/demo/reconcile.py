@@ -1,8 +1,7 @@
-"""Compares what the source produced with what the target has.
+"""Reconciliation of the source's records with the target's rows.
 
-Pure: it gets ids, arrivals and the broker's account, and decides. It trusts neither Spark nor the broker
-about the records themselves; the broker's own counters are only used to check that its account balances and
-agrees with the rest.
+A pure function of ids, arrivals and the broker's accounts. It trusts neither Spark nor the broker about the records
+themselves; the broker's counters are only used to check that its accounts balance and agree with the rest.
 """
 
 from __future__ import annotations
@@ -13,118 +12,117 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One stored row of the target's table, in the order in which rows were first stored."""
+    """Stored row of the target's table; rows are ordered by the time of their first arrival."""
 
     partition: int
-    """Partition of the sink that it came from."""
+    """Partition of the sink."""
 
     offset: int
-    """Its offset there."""
+    """Offset in the partition."""
 
     record_id: str
-    """The id that the source gave it."""
+    """Id given by the source."""
 
     times: int
-    """How often the target received it; all but the first were recognised by the idempotency key."""
+    """Number of arrivals at the target; all after the first were detected by the idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The broker's account of one partition for the subscription that was delivered."""
+    """Account of one partition at the broker, for the delivered subscription."""
 
     partition: int
     """Partition, from 0."""
 
     start_offset: int
-    """Where the account was opened."""
+    """Offset at which the account was opened."""
 
     next_offset: int
-    """Offset that the next record will get."""
+    """Offset of the next record."""
 
     acked: int
-    """Records that the target took."""
+    """Records accepted by the target."""
 
     dead_lettered: int
-    """Records that the target rejected for good."""
+    """Records rejected permanently by the target."""
 
     dropped: int
-    """Records dropped by a limit or lost."""
+    """Records dropped at a limit, or lost."""
 
     skipped: int
     """Records skipped by a seek."""
 
     pending: int
-    """Records not settled."""
+    """Unsettled records."""
 
     @property
     def balances(self) -> bool:
-        """Whether every offset is accounted for."""
+        """True if every offset is accounted for."""
         settled = self.acked + self.dead_lettered + self.dropped + self.skipped
         return self.next_offset - self.start_offset == settled + self.pending
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What became of the records. All figures are counts of records."""
+    """Result of the reconciliation, in numbers of records."""
 
     records_in: int
-    """Distinct records that the source produced."""
+    """Distinct records produced by the source."""
 
     published: int
-    """Offsets that the broker handed out: records in its partitions, delivered or not."""
+    """Offsets assigned by the broker: records in its partitions, delivered or not."""
 
     delivered: int
-    """Distinct records of the source that stand in the target's table."""
+    """Distinct records of the source in the target's table."""
 
     lost: int
-    """Records of the source that are not in the table at the end. What still waits in the broker is `pending`
-    too.
+    """Records of the source that are missing in the table at the end.
+
+    Records that are still in the broker also count as `pending`.
     """
 
     duplicates: int
-    """Deliveries of an offset that the table already held: rows it would have twice without the idempotency
-    key.
+    """Deliveries of an offset that was already in the table.
+
+    Without the idempotency key the table would contain these rows twice.
     """
 
     republished: int
-    """Rows that the table holds under a second offset: Spark wrote them again after a failed task or
-    batch.
-    """
+    """Rows with a second offset in the table: Spark wrote them again after a failed task or batch."""
 
     out_of_order: int
-    """Records whose first arrival came after that of a higher offset of their partition."""
+    """Records that arrived first after a higher offset of their partition."""
 
     unknown: int
-    """Rows of the table whose id the source never produced."""
+    """Rows of the table with an id that the source did not produce."""
 
     dropped: int
-    """Records that the broker dropped."""
+    """Records dropped by the broker."""
 
     dead_lettered: int
-    """Records that the target rejected for good."""
+    """Records rejected permanently by the target."""
 
     pending: int
-    """Records that the broker still holds for the target."""
+    """Records that are still pending in the broker."""
 
     identity_ok: bool
-    """Every partition's account balances, and what it calls acked is what the table holds."""
+    """Every partition's account balances, and its acked records are in the table."""
 
     @property
     def ok(self) -> bool:
-        """Nothing lost, nothing unknown, nothing out of order, nothing left, and the accounts balance."""
+        """True if no record is lost, unknown, out of order or left, and the accounts balance."""
         wrong = self.lost + self.unknown + self.out_of_order + self.pending + self.dropped + self.dead_lettered
         return wrong == 0 and self.identity_ok
 
     def facts(self) -> dict[str, int | bool]:
-        """The figures by name, for JSON."""
+        """Return the figures by name, for JSON."""
         return asdict(self)
 
 
 def reconcile(produced_ids: Iterable[str], arrivals: Iterable[Arrival], accounts: Iterable[Account]) -> Reconciliation:
     """Compare the source's ids with the target's rows and the broker's accounts.
 
-    ``arrivals`` are in the order in which the target first stored them. Takes memory in proportion to the
-    ids.
+    ``arrivals`` are ordered by the time of their first storage. Memory use is proportional to the number of ids.
     """
     produced = set(produced_ids)
     found: set[str] = set()
@@ -162,7 +160,8 @@ def reconcile(produced_ids: Iterable[str], arrivals: Iterable[Arrival], accounts
 
 
 def _agrees(account: Account, rows: int) -> bool:
-    """Whether an account balances and the table holds what it says was acked; in-flight rows may be ahead of
-    the ack.
+    """Return True if an account balances and matches the rows of the table.
+
+    Records in flight may be in the table before their ack.
     """
     return account.balances and account.acked <= rows <= account.acked + account.pending

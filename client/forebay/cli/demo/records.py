@@ -1,8 +1,8 @@
-"""The form in which the demo's records go to Spark, and the folder in which Spark finds them.
+"""Input folder of the demo, and the form of its records.
 
-A record is one line of JSON with an id of its own, so that it can be found again at the other end whatever
-happened in between. A file appears in the folder whole or not at all: it is written under a hidden name,
-which Spark ignores, and renamed. The ids in the folder are the truth that the reconciliation starts from.
+A record is one line of JSON with its own id, so that it can be identified at the other end. A file appears in the
+folder atomically: it is written under a hidden name, which Spark ignores, and then renamed. The ids in the folder are
+the reference of the reconciliation.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ FILE_NAME: Final = "{number:08d}.json"
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """One record as the source produced it."""
+    """Record produced by the source."""
 
     source: str
-    """Where it is from: a file's name, or `live`."""
+    """Source: a file's name, or `live`."""
 
     sequence: int
-    """Its number within the source, from 0."""
+    """Number within the source, from 0."""
 
     entity: str
-    """What it speaks of: the key, within which order is kept."""
+    """Entity of the record: the key, within which the order is kept."""
 
     produced_at: datetime
-    """When the thing happened or the row was read, with a zone."""
+    """Time of the event, or of reading the row, with a zone."""
 
     data: dict[str, Any]
-    """Its fields."""
+    """Fields of the record."""
 
     @property
     def id(self) -> str:
-        """Unique in a run."""
+        """Id that is unique in a run."""
         return f"{self.source}#{self.sequence}"
 
     def line(self) -> str:
-        """One line of JSON, without the line's end."""
+        """Return the record as a line of JSON, without the line end."""
         return json.dumps(
             {
                 "id": self.id,
@@ -59,29 +59,29 @@ class SourceRecord:
 
 @dataclass(slots=True)
 class InputFolder:
-    """The folder that Spark's file stream reads. One process writes to it."""
+    """Folder that Spark's file stream reads, with a single writing process."""
 
     path: Path
-    """An existing folder."""
+    """Existing folder."""
 
     written: int = field(default=0, init=False)
-    """Files that appeared so far."""
+    """Number of published files."""
 
     def stage(self, records: Sequence[SourceRecord], name: str) -> Path:
-        """Write ``records`` under a hidden name; nobody sees them before `publish`."""
+        """Write ``records`` under a hidden name, invisible until `publish`."""
         staged = self.path / f".{name}.staged"
         staged.write_text("".join(f"{record.line()}\n" for record in records), encoding="utf-8")
         return staged
 
     def publish(self, staged: Path) -> Path:
-        """Let a staged file appear, at once and whole."""
+        """Publish a staged file atomically."""
         visible = self.path / FILE_NAME.format(number=self.written)
         staged.rename(visible)
         self.written += 1
         return visible
 
     def produced_ids(self) -> Iterator[str]:
-        """Yield the id of every record in the files that appeared."""
+        """Yield the id of every record in the published files."""
         for path in sorted(self.path.glob("[0-9]*.json")):
             with path.open(encoding="utf-8") as lines:
                 yield from (str(json.loads(line)["id"]) for line in lines)
@@ -90,9 +90,7 @@ class InputFolder:
 def number_rows(
     rows: Iterable[dict[str, Any]], *, source: str, chunk_rows: int, now: datetime
 ) -> Iterator[list[SourceRecord]]:
-    """Cut ``rows`` into chunks of ``chunk_rows`` records; the rows of a chunk share a key, so that they stay
-    in order.
-    """
+    """Group ``rows`` into chunks of ``chunk_rows`` records; a chunk has one key, which keeps its order."""
     chunk: list[SourceRecord] = []
     for sequence, row in enumerate(rows):
         entity = f"{source}/{sequence // chunk_rows:05d}"
@@ -105,7 +103,7 @@ def number_rows(
 
 
 def source_names(paths: Sequence[Path]) -> list[str]:
-    """A name for each input: the file's, with a number where two files share one."""
+    """Return a unique name for each input: its file name, numbered if two files share one."""
     seen: dict[str, int] = {}
     names = []
     for path in paths:

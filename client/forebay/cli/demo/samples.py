@@ -1,4 +1,4 @@
-"""The state of the run from moment to moment, as the progress shows and the chart keeps it."""
+"""Samples of the run's state, for the progress display and the chart."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SAMPLES_MAX: Final = 20_000
-"""Samples kept; at four a second that is more than an hour."""
+"""Maximum number of samples; more than an hour at four per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment. Counts are of records since the start of the run."""
+    """State at one time. Counts are records since the start of the run."""
 
     at_s: float
-    """Seconds since the demo began."""
+    """Seconds since the start of the demo."""
 
     produced: int
-    """Produced by the source."""
+    """Records produced by the source."""
 
     published: int
-    """Taken by the broker."""
+    """Records accepted by the broker."""
 
     delivered: int
     """Rows in the target's table."""
 
     age_s: float
-    """Age of the oldest record that the target has not got."""
+    """Age of the oldest undelivered record."""
 
     broker_up: bool
-    """The broker answered. If not, ``published`` and ``age_s`` are the last known."""
+    """The broker answered. Otherwise ``published`` and ``age_s`` are the last known values."""
 
     target_up: bool
-    """The target's process is there."""
+    """The target's process is running."""
 
     @property
     def buffered(self) -> int:
-        """Records that the broker holds for the target."""
+        """Number of undelivered records in the broker."""
         return max(0, self.published - self.delivered)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened."""
+    """Event of the run."""
 
     at_s: float
-    """As in `Sample`."""
+    """Seconds since the start of the demo."""
 
     text: str
-    """What, for people."""
+    """Description of the event."""
 
 
 @dataclass(slots=True)
@@ -56,13 +56,13 @@ class History:
     """All samples and events of a run."""
 
     samples: list[Sample] = field(default_factory=list)
-    """By time; at most `SAMPLES_MAX`."""
+    """Samples by time; at most `SAMPLES_MAX`."""
 
     events: list[Event] = field(default_factory=list)
-    """By time."""
+    """Events by time."""
 
     def add(self, sample: Sample) -> None:
-        """Keep ``sample``; every second one goes when there are too many."""
+        """Add ``sample``; removes every second sample when there are too many."""
         if len(self.samples) >= SAMPLES_MAX:
             del self.samples[::2]
         self.samples.append(sample)

@@ -1,8 +1,7 @@
-"""The demo from beginning to end: start everything, let it flow, break it, wait until it has recovered,
-compare.
+"""Script of the demo: start all processes, disturb them, wait for recovery, reconcile.
 
-One thread and one loop: it hears the children, looks at the state four times a second, and does what the
-plan says when its time has come. Whatever happens, no child is left behind.
+One thread and one loop: it reads the reports of the children, samples the state four times a second, and executes the
+plan. At the end every child is stopped, also after an error.
 """
 
 from __future__ import annotations
@@ -24,45 +23,45 @@ from forebay.cli.demo.target_view import TargetView
 from forebay.client import Client, ClientSettings
 
 LOOK_S: Final = 0.25
-"""Between two looks at the state."""
+"""Interval between two samples."""
 
 READY_S: Final = 60.0
-"""How long a process may take to get ready; Spark is the slow one."""
+"""Time limit for a process to get ready; Spark takes longest."""
 
 WARM_BATCHES: Final = 3
-"""Micro-batches before the plan begins: the first are slow, because all in Spark happens for the first time."""
+"""Micro-batches before the plan starts; the first ones are slow while Spark warms up."""
 
 WARM_S: Final = 15.0
-"""And the longest wait for them."""
+"""Time limit for the warm-up batches."""
 
 RETRY_S: Final = 2.0
-"""Longest pause between two tries to deliver: a demo should not wait half a minute for the next one."""
+"""Maximum delay between two delivery attempts, short for the demo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to."""
+    """Result of a run."""
 
     reconciliation: Reconciliation
-    """The comparison."""
+    """Result of the reconciliation."""
 
     broker_kills: int
-    """How often the broker was killed."""
+    """Number of kills of the broker."""
 
     spark_restarts: int
-    """How often Spark's query failed and was started again from its checkpoint."""
+    """Number of restarts of Spark's query from its checkpoint."""
 
     outage_s: float
-    """How long the target was away, as measured."""
+    """Measured duration of the target's outage."""
 
     elapsed_s: float
-    """The whole run, from starting the first process to the comparison."""
+    """Duration of the run, from the first process to the reconciliation."""
 
     history: History
-    """What the chart shows."""
+    """Samples and events for the chart."""
 
     def facts(self) -> dict[str, object]:
-        """The figures by name, for JSON."""
+        """Return the figures by name, for JSON."""
         return {
             **self.reconciliation.facts(),
             "broker_kills": self.broker_kills,
@@ -74,7 +73,7 @@ class Outcome:
 
 
 class Script:
-    """One run. Made, run once, thrown away."""
+    """Single run; not reusable."""
 
     def __init__(
         self,
@@ -99,9 +98,7 @@ class Script:
         self._away: set[str] = set()
 
     def run(self) -> Outcome:
-        """Do it all. Raises `ChildFailed` when a process fails that nobody killed, or recovery takes too
-        long.
-        """
+        """Run the demo. Raises `ChildFailed` if a process fails on its own, or recovery takes too long."""
         site = self._site
         for folder in (site.inbox, site.checkpoint):
             folder.mkdir(parents=True)
@@ -114,7 +111,7 @@ class Script:
                 return self._compare()
 
     def _start_site(self) -> None:
-        """Start all that is not the source; Spark takes longest, so the others get ready beside it."""
+        """Start all processes except the source; Spark takes longest, so the others start beside it."""
         site, start = self._site, self._processes.start
         self._broker = start("broker", site.broker())
         self._endpoint = str(self._ready(self._broker, "endpoint"))
@@ -126,7 +123,7 @@ class Script:
         self._target_listen = target.removeprefix("http://")
         self._deliverer = start("deliverer", site.deliverer(self._endpoint, f"{target}/records"))
         self._ready(self._deliverer, "delivering")
-        self._say(f"broker at {self._endpoint}, remote system at {target}, deliverer between them; Spark is starting")
+        self._say(f"broker at {self._endpoint}, remote system at {target}, deliverer started; Spark is starting")
         self._ready(self._job, "started")
 
     def _start_flow(self) -> None:
@@ -135,7 +132,7 @@ class Script:
         length_s = duration_s(settings, self._steps)
         self._source = self._processes.start("source", self._site.source(settings.inputs, length_s))
         what = ", ".join(path.name for path in settings.inputs) or "live readings of this machine"
-        self._say(f"Spark is up; the input is {what}")
+        self._say(f"Spark has started; the input is {what}")
         self._until(lambda: self._target.count() > 0, READY_S, "no record reached the remote system")
         self._source.tell("begin")
         self._say("the first records have arrived")
@@ -177,14 +174,14 @@ class Script:
         if self._source.process.returncode != 0:
             raise ChildFailed("source", f"ended with code {self._source.process.returncode}", self._source.log_tail())
         self._source.kill()
-        self._say(f"the source has ended after {self._tally.produced:,} records; Spark writes what is left")
+        self._say(f"the source has ended after {self._tally.produced:,} records; Spark writes the remaining records")
         self._away.add("spark")
         self._job.end_input()
         self._until(lambda: not self._job.running, settings.drain_s, "Spark did not finish")
         if self._job.process.returncode != 0:
             raise ChildFailed("spark", f"ended with code {self._job.process.returncode}", self._job.log_tail())
         self._job.kill()
-        self._say("Spark has written everything; the buffer drains")
+        self._say("Spark has written all records; the buffer drains")
         self._until(self._drained, settings.drain_s, None)
 
     def _drained(self) -> bool:
@@ -199,7 +196,7 @@ class Script:
         self._receiver.stop()
         code = self._broker.stop()
         if code != 0:
-            raise ChildFailed("broker", f"ended with code {code} when it was asked to stop", self._broker.log_tail())
+            raise ChildFailed("broker", f"ended with code {code} on stop", self._broker.log_tail())
         found = reconcile(
             InputFolder(self._site.inbox).produced_ids(),
             self._target.arrivals(),
@@ -209,7 +206,7 @@ class Script:
         return Outcome(found, self._kills, self._tally.spark_restarts, self._away_s, elapsed_s, self._history)
 
     def _ready(self, child: Child, fact: str) -> object:
-        """What ``child`` says about ``fact`` once it is ready."""
+        """Return the value of ``fact`` that ``child`` reports when it is ready."""
         said: object = None
         for report in self._processes.wait_for(child, fact, timeout_s=READY_S):
             self._hear(report)
@@ -218,17 +215,17 @@ class Script:
         return said
 
     def _until(self, reached: Callable[[], bool], timeout_s: float, problem: str | None) -> None:
-        """Go on until ``reached``; after ``timeout_s`` raise ``problem``, or go on where there is none."""
+        """Continue until ``reached``; after ``timeout_s`` raise ``problem``, or return if it is None."""
         deadline = self._clock() + timeout_s
         while not reached():
             if self._clock() >= deadline:
                 if problem is None:
                     return
-                raise ChildFailed("demo", f"gave up after {timeout_s:.0f} s: {problem}", self._logs())
+                raise ChildFailed("demo", f"timed out after {timeout_s:.0f} s: {problem}", self._logs())
             self._wait(min(deadline, self._clock() + LOOK_S))
 
     def _wait(self, until: float) -> None:
-        """Hear and look until ``until``; notice children that end although nobody ended them."""
+        """Read reports and sample until ``until``; raise if a child ended unexpectedly."""
         while (now := self._clock()) < until:
             for report in self._processes.reports(min(until, self._looked + LOOK_S)):
                 self._hear(report)
@@ -237,10 +234,10 @@ class Script:
             for child in (self._broker, self._receiver, self._deliverer, self._job, self._source):
                 if not child.running and child.name not in self._away and not self._ended_well(child):
                     code = child.process.returncode
-                    raise ChildFailed(child.name, f"ended by itself with code {code}", child.log_tail())
+                    raise ChildFailed(child.name, f"ended unexpectedly with code {code}", child.log_tail())
 
     def _ended_well(self, child: Child) -> bool:
-        """Whether it is the source of files, which ends when all its rows are out."""
+        """Return True for the source of files, which ends after its last row."""
         return child is self._source and child.process.returncode == 0
 
     def _look(self) -> None:
@@ -254,7 +251,7 @@ class Script:
     def _hear(self, report: Report) -> None:
         self._tally.heard(report)
         if "because" in report.facts:
-            self._say(f"Spark's query failed and goes on from its checkpoint: {report.facts['because']}")
+            self._say(f"Spark's query failed and restarts from its checkpoint: {report.facts['because']}")
 
     def _say(self, text: str) -> None:
         event = Event(self._clock() - self._begun, text)

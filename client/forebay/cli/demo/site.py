@@ -1,8 +1,6 @@
-"""How each process of the demo is started. Addresses are on the loopback interface, files in the run's
-folder.
+"""Command lines and files of the demo's processes, on the loopback interface.
 
-Ports are chosen by the system at the first start and kept for every later one: what comes back comes back
-in its place.
+The system chooses the ports at the first start; later starts use the same ports.
 """
 
 from __future__ import annotations
@@ -23,58 +21,58 @@ ANY_PORT: Final = "127.0.0.1:0"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where everything is."""
+    """Files and command lines of a run."""
 
     folder: Path
-    """The run's folder; exists."""
+    """Existing folder of the run."""
 
     @property
     def store(self) -> Path:
-        """The broker's data."""
+        """Data directory of the broker."""
         return self.folder / "broker"
 
     @property
     def database(self) -> Path:
-        """The remote system's database."""
+        """Database of the remote system."""
         return self.folder / "target.sqlite"
 
     @property
     def inbox(self) -> Path:
-        """Where Spark finds its input."""
+        """Input folder of Spark."""
         return self.folder / "input"
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint."""
+        """Checkpoint of Spark."""
         return self.folder / "checkpoint"
 
     def broker(self, listen: str = ANY_PORT) -> list[str]:
-        """A broker that says its ``endpoint``."""
+        """Return the command line of a broker that reports its ``endpoint``."""
         arguments = ("serve", "--data-dir", self.store, "--listen", listen, "-o", "json")
         return python_module("forebay.cli", *arguments)
 
     def target(self, listen: str = ANY_PORT) -> list[str]:
-        """The remote system."""
+        """Return the command line of the remote system."""
         return python_module("forebay.deliver.receiver", "--db", self.database, "--listen", listen)
 
     def deliverer(self, endpoint: str, url: str) -> list[str]:
-        """What brings the records to the remote system."""
+        """Return the command line of the deliverer."""
         arguments = ("--endpoint", endpoint, "-o", "json")
         return python_module("forebay.cli", "deliver", SINK, "--to", url, "-O", "envelope=true", *arguments)
 
     def job(self, endpoint: str) -> list[str]:
-        """The Spark job."""
+        """Return the command line of the Spark job."""
         places = ("--folder", self.inbox, "--checkpoint", self.checkpoint)
         return python_module("forebay.cli.demo.job", *places, "--endpoint", endpoint, "--sink", SINK)
 
     def source(self, inputs: Sequence[Path], duration_s: float) -> list[str]:
-        """What produces the input."""
+        """Return the command line of the source."""
         named = [word for path in inputs for word in ("--input", str(path.resolve()))]
         return python_module("forebay.cli.demo.source", "--folder", self.inbox, "--duration-s", duration_s, *named)
 
 
 def spark_environment(folder: Path) -> Mapping[str, str]:
-    """Spark's scratch files go to the run's folder, and its workers run the interpreter that runs this."""
+    """Return the environment of Spark: scratch files in the run's folder, workers with this interpreter."""
     return {
         "SPARK_LOCAL_DIRS": str(folder / "spark"),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -1,11 +1,11 @@
-"""The process that produces the demo's input.
+"""Process that produces the demo's input.
 
     python -m forebay.cli.demo.source --folder DIR [--input PATH]... [--duration-s N] [--interval-s N]
 
-Without inputs it takes live readings until its standard input ends. With inputs it produces the first rows at once,
-waits for a line on standard input, and spreads the rest evenly over the duration; once its standard input has ended
-it goes as fast as it can, so that every row is produced. After each file it says on standard output how many records
-it has produced so far, as a line of JSON.
+Without inputs it produces live readings until its standard input ends. With inputs it produces the first rows at once,
+waits for a line on standard input, and spreads the rest evenly over the duration. When its standard input has ended it
+produces all remaining rows without delay. After each file it reports the number of records produced so far on standard
+output, as a line of JSON.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from forebay.cli.demo.orders import Orders
 from forebay.cli.demo.records import InputFolder, SourceRecord, number_rows, source_names
 
 CHUNK_ROWS: Final = 2_000
-"""Most rows of a file in the input folder."""
+"""Maximum number of rows per file in the input folder."""
 
 Wait = Callable[[float | None], bool]
-"""As `Orders.wait`."""
+"""Signature of `Orders.wait`."""
 
 
 def produce_live(folder: InputFolder, *, interval_s: float, wait: Wait, tell: Callable[[int], None]) -> None:
-    """Write one file of readings per interval until ``wait`` says that it is over."""
+    """Write one file of readings per interval until ``wait`` returns True."""
     produced = 0
     tick = 0
     started = time.monotonic()
@@ -54,9 +54,9 @@ def produce_live(folder: InputFolder, *, interval_s: float, wait: Wait, tell: Ca
 def produce_files(
     folder: InputFolder, paths: Sequence[Path], *, duration_s: float, wait: Wait, tell: Callable[[int], None]
 ) -> None:
-    """Let all rows of ``paths`` appear, spread over ``duration_s`` from the first order on; the files take turns.
+    """Publish all rows of ``paths`` over ``duration_s`` from the first order on, alternating files.
 
-    Raises `UnreadableInput` before anything appears.
+    Raises `UnreadableInput` before any file is published.
     """
     staged = list(stage_files(folder, paths, chunk_rows=CHUNK_ROWS))
     produced = 0
@@ -74,9 +74,7 @@ def produce_files(
 
 
 def stage_files(folder: InputFolder, paths: Sequence[Path], *, chunk_rows: int) -> Iterator[tuple[Path, int]]:
-    """Convert ``paths`` into staged files and yield each with its number of records, the inputs taking
-    turns.
-    """
+    """Convert ``paths`` to staged files, alternating inputs; yield each file with its number of records."""
     now = datetime.now(UTC)
     chunked = [
         number_rows(rows(path), source=name, chunk_rows=chunk_rows, now=now)
@@ -89,7 +87,7 @@ def stage_files(folder: InputFolder, paths: Sequence[Path], *, chunk_rows: int) 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the process; see the module's text."""
+    """Run the process."""
     parser = argparse.ArgumentParser(prog="python -m forebay.cli.demo.source", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--input", type=Path, action="append", default=[])

@@ -1,7 +1,7 @@
-"""Reads the remote system's database from outside, whether its process is there or not.
+"""Read-only view of the remote system's database, independent of its process.
 
-It never writes. The table `arrivals` has every time that a record came, `records` each record once, by its
-idempotency key, which ends with partition and offset.
+It never writes. The table `arrivals` has every arrival of a record; `records` has each record once, by its idempotency
+key, which ends with partition and offset.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final, Self
 from forebay.cli.demo.reconcile import Arrival
 
 BUSY_S: Final = 10.0
-"""How long to wait while the database is being recovered after a kill."""
+"""Time limit for the recovery of the database after a kill."""
 
 
 class TargetView:
-    """A read-only view of the database. A context manager; opened with the first question."""
+    """Read-only view of the database. A context manager; opened on first use."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -38,10 +38,9 @@ class TargetView:
             self._connection.close()
 
     def count(self) -> int:
-        """How many records have arrived, each counted once; reads only what came since the last call.
+        """Return the number of distinct records that have arrived; reads only arrivals since the last call.
 
-        A record that comes after a higher offset of its partition is not counted here; `arrivals` has them
-        all.
+        A record that arrives after a higher offset of its partition is not counted here; `arrivals` has all.
         """
         if not self._database.exists():
             return 0
@@ -56,7 +55,7 @@ class TargetView:
         return self._rows
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yield every record that is held, in the order in which each came first."""
+        """Yield every stored record in the order of first arrival."""
         if not self._database.exists():
             return
         rows = self._open().execute(

@@ -1,1 +1,1 @@
-"""Commands that read: lag, gaps, records, and what became of a record."""
+"""Commands that read: lag, gaps, records, and explanations of records."""

@@ -1,4 +1,4 @@
-"""`forebay explain`: where a record is, what became of it, and what its delivery waits for."""
+"""`forebay explain`: location, state and delivery of a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def explain(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Say where a record is, what became of it, and what its delivery waits for."""
+    """Show where a record is, its state, and what its delivery waits for."""
     with connect(endpoint) as client:
         found = client.sinks.explain(sink, offset, partition=partition, subscription=subscription)
     if output is Output.JSON:
@@ -32,7 +32,7 @@ def explain(
 
 
 def rows(found: Explanation) -> list[tuple[str, object]]:
-    """What is known, as names and values; what is not known is left out."""
+    """Return the known facts as names and values."""
     page = None if found.page is None else f"{found.page[0]} to {found.page[1]}, {bytes_text(found.page_bytes)}"
     flight = found.flight
     facts: list[tuple[str, object]] = [

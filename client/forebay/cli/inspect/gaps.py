@@ -1,4 +1,4 @@
-"""`forebay gaps`: what a sink has dropped, why and when."""
+"""`forebay gaps`: records that a sink has dropped, with reason and time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ COLUMNS = ("partition", "first", "last", "records", "reasons", "from", "to", "on
 def gaps(
     sink: SinkName,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
-    count: Annotated[int, typer.Option("--count", "-n", help="Most gaps.", min=1)] = 1_000,
+    count: Annotated[int, typer.Option("--count", "-n", help="Maximum number of gaps.", min=1)] = 1_000,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Show what is missing from a sink: offsets, how many records, why, and when they were dropped."""
+    """Show the gaps of a sink: offsets, number of records, reason and time."""
     with connect(endpoint) as client:
         found = list(islice(client.sinks.gaps(sink, partition=partition), count + 1))
     more = len(found) > count
@@ -33,11 +33,11 @@ def gaps(
     else:
         write_table(f"gaps of {sink}", COLUMNS, [row(gap) for gap in found])
     if more:
-        say(f"forebay: there are more than these {count:,}; ask for more with --count")
+        say(f"forebay: there are more than {count:,} gaps; raise --count to show them")
 
 
 def row(gap: Gap) -> tuple[object, ...]:
-    """A gap as a row of `COLUMNS`; ``only`` names the one subscription whose gap it is."""
+    """Return a gap as a row of `COLUMNS`; ``only`` is the subscription of its own gap."""
     reasons = ", ".join(reason if len(gap.counts) == 1 else f"{reason} {n:,}" for reason, n in gap.counts.items())
     records = sum(gap.counts.values())
     return (

@@ -1,4 +1,4 @@
-"""`forebay info`: what the broker is and how it is."""
+"""`forebay info`: version, state and limits of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`forebay lag`: how far deliveries are behind, and why."""
+"""`forebay lag`: lag of the subscriptions, and its cause."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COLUMNS = ("sink", "subscription", "partition", "lag", "size", "oldest", "in fli
 
 
 def lag(
-    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="Only this sink; else all.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again (one sink).")] = False,
-    interval_s: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)] = 1.0,
+    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="Show only this sink; default: all.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update continuously (requires SINK).")] = False,
+    interval_s: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1, max=3600)] = 1.0,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Show how many records wait for delivery, how old the oldest is, and what holds them up."""
+    """Show how many records wait for delivery, the age of the oldest, and what delays them."""
     with connect(endpoint) as client:
         if watch and sink is not None:
             _watch(client.sinks.watch(sink, interval_s=interval_s), output)
@@ -37,7 +37,7 @@ def lag(
 
 
 def entries(stats: SinkStats) -> list[dict[str, Any]]:
-    """The lag as objects, one per subscription and partition."""
+    """Return the lag as objects, one per subscription and partition."""
     return [
         {
             "sink": stats.name,
@@ -59,7 +59,7 @@ def entries(stats: SinkStats) -> list[dict[str, Any]]:
 
 
 def rows(stats: SinkStats) -> list[tuple[object, ...]]:
-    """The lag as rows of `COLUMNS`."""
+    """Return the lag as rows of `COLUMNS`."""
     return [
         (
             entry["sink"],

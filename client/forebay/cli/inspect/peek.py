@@ -1,4 +1,4 @@
-"""`forebay peek`: a few records, decoded where possible, without taking them."""
+"""`forebay peek`: shows a few records without delivering them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def peek(
     sink: SinkName,
     partition: Annotated[int, typer.Option("--partition", "-p", help="Partition.", min=0)] = 0,
     offset: Annotated[
-        int | None, typer.Option(help="Begin here; else at the first record that waits for delivery.", min=0)
+        int | None, typer.Option(help="First offset; default: the first unsettled record.", min=0)
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", help="Most records.", min=1, max=1000)] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", help="Maximum number of records.", min=1, max=1000)] = 10,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Look at a few records of a partition. Changes nothing."""
+    """Show a few records of a partition without changing any state."""
     with connect(endpoint) as client:
         records = client.peek(sink, partition=partition, offset=offset, max_records=count)
     if output is Output.JSON:

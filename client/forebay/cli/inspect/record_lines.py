@@ -1,7 +1,6 @@
-"""One line per record that is read: for `forebay replay` and `forebay tail`.
+"""Output of records one per line, for `forebay replay` and `forebay tail`.
 
-A gap is never passed over in silence: it is an object of its own for programs, and a line on standard
-error for people.
+A gap is always reported: as a JSON object, or as a line on standard error.
 """
 
 from __future__ import annotations
@@ -18,33 +17,31 @@ if TYPE_CHECKING:
     from forebay.client import Gap, ReplayedRecord
 
 VALUE_CHARACTERS_MAX: Final = 400
-"""Most characters of a value in a line for people."""
+"""Maximum number of characters of a value in text form."""
 
 
 class LineForm(StrEnum):
-    """How a record is written."""
+    """Format of a record's line."""
 
     TEXT = "text"
     """Position, time, key and value, cut to a readable length."""
 
     JSON = "json"
-    """An object with everything."""
+    """JSON object with all fields."""
 
     VALUES = "values"
-    """The value's bytes as they are, and a line end; at a terminal what it would obey is shown."""
+    """Bytes of the value, and a line end; escaped on a terminal."""
 
 
 LineOutput = Annotated[
     LineForm,
-    typer.Option(
-        "--output", "-o", help="Readable lines, an object per line, or the bare values.", case_sensitive=False
-    ),
+    typer.Option("--output", "-o", help="Line format: text, JSON objects or plain values.", case_sensitive=False),
 ]
 """``-o`` of the commands that write one line per record."""
 
 
 def write_gap(gap: Gap, form: LineForm) -> None:
-    """Say that offsets are missing."""
+    """Report missing offsets."""
     if form is LineForm.JSON:
         write_json({"gap": gap})
     elif gap.reason == "UNREADABLE":
@@ -66,7 +63,7 @@ def write_record(record: ReplayedRecord, form: LineForm) -> None:
 
 
 def line_of(record: ReplayedRecord) -> str:
-    """One line for people; line ends and other control characters in keys and values are shown, not obeyed."""
+    """Return the text line of a record, with line ends and control characters escaped."""
     at = record.accepted_at.astimezone().strftime("%H:%M:%S")
     key = "" if record.key is None else f"{visible(text_of(record.key))}  "
     value = visible(text_of(record.value))

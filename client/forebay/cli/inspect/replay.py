@@ -1,4 +1,4 @@
-"""`forebay replay`: reads a sink again and changes nothing."""
+"""`forebay replay`: reads a sink without changing any state."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from forebay.cli.times import parse_time
 def replay(
     sink: SinkName,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Partition; else all, one after another.", min=0)
+        int | None, typer.Option("--partition", "-p", help="Replay only this partition; default: all in turn.", min=0)
     ] = None,
-    start: Annotated[int | None, typer.Option(help="First offset; else the earliest that is stored.", min=0)] = None,
+    start: Annotated[int | None, typer.Option(help="First offset; default: the earliest stored.", min=0)] = None,
     start_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin with what came at or after this time (ISO 8601).")
+        str | None, typer.Option(metavar="TIME", help="Start with records accepted at or after this time.")
     ] = None,
-    end: Annotated[
-        int | None, typer.Option(help="Stop before this offset; else at the end as it is now.", min=0)
-    ] = None,
+    end: Annotated[int | None, typer.Option(help="Stop before this offset; default: the current end.", min=0)] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records at the end.")] = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: LineOutput = LineForm.TEXT,
 ) -> None:
-    """Read the records of a sink again, or of a partition. Nobody's position changes."""
+    """Replay the records of a sink or of one partition. No position changes."""
     since = None if start_time is None else parse_time(start_time)
     with connect(endpoint) as client:
         from forebay.client import Gap

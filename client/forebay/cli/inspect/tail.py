@@ -1,7 +1,7 @@
-"""`forebay tail`: the newest records of a sink, and every new one as it comes.
+"""`forebay tail`: the newest records of a sink, and new ones as they arrive.
 
-One thread per partition reads; this one writes. Between them stands a bounded queue, so that a slow
-terminal holds the readers back and never the broker.
+One thread per partition reads; the main thread writes. A bounded queue connects them, so that a slow terminal slows the
+readers and not the broker.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from forebay.client import Client, Gap, PartitionStats, ReplayedRecord
 
 PARTITIONS_MAX: Final = 64
-"""Most partitions that are followed at once: each is a stream of its own."""
+"""Maximum number of followed partitions; each needs a stream."""
 
 WAITING_MAX: Final = 1_000
-"""Most records between the readers and the writer."""
+"""Maximum number of records between the readers and the writer."""
 
 
 def tail(
     sink: SinkName,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Only this partition; else all.", min=0)
+        int | None, typer.Option("--partition", "-p", help="Only this partition; default: all.", min=0)
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", help="Begin so many records before the end.", min=0)] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of records before the end.", min=0)] = 10,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: LineOutput = LineForm.TEXT,
 ) -> None:
-    """Show the newest records of a sink and go on with the new ones. Takes nothing; Ctrl-C ends it."""
+    """Show the newest records of a sink, then new ones as they arrive. No position changes; Ctrl-C stops."""
     from forebay.client import Gap
     from forebay.client.transport.threads import GuardedThread
 
@@ -62,10 +62,10 @@ def _chosen(parts: tuple[PartitionStats, ...], partition: int | None) -> tuple[P
     if partition is not None:
         parts = tuple(part for part in parts if part.partition == partition)
         if not parts:
-            raise CommandFailed(f"the sink has no partition {partition}", ExitCode.NOT_FOUND)
+            raise CommandFailed(f"partition = {partition}: the sink has no such partition", ExitCode.NOT_FOUND)
     if len(parts) > PARTITIONS_MAX:
         raise CommandFailed(
-            f"the sink has {len(parts)} partitions and {PARTITIONS_MAX} can be followed at once; name one with -p",
+            f"the sink has {len(parts)} partitions and at most {PARTITIONS_MAX} can be followed: select one with -p",
             ExitCode.USAGE,
         )
     return parts
@@ -78,7 +78,7 @@ def _follow(
     start: int,
     waiting: Queue[ReplayedRecord | Gap | BaseException],
 ) -> None:
-    """Read one partition for ever; what ends it goes to the writer, which raises it."""
+    """Read one partition without end; the writer raises the error that ends it."""
     from forebay.client import ClientClosed, ForebayError
 
     try:

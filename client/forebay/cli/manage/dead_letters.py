@@ -1,4 +1,4 @@
-"""`forebay dlq ...`: shows what targets rejected for good, sends it on its way again, or lets it go."""
+"""`forebay dlq ...`: lists, redrives and purges dead letters."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ from forebay.cli.report import CommandFailed
 if TYPE_CHECKING:
     from forebay.client.values.dead_letters import DeadLetterFilter
 
-dlq_app = typer.Typer(
-    no_args_is_help=True, help="Look after dead letters: records that their target rejected for good."
-)
+dlq_app = typer.Typer(no_args_is_help=True, help="Manage dead letters: records that could not be delivered.")
 SHOWN_MAX = 80
 
 Reason = Annotated[
-    str | None, typer.Option(metavar="REJECTED|MAX_ATTEMPTS", help="Only those with this reason.", case_sensitive=False)
+    str | None,
+    typer.Option(metavar="REJECTED|MAX_ATTEMPTS", help="Only dead letters with this reason.", case_sensitive=False),
 ]
-ErrorText = Annotated[str | None, typer.Option("--error", metavar="TEXT", help="Only those whose error contains this.")]
-Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only those of this partition.", min=0)]
-First = Annotated[int | None, typer.Option("--first", help="Only those from this offset of the sink on.", min=0)]
-Last = Annotated[int | None, typer.Option("--last", help="Only those up to this offset of the sink.", min=0)]
-Since = Annotated[datetime | None, typer.Option("--since", help="Only those that were rejected since then, UTC.")]
-Until = Annotated[datetime | None, typer.Option("--until", help="Only those that were rejected before then, UTC.")]
-OfSubscription = Annotated[str | None, typer.Option("--subscription", metavar="NAME", help="Only those of this one.")]
+ErrorText = Annotated[
+    str | None, typer.Option("--error", metavar="TEXT", help="Only dead letters whose error contains TEXT.")
+]
+Partition = Annotated[
+    int | None, typer.Option("--partition", "-p", help="Only dead letters from this partition.", min=0)
+]
+First = Annotated[int | None, typer.Option("--first", help="Only dead letters from this offset on.", min=0)]
+Last = Annotated[int | None, typer.Option("--last", help="Only dead letters up to this offset.", min=0)]
+Since = Annotated[datetime | None, typer.Option("--since", help="Only dead letters since this time, UTC.")]
+Until = Annotated[datetime | None, typer.Option("--until", help="Only dead letters before this time, UTC.")]
+OfSubscription = Annotated[
+    str | None, typer.Option("--subscription", metavar="NAME", help="Only dead letters of this subscription.")
+]
 
 
 @dlq_app.command("list")
@@ -44,11 +49,11 @@ def list_dead_letters(
     since: Since = None,
     until: Until = None,
     subscription: OfSubscription = None,
-    count: Annotated[int, typer.Option("--count", "-n", help="Most dead letters to show.", min=1)] = 100,
+    count: Annotated[int, typer.Option("--count", "-n", help="Maximum number of dead letters.", min=1)] = 100,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Show dead letters that are still to be dealt with."""
+    """List the unsettled dead letters."""
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     with connect(endpoint) as client:
         letters = list(islice(client.dead_letters.list(sink, **wanted), count))
@@ -66,7 +71,7 @@ def list_dead_letters(
                 letter.reason,
                 letter.attempts,
                 letter.error[:SHOWN_MAX],
-                (f"not cut: {letter.uncut}" if letter.uncut else text_of(letter.record.value))[:SHOWN_MAX],
+                (f"not extracted: {letter.uncut}" if letter.uncut else text_of(letter.record.value))[:SHOWN_MAX],
             )
             for letter in letters
         ],
@@ -87,7 +92,7 @@ def redrive(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Append dead letters to their sink again: all, or those that are chosen."""
+    """Append dead letters to their sink again: all, or the selected ones."""
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     with connect(endpoint) as client:
         redriven = client.dead_letters.redrive(sink, **wanted)
@@ -108,14 +113,16 @@ def purge(
     since: Since = None,
     until: Until = None,
     subscription: OfSubscription = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them; needed when nothing is chosen.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All dead letters; required without another filter.")
+    ] = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Let dead letters go for good."""
+    """Drop dead letters permanently."""
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     if not wanted and not everything:
-        raise CommandFailed("say which dead letters are to go, or --all", ExitCode.USAGE)
+        raise CommandFailed("no dead letters are selected: pass a filter, or --all", ExitCode.USAGE)
     with connect(endpoint) as client:
         purged = client.dead_letters.purge(sink, **wanted)
     if output is Output.JSON:

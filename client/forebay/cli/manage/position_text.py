@@ -1,4 +1,4 @@
-"""A place in a sink, as it is typed: ``earliest``, ``latest``, an offset, ``0=12,1=40``, or a time."""
+"""Positions as typed by users: ``earliest``, ``latest``, an offset, ``0=12,1=40``, or a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FORMS = "earliest, latest, an offset, offsets by partition (0=12,1=40), or a tim
 
 OrEarliest = Annotated[
     bool,
-    typer.Option("--or-earliest", help="Where an offset is gone, take the lowest that can be had instead of failing."),
+    typer.Option("--or-earliest", help="Replace a trimmed offset by the lowest available one instead of failing."),
 ]
 """``--or-earliest``."""
 
 
 def parse_position(text: str) -> Position:
-    """The position that ``text`` says; raises `CommandFailed` for what is none."""
+    """Return the position of ``text``; raises `CommandFailed` for an invalid one."""
     stripped = text.strip()
     if stripped == "earliest":
         return "earliest"
@@ -37,11 +37,11 @@ def parse_position(text: str) -> Position:
             return {int(partition): int(offset) for partition, offset in pairs}
         return datetime.fromisoformat(stripped).astimezone()
     except ValueError as error:
-        raise CommandFailed(f"{text!r} is no place: use {FORMS}", ExitCode.USAGE) from error
+        raise CommandFailed(f"position = {text!r}: must be {FORMS}", ExitCode.USAGE) from error
 
 
 def position_text(place: Position) -> str:
-    """A position as it would be typed."""
+    """Return the text form of a position."""
     if isinstance(place, datetime):
         return place.isoformat()
     if isinstance(place, str | int):

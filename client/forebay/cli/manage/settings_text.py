@@ -1,7 +1,6 @@
-"""Sink settings as text: ``NAME=VALUE`` pairs of a command line into keywords for the client.
+"""Sink settings as text: ``NAME=VALUE`` pairs as keywords for the client.
 
-What a setting is called and which type it has comes from the client's own `SinkSettings`, so that a new
-setting needs no change here.
+Names and types come from the client's `SinkSettings`, so that a new setting needs no change here.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _WORDS: Final = {
 
 
 def parse_settings(pairs: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in ``pairs`` as keywords; ``kinds`` are the type hints of the settings by name.
+    """Return the settings in ``pairs`` as keywords; ``kinds`` are the type hints by name.
 
     Raises `CommandFailed` for a pair without ``=``, an unknown name, or a value of another type.
     """
@@ -38,7 +37,7 @@ def parse_settings(pairs: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, 
         if not equals:
             raise _wrong(f"{pair!r} is not NAME=VALUE")
         if name not in kinds:
-            raise _wrong(f"there is no setting {name!r}; there are {', '.join(sorted(kinds))}")
+            raise _wrong(f"unknown setting {name!r}: must be one of {', '.join(sorted(kinds))}")
         settings[name] = _value(name, text.strip(), kinds[name])
     return settings
 
@@ -49,17 +48,17 @@ def _value(name: str, text: str, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         members = {member.name: member for member in kind}
         if text.upper() not in members:
-            raise _wrong(f"{name} is {text!r}; allowed are {', '.join(members)}")
+            raise _wrong(f"{name} = {text!r}: must be one of {', '.join(members)}")
         return members[text.upper()]
     if kind is bool:
         if text.lower() not in _WORDS:
-            raise _wrong(f"{name} is {text!r}; allowed are true and false")
+            raise _wrong(f"{name} = {text!r}: must be true or false")
         return _WORDS[text.lower()]
     convert: Callable[[str], Any] = kind if kind in (int, float, str) else str
     try:
         return convert(text)
     except ValueError as error:
-        raise _wrong(f"{name} is {text!r}; it takes {'a whole number' if kind is int else 'a number'}") from error
+        raise _wrong(f"{name} = {text!r}: must be {'an integer' if kind is int else 'a number'}") from error
 
 
 def _wrong(problem: str) -> CommandFailed:

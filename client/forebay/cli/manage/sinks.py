@@ -1,4 +1,4 @@
-"""`forebay sink ...`: makes, shows, changes and removes sinks."""
+"""`forebay sink ...`: creates, shows, updates and deletes sinks."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from forebay.cli.times import parse_time
 if TYPE_CHECKING:
     from forebay.client import Sink, SinkStats
 
-sink_app = typer.Typer(no_args_is_help=True, help="Make, show, change and remove sinks.")
+sink_app = typer.Typer(no_args_is_help=True, help="Create, show, update and delete sinks.")
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", "-s", metavar="NAME=VALUE", help="A setting, for example max_disk_cache=1000000. Repeatable."
-    ),
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Setting, for example max_disk_cache=1000000. Repeatable."),
 ]
 
 
 @sink_app.command()
 def create(
     name: SinkName,
-    partitions: Annotated[int | None, typer.Option(help="Partitions, 1 to 1024; may grow later.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(help="Number of partitions, 1 to 1024; can be raised later.")
+    ] = None,
     settings: Settings = None,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="Succeed also when the sink exists with these settings.")
+        bool, typer.Option("--exist-ok", help="Succeed if the sink exists with the same settings.")
     ] = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Make a sink."""
+    """Create a sink."""
     chosen = _settings(settings)
     if partitions is not None:
         chosen["partitions"] = partitions
@@ -73,7 +73,7 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
 
 @sink_app.command()
 def show(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
-    """Show the settings of a sink, what it holds, and the account of each subscription."""
+    """Show the settings of a sink, its contents, and the account of each subscription."""
     with connect(endpoint) as client:
         sink = client.sinks.get(name)
         stats = client.sinks.stats(name)
@@ -91,7 +91,7 @@ def update(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Change settings of a sink; those that are not named stay."""
+    """Update settings of a sink; unnamed settings stay unchanged."""
     with connect(endpoint) as client:
         _show_sink(client.sinks.update(name, **_settings(settings)), output)
 
@@ -99,14 +99,14 @@ def update(
 @sink_app.command()
 def delete(
     name: SinkName,
-    force: Annotated[bool, typer.Option("--force", help="Also when it holds records that nobody has taken.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete the sink even if it has unsettled records.")] = False,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Its dead letters too; else they stay as `SINK.dlq`.")
+        bool, typer.Option("--dead-letters", help="Delete the dead-letter sink `SINK.dlq` too.")
     ] = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Remove a sink and all that it holds."""
+    """Delete a sink and its records."""
     with connect(endpoint) as client:
         client.sinks.delete(name, force=force, dead_letters=dead_letters)
     _done({"deleted": name}, f"deleted {name}", output)
@@ -115,11 +115,11 @@ def delete(
 @sink_app.command()
 def pause(
     name: SinkName,
-    reason: Annotated[str, typer.Option(help="Why, for those who look at the sink.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, shown in the stats of the sink.")] = "",
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Stop the deliveries of a sink; it goes on taking records."""
+    """Pause the deliveries of a sink; appends continue."""
     with connect(endpoint) as client:
         client.sinks.pause(name, reason)
     _done({"paused": name, "reason": reason}, f"paused {name}", output)
@@ -127,7 +127,7 @@ def pause(
 
 @sink_app.command()
 def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
-    """Let the deliveries of a sink go on."""
+    """Resume the deliveries of a sink."""
     with connect(endpoint) as client:
         client.sinks.resume(name)
     _done({"resumed": name}, f"resumed {name}", output)
@@ -136,10 +136,10 @@ def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: Output
 @sink_app.command()
 def purge(
     name: SinkName,
-    everything: Annotated[bool, typer.Option("--all", help="All that it holds.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All stored records.")] = False,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
     until_offset: Annotated[
-        int | None, typer.Option(metavar="OFFSET", help="Pages that end at or below it, of one partition.", min=0)
+        int | None, typer.Option(metavar="OFFSET", help="Pages that end at or below OFFSET; needs --partition.", min=0)
     ] = None,
     until_time: Annotated[
         str | None, typer.Option(metavar="TIME", help="Pages accepted before this time (ISO 8601).")
@@ -147,9 +147,9 @@ def purge(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Drop records of a sink, oldest first. They are counted and leave a gap, and their space comes back."""
+    """Drop records of a sink, oldest first. They are counted, and a gap records them."""
     if [everything, until_offset is not None, until_time is not None].count(True) != 1:
-        raise CommandFailed("say how far: one of --all, --until-offset and --until-time", ExitCode.USAGE)
+        raise CommandFailed("nothing is selected: pass one of --all, --until-offset and --until-time", ExitCode.USAGE)
     with connect(endpoint) as client:
         purged = client.sinks.purge(
             name,
@@ -210,7 +210,7 @@ def _show_stats(stats: SinkStats) -> None:
         ],
     )
     write_table(
-        "accounts" if stats.identity_ok else "accounts (they do not balance!)",
+        "accounts" if stats.identity_ok else "accounts (inconsistent)",
         (
             "subscription",
             "partition",

@@ -1,4 +1,4 @@
-"""`forebay subscription ...`: makes, lists, moves and deletes the subscriptions of a sink."""
+"""`forebay subscription ...`: creates, lists, seeks and deletes subscriptions of a sink."""
 
 from __future__ import annotations
 
@@ -14,40 +14,38 @@ from forebay.cli.output import Output, tell, write_json, write_table
 if TYPE_CHECKING:
     from forebay.client import SubscriptionPlace
 
-subscription_app = typer.Typer(no_args_is_help=True, help="Make, list, move and delete the subscriptions of a sink.")
+subscription_app = typer.Typer(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the subscription.", show_default=False)]
-To = Annotated[str, typer.Option("--to", metavar="PLACE", help=f"Where to: {FORMS}.", show_default=False)]
-Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition; else all.", min=0)]
+To = Annotated[str, typer.Option("--to", metavar="PLACE", help=f"New position: {FORMS}.", show_default=False)]
+Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition; default: all.", min=0)]
 
 
 @subscription_app.command()
 def create(
     sink: SinkName,
     name: Name,
-    start: Annotated[str, typer.Option("--start", metavar="PLACE", help=f"Where it begins: {FORMS}.")] = "earliest",
+    start: Annotated[str, typer.Option("--start", metavar="PLACE", help=f"Start position: {FORMS}.")] = "earliest",
     or_earliest: OrEarliest = False,
-    exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="Succeed also when it exists, made with the same start.")
-    ] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Succeed if it exists with the same start.")] = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Make a subscription. From then on the sink keeps what it has not settled."""
+    """Create a subscription. The sink then retains the records that it has not settled."""
     place = parse_position(start)
     with connect(endpoint) as client:
         made = client.subscriptions.create(sink, name, start=place, or_earliest=or_earliest, exist_ok=exist_ok)
     if output is Output.JSON:
         write_json(made)
     else:
-        tell(f"{made.name} begins at {position_text(made.start)}")
+        tell(f"created {made.name} at {position_text(made.start)}")
 
 
 @subscription_app.command("list")
 def list_subscriptions(
     sink: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
 ) -> None:
-    """List the subscriptions of a sink, and how far each one is."""
+    """List the subscriptions of a sink with their positions."""
     with connect(endpoint) as client:
         found = client.subscriptions.list(sink)
         stats = client.sinks.stats(sink)
@@ -79,7 +77,7 @@ def list_subscriptions(
 def delete(
     sink: SinkName, name: Name, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
 ) -> None:
-    """Delete a subscription, whatever it has not settled."""
+    """Delete a subscription with its unsettled records."""
     with connect(endpoint) as client:
         client.subscriptions.delete(sink, name)
     if output is Output.JSON:
@@ -98,7 +96,7 @@ def seek(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Move a subscription. What is in flight to its consumers is void; what was pending counts as skipped."""
+    """Seek a subscription. Deliveries in flight become void; pending records count as skipped."""
     _seek(sink, name, to, partition, or_earliest, endpoint, output)
 
 
@@ -111,7 +109,7 @@ def seek_sink(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Move a subscription of a sink: the same as `forebay subscription seek`."""
+    """Seek a subscription of a sink: the same as `forebay subscription seek`."""
     _seek(sink, subscription, to, partition, or_earliest, endpoint, output)
 
 

@@ -1,7 +1,6 @@
-"""`forebay token ...`: creates, lists and revokes the credentials in a broker's file.
+"""`forebay token ...`: creates, lists and revokes credentials in a broker's file.
 
-A token is shown once and stored nowhere; the file gets its hash. A broker that serves notices a change of the file
-within seconds.
+A token is shown once and not stored; the file contains its hash. A running broker loads a changed file within seconds.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ if TYPE_CHECKING:
     from forebay.broker.core.access.credentials import Credential
 
 TOKEN_BYTES: Final = 32
-"""Random bytes: no token can be found for a hash."""
+"""Number of random bytes, enough that a token cannot be derived from its hash."""
 HASH_SHOWN: Final = 8
 
-token_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the credentials of a broker's callers.")
+token_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke credentials for a broker.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Principal: the name in logs.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the principal, shown in logs.", show_default=False)]
 HashesFile = Annotated[
     Path,
-    typer.Option("--token-hashes-file", help="The broker's file of credentials.", show_default=False),
+    typer.Option("--token-hashes-file", help="Credentials file of the broker.", show_default=False),
 ]
 Allow = Annotated[
     list[str],
     typer.Option(
         "--allow",
         metavar="RIGHT=PATTERN",
-        help="A right to sinks: publish, consume, replay, view, manage or admin = names, `*` for any characters. "
-        "May be repeated.",
+        help="Right to sinks: publish, consume, replay, view, manage or admin = names; `*` matches any characters. "
+        "Repeatable.",
         show_default=False,
     ),
 ]
@@ -53,13 +52,13 @@ def create(
     allow: Allow,
     certificate: Annotated[
         str,
-        typer.Option(metavar="IDENTITY", help="No token: the client certificate with this name is the credential."),
+        typer.Option(metavar="IDENTITY", help="Accept the client certificate with this name instead of a token."),
     ] = "",
-    calls_per_s: Annotated[int, typer.Option(help="Most calls and stream messages per second; 0 is unlimited.")] = 0,
-    bytes_per_s: Annotated[int, typer.Option(help="Most bytes per second; 0 is unlimited.")] = 0,
+    calls_per_s: Annotated[int, typer.Option(help="Maximum calls and stream messages per second; 0 is unlimited.")] = 0,
+    bytes_per_s: Annotated[int, typer.Option(help="Maximum bytes per second; 0 is unlimited.")] = 0,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Create a token, show it once, and add its hash and rights to a broker's file, which is created if missing.
+    """Create a token, show it once, and add its hash and rights to a broker's credentials file.
 
     Example: forebay token create nightly --token-hashes-file tokens --allow publish=orders,events-*
     """
@@ -88,7 +87,7 @@ def create(
         say(f"{token_hashes_file} accepts certificates with the name {certificate} as {name}")
     else:
         tell(made)
-        say(f"this is shown once; {token_hashes_file} accepts it as {name}")
+        say(f"the token is shown only once; {token_hashes_file} accepts it as {name}")
 
 
 @token_app.command("list")
@@ -108,7 +107,7 @@ def revoke(
     token_hashes_file: HashesFile,
     credential: Annotated[
         str,
-        typer.Option("--credential", help="Only the credential that `list` shows so; else all of this principal."),
+        typer.Option("--credential", help="Credential as shown by `list`; default: all of the principal."),
     ] = "",
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -116,10 +115,10 @@ def revoke(
     every = _read(token_hashes_file)
     gone = [one for one in every if one.principal.name == name and credential in {"", _fields(one)["credential"]}]
     if not gone:
-        raise CommandFailed(f"{token_hashes_file}: there is no such credential of {name!r}", ExitCode.NOT_FOUND)
+        raise CommandFailed(f"{token_hashes_file}: contains no such credential of {name!r}", ExitCode.NOT_FOUND)
     if len(gone) == len(every):
         raise CommandFailed(
-            f"{token_hashes_file}: it would hold no credential, and no broker starts with such a file; "
+            f"{token_hashes_file}: would contain no credential, and a broker rejects such a file; "
             "create another one first, or stop the broker"
         )
     try:
@@ -140,7 +139,7 @@ def _read(path: Path) -> tuple[Credential, ...]:
     except OSError as error:
         raise CommandFailed(f"{path}: cannot be read: {error.strerror}", ExitCode.NOT_FOUND) from error
     except (CredentialsInvalid, UnicodeDecodeError) as error:
-        said = "it is no text" if isinstance(error, UnicodeDecodeError) else str(error)
+        said = "not a text file" if isinstance(error, UnicodeDecodeError) else str(error)
         raise CommandFailed(f"{path}: {said}", ExitCode.USAGE) from error
 
 
@@ -157,7 +156,7 @@ def _fields(one: Credential) -> dict[str, str]:
 
 
 def _append(path: Path, line: str) -> None:
-    """Add a line in one write; a new file belongs to its owner alone."""
+    """Append a line in one write; a new file is accessible by its owner only."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
         ended = not (size := file.seek(0, os.SEEK_END)) or _last(file.fileno(), size) == b"\n"
@@ -169,7 +168,7 @@ def _last(descriptor: int, size: int) -> bytes:
 
 
 def _rewrite(path: Path, revoked: set[str]) -> None:
-    """Replace the file by one without the lines of ``revoked``, in one step, with owner and mode kept."""
+    """Replace the file atomically by one without the lines of ``revoked``, keeping owner and mode."""
     kept = [line for line in path.read_text().splitlines(keepends=True) if _proof(line) not in revoked]
     status = path.stat()
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -188,7 +187,7 @@ def _rewrite(path: Path, revoked: set[str]) -> None:
 
 
 def _proof(line: str) -> str:
-    """Return the first word of a line as the broker writes it."""
+    """Return the first word of a line in the broker's notation."""
     word = line.strip().partition(" ")[0]
     name, _, rest = word.partition(":")
     return f"{name}:{rest.lower()}" if rest.startswith("sha256:") else word

@@ -1,7 +1,7 @@
-"""`forebay bench`: what a broker does on this machine, in a few seconds.
+"""`forebay bench`: throughput and latency of a broker, measured in a few seconds.
 
-It answers whether a broker is in the expected order of magnitude. It is no comparison between machines and
-proves nothing: publisher, broker and consumer share the processors that are there.
+It shows whether a broker performs in the expected order of magnitude. It does not compare machines: publisher, broker
+and consumer share the same processors.
 """
 
 from __future__ import annotations
@@ -28,49 +28,53 @@ if TYPE_CHECKING:
     from forebay.client import Client
 
 CHUNK_RECORDS: Final = 4_096
-"""Records handed to the publisher at a time."""
+"""Number of records per call of the publisher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row of the table."""
+    """Row of the table."""
 
     name: str
-    """What was done."""
+    """Measured operation."""
 
     records: int
-    """How many records."""
+    """Number of records."""
 
     seconds: float
-    """How long it took."""
+    """Duration."""
 
     records_per_s: float
-    """Their quotient."""
+    """Records per second."""
 
     bytes_per_s: float
-    """Of values."""
+    """Bytes of values per second."""
 
     p50_ms: float | None = None
-    """Half of the calls took at most so long; only for single calls."""
+    """Median duration of a call; only for single calls."""
 
     p99_ms: float | None = None
-    """And 99 of 100."""
+    """99th percentile of the duration of a call."""
 
 
 def bench(
     endpoint: Annotated[
         str | None,
         typer.Option(
-            "--endpoint", "-e", envvar="FOREBAY_ENDPOINT", metavar="HOST:PORT", help="A broker; else one of its own."
+            "--endpoint",
+            "-e",
+            envvar="FOREBAY_ENDPOINT",
+            metavar="HOST:PORT",
+            help="Broker to measure; default: a temporary one.",
         ),
     ] = None,
-    records: Annotated[int, typer.Option(help="Records to publish, deliver and replay.", min=1)] = 400_000,
-    record_bytes: Annotated[int, typer.Option(help="Bytes of a record.", min=1, max=1 << 20)] = 256,
-    partitions: Annotated[int, typer.Option(help="Partitions of the sink.", min=1, max=1024)] = 4,
-    singles: Annotated[int, typer.Option(help="Records to publish one by one.", min=2)] = 500,
+    records: Annotated[int, typer.Option(help="Number of records to publish, deliver and replay.", min=1)] = 400_000,
+    record_bytes: Annotated[int, typer.Option(help="Size of a record in bytes.", min=1, max=1 << 20)] = 256,
+    partitions: Annotated[int, typer.Option(help="Number of partitions.", min=1, max=1024)] = 4,
+    singles: Annotated[int, typer.Option(help="Number of records to publish one at a time.", min=2)] = 500,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Measure publishing, delivery and replay on a sink that is made for it and removed afterwards."""
+    """Measure publishing, delivery and replay on a temporary sink."""
     tune()
     with _client(endpoint) as client:
         sink = f"bench-{secrets.token_hex(4)}"
@@ -108,7 +112,7 @@ def bench(
 
 @contextmanager
 def _client(endpoint: str | None) -> Iterator[Client]:
-    """A client of the broker at ``endpoint``, or of one in a process and a folder of its own that go at the end."""
+    """Open a client of the broker at ``endpoint``, or of a temporary broker process with its own folder."""
     if endpoint is not None:
         with connect(endpoint) as client:
             yield client
@@ -116,7 +120,7 @@ def _client(endpoint: str | None) -> Iterator[Client]:
     from forebay.client import Client, ClientSettings
 
     with tempfile.TemporaryDirectory(prefix="forebay-bench-", dir=".") as name, Processes(Path(name)) as processes:
-        say("starting a broker of its own in the current folder, so that its disk is measured")
+        say("starting a temporary broker in the current folder, whose disk is measured")
         arguments = ("serve", "--data-dir", Path(name).resolve() / "data", "--listen", "127.0.0.1:0", "-o", "json")
         child = processes.start("broker", python_module("forebay.cli", *arguments))
         found = [report.facts["endpoint"] for report in processes.wait_for(child, "endpoint", timeout_s=30)]

@@ -1,7 +1,7 @@
 """`forebay deliver`: runs a deliverer in the foreground until SIGTERM or Ctrl-C.
 
-Both end it in good order: what is being sent is finished and settled, the rest stays in the buffer and counts no failed
-try. SIGHUP, as of a terminal that is closed, does not end it.
+Both stop it in order: requests in progress are finished and settled. All other records stay in the buffer, without a
+failed attempt. SIGHUP, such as from a closed terminal, does not stop it.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ def deliver(
         typer.Option(
             "--to",
             metavar="TARGET",
-            help="Where to: http, file, console, an address that begins with http:// or https://, "
+            help="Target: http, file, console, an address that begins with http:// or https://, "
             "the name of a registered target, or MODULE:ATTRIBUTE.",
             show_default=False,
         ),
     ],
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-O", metavar="NAME=VALUE", help="An option of the target. Repeatable."),
+        typer.Option("--option", "-O", metavar="NAME=VALUE", help="Option of the target. Repeatable."),
     ] = None,
     resend_to: Annotated[
         str | None,
         typer.Option(
             "--resend-to",
             metavar="TARGET",
-            help="Where records go that were delivered before, as --to; /PATH is another path at the same address. "
-            "The options of --to hold for it too when it is of the same kind.",
+            help="Target of redelivered records, as --to; /PATH is another path at the same address. "
+            "It inherits the options of --to if it is of the same kind.",
         ),
     ] = None,
     resend_option: Annotated[
         list[str] | None,
-        typer.Option("--resend-option", "-R", metavar="NAME=VALUE", help="An option of that target. Repeatable."),
+        typer.Option("--resend-option", "-R", metavar="NAME=VALUE", help="Option of the resend target. Repeatable."),
     ] = None,
     subscription: Subscription = "default",
-    concurrency: Annotated[int, typer.Option(help="Partitions sent at the same time.", min=1, max=256)] = 8,
-    batch_records: Annotated[int, typer.Option(help="Most records in one request.", min=1)] = 500,
-    batch_bytes: Annotated[int, typer.Option(help="Most bytes in one request.", min=1)] = 1 << 20,
-    credit_records: Annotated[int, typer.Option(help="Most records under way.", min=1)] = 20_000,
+    concurrency: Annotated[int, typer.Option(help="Partitions delivered concurrently.", min=1, max=256)] = 8,
+    batch_records: Annotated[int, typer.Option(help="Maximum records per request.", min=1)] = 500,
+    batch_bytes: Annotated[int, typer.Option(help="Maximum bytes per request.", min=1)] = 1 << 20,
+    credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Deliver a sink to a remote system, and go on until told to stop.
+    """Deliver a sink to a remote system until stopped.
 
-    A record leaves the buffer when the remote system has taken it. What fails is tried again as the sink
-    says; what the remote system rejects for good stops the sink with the reason.
+    A record is settled when the remote system has accepted it. Failed deliveries are retried as the sink is configured;
+    a permanent rejection moves the record to the dead letters, or pauses the sink with the reason.
     """
     with needed_for("delivering", "deliver"):
         from forebay.deliver import BatchLimits, Deliverer, DelivererSettings
@@ -78,7 +78,7 @@ def deliver(
     if resend_to is not None:
         second = targets.create(*resend_target_of(name, options, resend_to, resend_option or []))
     elif resend_option:
-        raise CommandFailed("--resend-option is of no use without --resend-to", ExitCode.USAGE)
+        raise CommandFailed("--resend-option requires --resend-to", ExitCode.USAGE)
     settings = DelivererSettings(
         subscription=subscription,
         batch=BatchLimits(records_max=batch_records, bytes_max=batch_bytes),
@@ -96,7 +96,7 @@ def deliver(
             deliverer.stop()
 
         def hang_up(number: int, frame: FrameType | None) -> None:
-            _log.info("SIGHUP changes nothing: certificates and token files are read again when they are used")
+            _log.info("SIGHUP is ignored: certificates and token files are reloaded on use")
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
@@ -109,7 +109,10 @@ def deliver(
 
 
 def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
-    """The name of the target and its options. Raises `CommandFailed` for a pair that is not NAME=VALUE."""
+    """Return the name of the target and its options.
+
+    Raises `CommandFailed` for a pair that is not NAME=VALUE.
+    """
     options = _options(pairs)
     if to.startswith(("http://", "https://")):
         return "http", {"url": to, **options}
@@ -119,7 +122,7 @@ def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
 def resend_target_of(
     first: str, first_options: Mapping[str, str], to: str, pairs: Sequence[str]
 ) -> tuple[str, Mapping[str, str]]:
-    """As `target_of`, for the second target beside a first one, whose options it takes over when it is of its kind."""
+    """Return the resend target and its options, which extend those of a first target of its kind."""
     if to.startswith("/") and "url" in first_options:
         to = urljoin(first_options["url"], to)
     name, options = target_of(to, pairs)
@@ -131,6 +134,6 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise CommandFailed(f"the option {pair!r} is not NAME=VALUE", ExitCode.USAGE)
+            raise CommandFailed(f"option {pair!r}: must be NAME=VALUE", ExitCode.USAGE)
         options[name] = text
     return options

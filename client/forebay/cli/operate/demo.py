@@ -1,6 +1,4 @@
-"""`forebay demo`: a Spark job, a remote system that goes away, a broker that is killed, and the proof
-afterwards.
-"""
+"""`forebay demo`: a Spark job through an outage and kills of the broker, with a reconciliation."""
 
 from __future__ import annotations
 
@@ -26,18 +24,18 @@ if TYPE_CHECKING:
 DEFAULT_CHART: Final = Path(".forebay") / "demo-backlog.html"
 
 NEEDED: Final = ("rocksdict", "httpx2", "pyspark", "plotly", "psutil", "starlette", "uvicorn")
-"""Modules of the extras that the processes of the demo need."""
+"""Modules of the extras that the demo's processes need."""
 
 ROWS: Final = (
-    ("records_in", "distinct records that the source produced"),
+    ("records_in", "distinct records produced by the source"),
     ("published", "records in the broker's partitions"),
-    ("delivered", "distinct records in the remote system's table"),
-    ("lost", "produced, and not in the table"),
-    ("out_of_order", "came after a higher offset of their partition"),
-    ("duplicates", "rows the table would hold twice without the idempotency key"),
-    ("republished", "written again by Spark, under a second offset"),
+    ("delivered", "distinct records in the remote system"),
+    ("lost", "produced, but not in the table"),
+    ("out_of_order", "arrived after a higher offset of their partition"),
+    ("duplicates", "duplicates removed by the idempotency key"),
+    ("republished", "written again by Spark, with a second offset"),
     ("dropped", "dropped by the broker"),
-    ("dead_lettered", "rejected by the remote system for good"),
+    ("dead_lettered", "rejected permanently by the remote system"),
     ("pending", "still waiting in the broker"),
     ("identity_ok", "every offset is accounted for"),
 )
@@ -54,26 +52,28 @@ def demo(
             "readings of this machine. Repeatable.",
         ),
     ] = None,
-    outage_s: Annotated[float, typer.Option(help="Seconds for which the remote system is away.", min=0, max=3600)] = 15,
-    kills: Annotated[int, typer.Option(help="How often the broker is killed with -9.", min=0, max=1000)] = 2,
+    outage_s: Annotated[float, typer.Option(help="Seconds for which the remote system is down.", min=0, max=3600)] = 15,
+    kills: Annotated[int, typer.Option(help="Number of kills (-9) of the broker.", min=0, max=1000)] = 2,
     partitions: Annotated[int, typer.Option(help="Partitions of the sink.", min=1, max=64)] = 4,
-    seed: Annotated[int, typer.Option(help="Decides when the kills happen.")] = 0,
-    warm_up_s: Annotated[float, typer.Option(help="Seconds of undisturbed flow before.", min=0, max=3600)] = 4,
-    chart: Annotated[Path, typer.Option(help="Where the chart of the backlog goes (HTML).")] = DEFAULT_CHART,
+    seed: Annotated[int, typer.Option(help="Seed of the times of the kills.")] = 0,
+    warm_up_s: Annotated[
+        float, typer.Option(help="Seconds of undisturbed flow before the outage.", min=0, max=3600)
+    ] = 4,
+    chart: Annotated[Path, typer.Option(help="HTML file for the chart of the backlog.")] = DEFAULT_CHART,
     folder: Annotated[
-        Path | None, typer.Option(help="Keep all files of the run here (must be empty); else a temporary folder.")
+        Path | None, typer.Option(help="Empty folder for the files of the run; default: a temporary one.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object as the last line of standard output.")
     ] = False,
 ) -> None:
-    """Watch a Spark job's output survive an outage of the remote system and the death of the broker.
+    """Run a Spark job through an outage of the remote system and kills of the broker.
 
     Starts a broker, a remote system (HTTP, with a database), a deliverer, a Spark streaming query and a
-    source, each a process of its own on this machine. Then the remote system goes away and the broker is
-    killed with -9 while Spark goes on writing. At the end what the source produced is compared with the
-    remote system's table: exit code 0 says that nothing is lost, nothing is out of order and every record
-    is accounted for.
+    source, each in its own process on this machine. Then the remote system is stopped and the broker is
+    killed with -9 while Spark keeps writing. At the end the records of the source are compared with the
+    remote system's table: with exit code 0 no record is lost or out of order, and every record is
+    accounted for.
     """
     require("the demo", NEEDED)
     from forebay.cli.demo.input import UnreadableInput, check
@@ -102,18 +102,18 @@ def demo(
     try:
         outcome = _run(settings, place)
     except ChildFailed as error:
-        raise CommandFailed(f"{error}\n\nthe files of the run are in {place}") from error
+        raise CommandFailed(f"{error}\n\nfiles of the run: {place}") from error
     except KeyboardInterrupt:
         _tidy(place, keep=folder is not None)
         raise
     _tidy(place, keep=folder is not None or not outcome.reconciliation.ok)
     _tell(outcome, settings, chart, as_json=as_json)
     if not outcome.reconciliation.ok:
-        raise CommandFailed(f"the run is not whole; its files are in {place}")
+        raise CommandFailed(f"the reconciliation failed; files of the run: {place}")
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends the demo as Ctrl-C does: nothing is left behind."""
+    """Handle SIGTERM like Ctrl-C, so that all processes are stopped."""
     raise KeyboardInterrupt
 
 
@@ -122,7 +122,7 @@ def _folder(chosen: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="forebay-demo-")).resolve()
     chosen.mkdir(parents=True, exist_ok=True)
     if any(chosen.iterdir()):
-        raise CommandFailed(f"{chosen} is not empty", ExitCode.USAGE)
+        raise CommandFailed(f"folder {chosen}: must be empty", ExitCode.USAGE)
     return chosen.resolve()
 
 
@@ -148,7 +148,7 @@ def _tell(outcome: Outcome, settings: DemoSettings, chart: Path, *, as_json: boo
     found = outcome.reconciliation
     facts = outcome.facts()
     subtitle = (
-        f"remote system away for {outcome.outage_s:.0f} s, broker killed {outcome.broker_kills} times; "
+        f"remote system down for {outcome.outage_s:.0f} s, broker killed {outcome.broker_kills} times; "
         f"{found.delivered:,} of {found.records_in:,} records arrived, {found.lost} lost"
     )
     written = write_chart(outcome.history, chart, title="A Spark job's output through an outage", subtitle=subtitle)
@@ -157,17 +157,17 @@ def _tell(outcome: Outcome, settings: DemoSettings, chart: Path, *, as_json: boo
         write_json({**facts, "inputs": settings.inputs, "seed": settings.seed, "chart": written.resolve()})
         sys.stdout.flush()
         return
-    write_table("what the source produced, compared with the remote system's table", ("", "records", ""), table)
+    write_table("records of the source compared with the remote system's table", ("", "records", ""), table)
     tell(text(outcome))
     tell(f"chart of the backlog: {written}")
 
 
 def text(outcome: Outcome) -> str:
-    """What happened, in a few sentences."""
+    """Return a summary in a few sentences."""
     found = outcome.reconciliation
     what = (
-        f"The remote system was away for {outcome.outage_s:.0f} s and the broker was killed "
-        f"{outcome.broker_kills} times while Spark went on writing"
+        f"The remote system was down for {outcome.outage_s:.0f} s and the broker was killed "
+        f"{outcome.broker_kills} times while Spark kept writing"
     )
     if outcome.spark_restarts:
         what += f"; Spark's query was restarted {outcome.spark_restarts} times from its checkpoint"
@@ -178,4 +178,4 @@ def text(outcome: Outcome) -> str:
         )
     problems = [f"{getattr(found, name)} {name.replace('_', ' ')}" for name, _ in ROWS[3:5] + ROWS[7:10]]
     identity = "balance" if found.identity_ok else "do NOT balance"
-    return f"{what}. The run is not whole: {', '.join(problems)}; the accounts {identity}."
+    return f"{what}. The reconciliation failed: {', '.join(problems)}; the accounts {identity}."

@@ -1,4 +1,4 @@
-"""`forebay verify`, `repair` and `quarantine`: what is done with a data directory itself, without a broker."""
+"""`forebay verify`, `repair` and `quarantine`: operations on a data directory without a broker."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from forebay.cli.report import CommandFailed
 if TYPE_CHECKING:
     from forebay.broker.storage.repair.command import Report
 
-DataDir = Annotated[Path, typer.Option("--data-dir", help="The broker's directory.", show_default=False)]
+DataDir = Annotated[Path, typer.Option("--data-dir", help="Data directory of the broker.", show_default=False)]
 COLUMNS: Final = ("sink", "partition", "earliest", "next", "records", "pages", "bytes", "damaged pages", "lost records")
-quarantine_app = typer.Typer(no_args_is_help=True, help="Damaged pages that were kept aside.")
+quarantine_app = typer.Typer(no_args_is_help=True, help="List and export quarantined pages.")
 
 
 @contextmanager
 def _reading(directory: Path) -> Iterator[None]:
-    """A directory that is there; what is logged about damage is in the result already."""
+    """Check that the directory exists, and suppress log messages that repeat the result."""
     if not (directory / "FORMAT").exists() and not (directory / "db").is_dir():
-        raise CommandFailed(f"{directory}: no data directory of a broker", ExitCode.NOT_FOUND)
+        raise CommandFailed(f"{directory}: not a data directory of a broker", ExitCode.NOT_FOUND)
     logger = logging.getLogger("forebay")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -39,9 +39,9 @@ def _reading(directory: Path) -> Iterator[None]:
 
 
 def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
-    """Compare everything in a directory that no broker uses: exit code 0 clean, 1 damage found, 2 not readable.
+    """Verify all data in a directory that no broker uses; exit code 0 clean, 1 damaged, 2 unreadable.
 
-    Nothing is changed. Every page is read.
+    Every page is read. Nothing is changed.
     """
     with needed_for("this command", "broker"):
         from forebay.broker.storage.errors import StoreError, StoreLocked
@@ -59,14 +59,14 @@ def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
 
 def repair(
     data_dir: DataDir,
-    into: Annotated[Path, typer.Option("--into", help="A directory that is not there yet.", show_default=False)],
+    into: Annotated[Path, typer.Option("--into", help="New directory; must not exist.", show_default=False)],
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Save what can be saved of a directory into a new one; the old one stays as it is."""
+    """Copy all recoverable data of a directory into a new one; the old directory stays unchanged."""
     with needed_for("this command", "broker"):
         from forebay.broker.storage.repair.command import repair as run
     if into.exists():
-        raise CommandFailed(f"{into} exists: a repair writes into a directory that is not there yet", ExitCode.USAGE)
+        raise CommandFailed(f"{into} exists: pass a directory that does not exist yet", ExitCode.USAGE)
     with _reading(data_dir):
         report = run(data_dir, into)
     _show(f"saved into {into}", report, output)
@@ -76,7 +76,7 @@ def repair(
 
 @quarantine_app.command("list")
 def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
-    """List damaged pages that were kept aside; the broker may run meanwhile."""
+    """List quarantined pages; the broker may be running."""
     with needed_for("this command", "broker"):
         from forebay.broker.storage.repair.quarantine import quarantined
     with _reading(data_dir):
@@ -95,10 +95,10 @@ def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> Non
 @quarantine_app.command("export")
 def export_quarantine(
     data_dir: DataDir,
-    into: Annotated[Path, typer.Option("--into", help="A folder; made if missing.", show_default=False)],
+    into: Annotated[Path, typer.Option("--into", help="Folder; created if missing.", show_default=False)],
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Write the bytes of damaged pages into files, as they were found: a header of 62 bytes and the records."""
+    """Write the bytes of quarantined pages to files, unchanged: a header of 62 bytes and the records."""
     with needed_for("this command", "broker"):
         from forebay.broker.storage.repair.quarantine import quarantined
     into.mkdir(parents=True, exist_ok=True)

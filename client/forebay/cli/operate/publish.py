@@ -1,4 +1,4 @@
-"""`forebay publish`: values from the command line, a file or standard input into a sink."""
+"""`forebay publish`: publishes values from the command line, a file or standard input."""
 
 from __future__ import annotations
 
@@ -23,49 +23,49 @@ if TYPE_CHECKING:
     from forebay.client import Receipt
 
 UNANSWERED_MAX: Final = 100_000
-"""Most records whose receipts are awaited at a time."""
+"""Maximum number of records that await their receipts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What went to one partition."""
+    """Published records of one partition."""
 
     partition: int
     """Partition, from 0."""
 
     records: int
-    """How many records."""
+    """Number of records."""
 
     first_offset: int | None
-    """Lowest of their offsets; none for old duplicates."""
+    """Lowest offset; None for old duplicates."""
 
     last_offset: int | None
-    """Highest of their offsets."""
+    """Highest offset."""
 
     durability: str
-    """How safe they were when the last receipt came."""
+    """Durability level of the last receipt."""
 
 
 def publish(
     sink: SinkName,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="[VALUE]...", help="Values; none: the lines of standard input.")
+        list[str] | None, typer.Argument(metavar="[VALUE]...", help="Values; default: the lines of standard input.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="Take the lines of this file; - is standard input.")
+        Path | None, typer.Option("--file", "-f", help="Publish the lines of this file; - is standard input.")
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="The file is one value, not one per line.")] = False,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of all these records.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Publish the file as one value, not one per line.")] = False,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of all records.")] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header. Repeatable.")
+        list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="Header of all records. Repeatable.")
     ] = None,
-    partition: Annotated[int | None, typer.Option(help="Partition; else by key, or in turn.", min=0)] = None,
+    partition: Annotated[int | None, typer.Option(help="Partition; default: by key, or in turn.", min=0)] = None,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Publish values and say where they are, once they are as safe as the sink promises."""
+    """Publish values and show their offsets once they are durable."""
     if values and file is not None:
-        raise CommandFailed("give values or --file, not both", ExitCode.USAGE)
+        raise CommandFailed("values and --file are given: pass only one of them", ExitCode.USAGE)
     headers = _headers(header or [])
     encoded_key = None if key is None else _encode(key)
     with (
@@ -118,7 +118,7 @@ def _of(stream: IO[bytes], *, whole: bool) -> Iterator[bytes]:
 
 
 def _encode(text: str) -> bytes:
-    """The bytes that were typed, UTF-8 or not."""
+    """Return the bytes as typed, UTF-8 or not."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -127,7 +127,7 @@ def _headers(pairs: Sequence[str]) -> list[tuple[str, bytes | str]]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise CommandFailed(f"the header {pair!r} is not NAME=VALUE", ExitCode.USAGE)
+            raise CommandFailed(f"header {pair!r}: must be NAME=VALUE", ExitCode.USAGE)
         headers.append((name, text))
     return headers
 

@@ -1,8 +1,8 @@
 """`forebay serve`: runs a broker in the foreground.
 
-Options win over the environment (``FOREBAY_...``), the environment over the file, the file over the
-defaults. The first line of standard output says where it listens, once it serves; the second where Prometheus
-may ask, if it may.
+Options override environment variables (``FOREBAY_...``), which override the configuration file, which overrides the
+defaults. The first line of standard output has the address once the broker serves; the second has the metrics address,
+if enabled.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from forebay.cli.report import CommandFailed
 from forebay.text import log_to_stderr
 
 DEFAULT_CONFIG: Final = Path("forebay.toml")
-"""Read when it is there and no other file is named."""
+"""Default configuration file, read if it exists."""
 
 
 class LogLevel(StrEnum):
-    """How much is logged."""
+    """Log level."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -35,59 +35,63 @@ class LogLevel(StrEnum):
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="A TOML file; else forebay.toml here, if there is one.")
+        Path | None, typer.Option("--config", "-c", help="TOML file; default: ./forebay.toml, if it exists.")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Where the data is; made if missing. Else forebay-data here.")
+        Path | None, typer.Option("--data-dir", help="Data directory; created if missing. Default: ./forebay-data.")
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one. Else 127.0.0.1:7461."),
+        typer.Option(
+            metavar="HOST:PORT", help="Address of the broker; port 0 is a free port. Default: 127.0.0.1:7461."
+        ),
     ] = None,
     metrics_listen: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where Prometheus may ask; port 0 takes a free one. Else nowhere."),
+        typer.Option(metavar="HOST:PORT", help="Address of Prometheus metrics; port 0 is a free port. Default: off."),
     ] = None,
     tls_server_cert_file: Annotated[
         str | None,
         typer.Option(
-            "--tls-server-cert-file", metavar="PEM", help="The broker's certificate: it then speaks TLS only."
+            "--tls-server-cert-file", metavar="PEM", help="Certificate of the broker; enables TLS for all calls."
         ),
     ] = None,
     tls_server_key_file: Annotated[
-        str | None, typer.Option("--tls-server-key-file", metavar="PEM", help="That certificate's private key.")
+        str | None, typer.Option("--tls-server-key-file", metavar="PEM", help="Private key of the certificate.")
     ] = None,
     tls_client_ca_file: Annotated[
         str | None,
-        typer.Option("--tls-client-ca-file", metavar="PEM", help="Demand a certificate of clients, by these."),
+        typer.Option(
+            "--tls-client-ca-file", metavar="PEM", help="Require client certificates signed by these authorities."
+        ),
     ] = None,
     token_hashes_file: Annotated[
         str | None,
-        typer.Option(
-            "--token-hashes-file", help="Demand credentials of calls, and apply their rights; see `forebay token`."
-        ),
+        typer.Option("--token-hashes-file", help="Require credentials and enforce their rights; see `forebay token`."),
     ] = None,
     tokens_without_tls: Annotated[
         bool | None,
-        typer.Option("--tokens-without-tls", help="Take tokens over a network that encrypts by itself."),
+        typer.Option("--tokens-without-tls", help="Accept tokens without TLS, for encrypted networks."),
     ] = None,
     allow_anonymous: Annotated[
         bool | None,
-        typer.Option("--allow-anonymous", help="Listen beyond loopback although every caller may do everything."),
+        typer.Option(
+            "--allow-anonymous", help="Listen beyond loopback without credentials: every caller has all rights."
+        ),
     ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="How much is logged, on standard error.")] = LogLevel.INFO,
+    log_level: Annotated[LogLevel, typer.Option(help="Log level; the log is on standard error.")] = LogLevel.INFO,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Run a broker until SIGTERM or Ctrl-C. Without any option it keeps its data in ./forebay-data.
+    """Run a broker until SIGTERM or Ctrl-C. Without options, its data is in ./forebay-data.
 
-    Changed certificates and credentials are read within seconds, and at once on SIGHUP.
+    Changed certificates and credentials are loaded within seconds, and immediately on SIGHUP.
     """
     with needed_for("a broker", "broker"):
         from forebay.broker.exporting import ExportingError
         from forebay.broker.server import serve as run
         from forebay.broker.settings import SettingsError, load
     if config is not None and not config.is_file():
-        raise CommandFailed(f"{config}: there is no such file", ExitCode.NOT_FOUND)
+        raise CommandFailed(f"{config}: the file does not exist", ExitCode.NOT_FOUND)
     if config is None and DEFAULT_CONFIG.is_file():
         config = DEFAULT_CONFIG
     try:

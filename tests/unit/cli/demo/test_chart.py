@@ -32,7 +32,7 @@ def test_the_file_is_whole_and_loads_nothing(tmp_path: Path) -> None:
 
     text = path.read_text(encoding="utf-8")
     assert "<script src=" not in text
-    assert "remote system away" in text
+    assert "remote system down" in text
     assert "broker away" in text
 
 

@@ -32,7 +32,7 @@ def test_a_place_comes_back_as_it_was_shown(place: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "first", "-1", "1=", "=", "1=a", "1=2,", "2026-31-01"])
 def test_what_is_no_place_is_wrong_usage(text: str) -> None:
-    with pytest.raises(CommandFailed, match="is no place") as failed:
+    with pytest.raises(CommandFailed, match="must be earliest") as failed:
         parse_position(text)
 
     assert failed.value.code is ExitCode.USAGE

@@ -21,7 +21,7 @@ def test_anything_else_is_a_name_and_options_keep_what_follows_the_first_equals_
 
 @pytest.mark.parametrize("pair", ["path", "=x"])
 def test_an_option_without_a_name_or_value_is_refused(pair: str) -> None:
-    with pytest.raises(CommandFailed, match="is not NAME=VALUE"):
+    with pytest.raises(CommandFailed, match="must be NAME=VALUE"):
         target_of("file", [pair])
 
 
