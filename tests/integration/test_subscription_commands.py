@@ -55,7 +55,7 @@ def test_people_get_tables(broker: BrokerServer, orders: Client, capsys: pytest.
         assert run([*words, "--endpoint", broker.endpoint]) == ExitCode.OK
 
     out = capsys.readouterr().out
-    assert "audit begins at latest" in out
+    assert "created audit at latest" in out
     assert "subscriptions of orders" in out
     assert "deleted audit" in out
 

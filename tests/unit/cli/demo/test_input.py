@@ -96,7 +96,7 @@ def test_an_arrow_file_or_stream_yields_what_json_can_hold(tmp_path: Path, kind:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a.txt", "x", "is not known"),
+        ("a.txt", "x", "unknown extension"),
         ("a.jsonl", '{"a": 1}\n{"a":', "line 2 is not JSON"),
         ("a.json", "{", "not JSON"),
         ("a.parquet", "x", "not a Parquet file"),
@@ -115,5 +115,5 @@ def test_what_cannot_be_read_is_refused_with_the_file_and_the_place(
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="no such file"):
+    with pytest.raises(UnreadableInput, match="does not exist"):
         rows(tmp_path / "a.csv")

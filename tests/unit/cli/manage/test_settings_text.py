@@ -30,11 +30,11 @@ def test_every_type_is_understood() -> None:
     ("pair", "problem"),
     [
         ("overflow", "is not NAME=VALUE"),
-        ("colour=red", "there is no setting 'colour'; there are ack_deadline_s"),
-        ("overflow=maybe", "allowed are DROP_OLDEST, REJECT"),
-        ("partitions=two", "a whole number"),
+        ("colour=red", "unknown setting 'colour': must be one of ack_deadline_s"),
+        ("overflow=maybe", "must be one of DROP_OLDEST, REJECT"),
+        ("partitions=two", "must be an integer"),
         ("ack_deadline_s=soon", "a number"),
-        ("realtime=perhaps", "allowed are true and false"),
+        ("realtime=perhaps", "must be true or false"),
     ],
 )
 def test_a_mistake_is_named_and_is_wrong_usage(pair: str, problem: str) -> None:

@@ -128,7 +128,7 @@ def test_people_see_the_token_alone_on_standard_output(tmp_path: Path, capsys: p
 
     shown = capsys.readouterr()
     assert principal(path, shown.out.removesuffix("\n")) == "spark"
-    assert "shown once" in shown.err
+    assert "shown only once" in shown.err
 
 
 @pytest.mark.parametrize(
