@@ -1,8 +1,8 @@
-"""A consumer of one subscription: its credit, the partitions it owns, and what it is sent next.
+"""Consumer of one subscription: its credit, its partitions, and the selection of its next delivery.
 
-The pump looks at each of its lanes in turn and sends what may be sent; when there is nothing, it sleeps until it is
-woken by a new page, an answer, credit, or the next timer of its lanes. In RELAXED order a lane has two sources, the
-log and what has stepped aside; the lane says which is asked first.
+The pump visits each of its lanes in turn and sends what may be sent. If there is nothing, it sleeps until a new page,
+an answer, credit, or the next timer of its lanes wakes it. In RELAXED order a lane has two sources, the log and the
+retry queue; the lane decides which is first.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from forebay.broker.runtime.delivery.subscription import Subscription
 
 READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
-"""How long a partition waits after each failed read in a row; the last one holds from then on."""
+"""Delay after each consecutive failed read of a partition; the last one repeats."""
 TIMERS_S: Final = 0.1
-"""How often the timers of a busy consumer are looked at."""
+"""Interval between checks of the timers of a busy consumer."""
 UNSENT_BYTES: Final = 4 << 20
-"""Bytes that wait for the peer before the next delivery is made: one delivery on its way, and one ready."""
+"""Bytes that wait for the peer before the next delivery is made: one in transit, and one ready."""
 
 
 @dataclass(slots=True)
 class Credit:
-    """How much a consumer is ready to have in flight."""
+    """Records and bytes that a consumer accepts in flight."""
 
     records: int
     size: int
@@ -45,14 +45,14 @@ class Credit:
 
 @dataclass(slots=True)
 class Unsent:
-    """Deliveries that wait until the consumer reads, those that were revoked meanwhile too."""
+    """Deliveries buffered until the consumer reads, including revoked ones."""
 
     records: int = 0
     size: int = 0
 
 
 class _Room:
-    """Memory for the pages of one delivery: given back, but for what is kept."""
+    """Memory for the pages of one delivery, released except for the pages that are kept."""
 
     def __init__(self, memory: Share, entries: Sequence[Entry]) -> None:
         self._memory = memory
@@ -64,7 +64,7 @@ class _Room:
         return self._taken
 
     def kept(self, event: Event | None) -> Event | None:
-        """Keep what the pages of a delivery take: whoever sends it gives it back."""
+        """Keep the memory of a delivery's pages: the sender of the event releases it."""
         if isinstance(event, Delivered):
             self._size -= event.size
         return event
@@ -88,32 +88,32 @@ class Consumer:
         self.emit = emit
         self.usage = InFlight()
         self.unsent = Unsent()
-        """Kept by whoever sends what is emitted, where that may have to wait."""
+        """Maintained by the sender of the events, where that may have to wait."""
         self.memory = Share()
-        """Memory of the stream; whoever sends what is emitted gives it back."""
+        """Memory of the stream; the sender of the events releases it."""
         self.wakeup = asyncio.Event()
         self.session: Session | None = None
-        """Of a consumer that answers pings."""
+        """Session of a consumer that answers pings."""
         self.closed: Exception | None = None
-        """Why it was ended by the broker, if it was."""
+        """Error with which the broker ended it, if it did."""
         self._subscription = subscription
         self._readers: dict[tuple[int, Kind], EntryReader] = {}
         self._failed_reads: dict[int, tuple[int, float]] = {}
-        """By partition: failed reads in a row, and when it is read again."""
+        """Consecutive failed reads and time of the next read, by partition."""
 
     def reader(self, partition: int, kind: Kind = Kind.LIVE) -> EntryReader:
-        """The reader of a partition, made when it is first needed; what has stepped aside is read by its own."""
+        """Return the reader of a partition, created on first use; the retry queue has its own."""
         found = self._readers.get((partition, kind))
         if found is None:
             found = self._readers[partition, kind] = self._subscription.entry_reader(partition)
         return found
 
     def has_credit(self, size_max: int) -> bool:
-        """Whether another page may be sent: credit is a level, passed by at most one page.
+        """Return whether another page may be sent: credit is a level, exceeded by at most one page.
 
-        What is revoked is not in flight any more, but as long as it is not sent it takes memory: a consumer that
-        reads nothing would be sent the same again at every deadline. And what is in flight can be read again, so
-        that of all the credit only ``UNSENT_BYTES`` wait in memory.
+        Revoked records are not in flight any more, but take memory until they are sent: otherwise a consumer that reads
+        nothing would be sent the same records at every deadline. Records in flight can be read again, so only
+        ``UNSENT_BYTES`` of the credit wait in memory.
         """
         size_max = min(self.credit.size, size_max)
         return all(
@@ -124,14 +124,14 @@ class Consumer:
     # -- the session
 
     def heard(self) -> None:
-        """The consumer has sent something: deadlines that waited for a sign of life pass now."""
+        """Note a message of the consumer: deadlines that waited for a sign of life may pass now."""
         if self.session is not None:
             self.session.heard(self._subscription.now())
             for lane in self._subscription.owners.lanes_of(self.id):
                 lane.deadline_not_before = 0.0
 
     def is_hung(self, now: float) -> bool:
-        """Whether a ping was left without an answer; sends one where that is due."""
+        """Return whether a ping was left unanswered; sends one where it is due."""
         if self.session is None or not self._busy:
             return False
         if self.session.ask(now):
@@ -140,7 +140,7 @@ class Consumer:
         return ends_at is not None and now >= ends_at
 
     def spare(self, lane: Lane, now: float) -> None:
-        """Let no deadline of a lane pass while it is not known whether the consumer was alive at it."""
+        """Defer the deadlines of a lane while it is unknown if the consumer was alive at them."""
         deadline = lane.deadline()
         if self.session is None or deadline is None or now < deadline or self.session.heard_at >= deadline:
             return
@@ -153,7 +153,7 @@ class Consumer:
         return self.usage.records > 0 or self.unsent.records > 0
 
     async def pump(self) -> None:
-        """Send until the consumer is gone."""
+        """Send until the consumer is closed."""
         looked_at = self._subscription.now()
         while self.closed is None:
             self.wakeup.clear()
@@ -165,13 +165,13 @@ class Consumer:
             for lane in self._subscription.owners.lanes_of(self.id):
                 sent = await self._step(lane) or sent
             if sent:
-                await asyncio.sleep(0)  # everything may have come from memory: let others run
+                await asyncio.sleep(0)  # every read may have been served from memory: yield
             else:
                 await self._sleep(began)
         raise self.closed
 
     def next_timer(self, looked_at: float) -> float | None:
-        """When the next timer of its lanes, or of a handover, runs out that had not at ``looked_at``."""
+        """Return the next timer of its lanes, or of a handover, that is after ``looked_at``."""
         owners = self._subscription.owners
         timers = [at for lane in owners.lanes_of(self.id) if (at := lane.next_timer(looked_at)) is not None]
         reads = [at for _, at in self._failed_reads.values() if at > looked_at]
@@ -179,7 +179,7 @@ class Consumer:
         return min([*timers, *reads, *session, *owners.timers()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
-        """Wait for a change, or for the next timer that had not run out when the lanes were looked at."""
+        """Wait for a change, or for the next timer after the lanes were checked."""
         timer = self.next_timer(looked_at)
         try:
             async with asyncio.timeout(max(0.0, timer - self._subscription.now()) if timer is not None else None):
@@ -195,9 +195,9 @@ class Consumer:
         return taken is not None
 
     async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
-        """The next thing of a lane, put in flight and emitted; None when nothing may be sent now.
+        """Return the next event of a lane, in flight and emitted; None if nothing may be sent now.
 
-        Where a read fails nothing is dropped: the lane waits, and the read is tried again by a timer.
+        A failed read drops nothing: the lane waits, and a timer retries the read.
         """
         tries, again_at = self._failed_reads.get(partition, (0, 0.0))
         if tries and self._subscription.now() < again_at and self._subscription.reads_fail(partition):
@@ -222,7 +222,7 @@ class Consumer:
         return None
 
     async def _take_parked(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
-        """What has stepped aside and is due, of as many pages as one delivery holds."""
+        """Send due ranges of the retry queue, of as many pages as one delivery holds."""
         subscription = self._subscription
         first = lane.side.next_due(subscription.now())
         if first is None or not self._may_resend(lane):
@@ -242,7 +242,7 @@ class Consumer:
         if not chosen:
             return None
         if subscription.expire(partition, chosen):
-            self.wakeup.set()  # the live lane tells the gap
+            self.wakeup.set()  # the live lane sends the gap notice
             return None
         realtime = subscription.settings.realtime
         with _Room(self.memory, chosen) as room:
@@ -255,7 +255,7 @@ class Consumer:
             return room.kept(self._send(partition, lane, Kind.PARKED, chosen, bodies, records_max))
 
     def _may_resend(self, lane: Lane) -> bool:
-        """As ``_may_send``, for what has stepped aside."""
+        """Return whether the retry queue may send, as ``_may_send``."""
         now = self._subscription.now()
         if self.closed is not None or lane.owner != self.id or lane.held or lane.side.resends_allowed(now) == 0:
             return False
@@ -283,7 +283,7 @@ class Consumer:
                 if drop is None:
                     return self._tell(partition, lane, gap.end)
                 if drop.done():
-                    return None  # it failed: the store is fenced
+                    return None  # the write failed: the store is fenced
                 await asyncio.wait([drop])
                 continue
             if subscription.expire(partition, entries):
@@ -298,7 +298,7 @@ class Consumer:
                 return None
             bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
             log = subscription.log(partition)
-            dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap has to be told first
+            dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap notice has to be sent first
             if dropped or place != lane.place or not self._may_send(lane):
                 self.wakeup.set()
                 return None
@@ -306,7 +306,10 @@ class Consumer:
             return room.kept(self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max))
 
     def _may_send(self, lane: Lane) -> bool:
-        """The lane is this consumer's, is not held back, and there is credit: true only until the next await."""
+        """Return whether the lane may send to this consumer. Valid until the next await.
+
+        The lane must be owned by it and not held back, and there must be credit.
+        """
         if self.closed is not None or lane.owner != self.id or lane.pages_allowed(self._subscription.now()) == 0:
             return False
         return self.has_credit(self._subscription.settings.in_flight_bytes_max)
@@ -321,12 +324,12 @@ class Consumer:
         return event
 
     def _choose(self, lane: Lane, entries: list[Entry], allowed: int | None, stop: int | None) -> list[Entry]:
-        """Pages for one delivery, up to the next gap. Settled ones are passed over."""
+        """Return the pages of one delivery, up to the next gap. Settled ones are skipped."""
         filling = self._filling(allowed)
         at = max(lane.position, *(entry.base for entry in entries[:1]), 0)
         for entry in entries:
             if entry.base > at or (stop is not None and entry.base >= stop):
-                break  # what is missing is looked for when its turn comes
+                break  # missing records are handled when the position reaches them
             at = max(at, entry.end)
             first = max(entry.base, lane.position)
             if next(lane.wanted(Range(first, entry.end)), None) is None:
@@ -334,14 +337,14 @@ class Consumer:
                     lane.tell(entry.end)
                 continue
             if filling.entries and entry.base >= lane.cursor.sent > filling.entries[0].base:
-                break  # what was sent before and what was not go out apart
+                break  # redelivered and new records are sent separately
             if not filling.takes(entry):
                 break
             filling.add(entry, entry.count)
         return filling.entries
 
     def _filling(self, pages_max: int | None) -> Filling:
-        """A delivery to be filled, with the credit that is left."""
+        """Return an empty delivery with the remaining credit."""
         size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
         records_left, bytes_left = self.credit.records - self.usage.records, size_max - self.usage.size
         if (step := self.memory.step_bytes) is not None:
@@ -362,7 +365,7 @@ class Consumer:
         ranges: list[Range] = []
         sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
         send = lane.send if kind is Kind.LIVE else lane.send_parked
-        for entry, body in zip(entries, bodies, strict=False):  # bodies end where a read failed
+        for entry, body in zip(entries, bodies, strict=False):  # the bodies end at a failed read
             if body is None:
                 if not pages:
                     self._subscription.damaged(partition, entry)

@@ -1,4 +1,4 @@
-"""What a consumer is sent, in the words of the core; the wire is somebody else's business."""
+"""Events that a consumer receives, in the terms of the core; the rpc layer translates them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Delivered:
     attempts: tuple[tuple[int, int], ...]
     resend: bool
     relaxed: bool = False
-    """A failure of some of it leaves the rest as it is."""
+    """True if a failure of some records leaves the others valid."""
     durability: Durability = Durability.DISK
-    """Of the least safe of the pages."""
+    """Durability of the least safe page."""
 
     @property
     def size(self) -> int:
@@ -33,7 +33,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Everything sent from ``first`` on is void."""
+    """Revocation: every delivery from ``first`` on is void."""
 
     partition: int
     first: int
@@ -42,7 +42,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class GapMet:
-    """Offsets that will never come."""
+    """Gap notice: offsets that will never be delivered."""
 
     partition: int
     gap: Gap
@@ -50,7 +50,7 @@ class GapMet:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The partitions that the consumer owns from now on: (partition, owner epoch, revision)."""
+    """Partitions that the consumer owns from now on: (partition, owner epoch, revision)."""
 
     partitions: tuple[tuple[int, int, int], ...]
 
@@ -64,7 +64,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Pinged:
-    """A question whether the consumer's process is running."""
+    """Liveness check of the consumer's process."""
 
 
 Event = Delivered | Revoked | GapMet | Assigned | Answered | Pinged

@@ -1,7 +1,7 @@
-"""Gives out what one subscription has set aside: sets that a holder keeps by name.
+"""Lessor: leases the retry queue of one subscription as sets that a holder keeps by name.
 
-Where the pages of a set stand is looked up first, one slice after the other; what is taken of each slice is decided on
-the loop, as the lane stands then. One call at a time takes, so that a call that is repeated meets the set of the first.
+The pages of a set are looked up first, slice by slice. The ranges leased from a slice are decided on the loop, by the
+current state of the lane. One call at a time leases, so that a repeated call finds the set of the first.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ Results = tuple[tuple[int, Range, Outcome], ...]
 
 
 class LeasedSets:
-    """The sets of one subscription, in all its partitions. Used on the loop."""
+    """Leased sets of one subscription, in all its partitions. Used on the loop."""
 
     def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._services = services
         self._taking = asyncio.Lock()
-        """Held by the call that takes; another one waits behind it."""
+        """Held by the call that leases; another one waits behind it."""
         self._turn = 0
-        """Which partition is asked first: another one for each set, so that none waits for ever."""
+        """Partition that is asked first: another one for each set, so that none starves."""
         self._leased: set[int] = set()
-        """Partitions with a lease: a sweep looks at no others, of which there may be a thousand."""
+        """Partitions with a lease: a sweep checks only these, out of perhaps a thousand."""
 
     async def lease(self, holder: str, wanted: Wanted, duration_s: float) -> list[Part]:
-        """Extend what a holder has, or else take a set for it; returns what it has then.
+        """Extend the set of a holder, or lease one for it; returns its set.
 
         Raises ``OrderingStrict``, ``TooManyStreams``, ``SinkNotFound``, ``SubscriptionNotFound``, ``StoreFenced``.
         """
@@ -52,9 +52,9 @@ class LeasedSets:
             return await self._answer(holder)
 
     async def lease_again(self, holder: str, named: Sequence[Part], duration_s: float) -> list[Part]:
-        """Extend what a holder has, and take for it what it names and nobody has; returns what it has then.
+        """Extend the set of a holder, and lease the named ranges that are idle; returns its set.
 
-        What was leased before a seek is not taken. Raises as ``lease``, and ``InvalidPartition``.
+        Ranges that were leased before a seek are not leased again. Raises as ``lease``, and ``InvalidPartition``.
         """
         for part in named:
             self._subscription.lane(part.partition)
@@ -66,7 +66,7 @@ class LeasedSets:
             return await self._answer(holder)
 
     async def settle(self, holder: str, parts: Sequence[Part]) -> Results:
-        """Settle what a holder has processed, all in one batch; returns what became of each range when it is durable.
+        """Settle the records of a holder in one batch; returns the outcomes when it is durable.
 
         Raises ``InvalidPartition``, and then nothing was settled, and ``StoreFenced``.
         """
@@ -93,7 +93,7 @@ class LeasedSets:
         return tuple(told)
 
     def release(self, holder: str) -> int:
-        """Give back what a holder has, without a failed try; returns how many records."""
+        """Release the set of a holder without a failed attempt; returns the number of records."""
         records = 0
         for partition, lane in enumerate(self._subscription.lanes):
             given = lane.give_back_lease(holder)
@@ -103,7 +103,7 @@ class LeasedSets:
         return records
 
     def sweep(self) -> None:
-        """End the leases whose time is over: their ranges have failed."""
+        """End the expired leases: their ranges have failed."""
         subscription = self._subscription
         now = subscription.now()
         for partition in sorted(self._leased):
@@ -114,15 +114,15 @@ class LeasedSets:
             if failed:
                 records = sum(part.size for part in failed)
                 _log.warning(
-                    "lease ran out sink=%s subscription=%s partition=%d records=%d",
+                    "lease expired sink=%s subscription=%s partition=%d records=%d",
                     *(self._buffer.name, subscription.name, partition, records),
                 )
-                subscription.failed_in(partition, "the lease ran out without an answer")
+                subscription.failed_in(partition, "the lease expired without an answer")
 
     # -- inside
 
     def _begin(self, holder: str, duration_s: float) -> float:
-        """Check that a holder may have a set, and extend the one that it has; returns until when."""
+        """Check that a holder may have a set, and extend its set; returns the new expiry."""
         self._check_alive()
         if self._subscription.settings.ordering != Ordering.RELAXED:
             raise OrderingStrict(self._buffer.name)
@@ -154,7 +154,7 @@ class LeasedSets:
         return found
 
     async def _answer(self, holder: str) -> list[Part]:
-        """What a holder has, told when the failures that it rests on are durable."""
+        """Return the set of a holder once the failures that it depends on are durable."""
         await self._buffer.confirmed()
         self._check_alive()
         return self._held(holder)
@@ -220,7 +220,7 @@ class LeasedSets:
             )
 
     async def _write(self, touched: Sequence[int]) -> None:
-        """Write the cursors that moved, together, and return when they are durable."""
+        """Write the changed cursors together, and return when they are durable."""
         if not touched:
             return
         subscription = self._subscription

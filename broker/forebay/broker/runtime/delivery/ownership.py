@@ -1,4 +1,4 @@
-"""Who owns which partition of a subscription, and how it comes to another consumer.
+"""Ownership of a subscription's partitions, and their handover to another consumer.
 
 A partition is handed over when nothing of it is in flight, or when its owner has not answered for a deadline. Used on
 the loop only.
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 EPOCH_BITS: Final = 40
-"""The start count stands above them: an owner epoch is never given twice."""
+"""Bits below the start count in an owner epoch, so that no owner epoch is reused."""
 
 
 def owner_epochs(start_count: int) -> Iterator[int]:
-    """The owner epochs of one run of the broker."""
+    """Return the owner epochs of one run of the broker."""
     return count((start_count << EPOCH_BITS) + 1)
 
 
 class Ownership:
-    """The consumers of one subscription, and the partitions that each of them has."""
+    """Consumers of one subscription, and their partitions."""
 
     def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
         self.consumers: dict[str, Consumer] = {}
@@ -41,33 +41,33 @@ class Ownership:
         self._buffer = buffer
         self._services = services
         self._moving: dict[int, float] = {}
-        """Partitions to be handed over when nothing is in flight, and until when they may keep their owner."""
+        """Partitions to hand over when nothing is in flight, with the time until which the owner keeps them."""
 
     def of(self, partition: int) -> Consumer | None:
-        """The consumer that owns a partition."""
+        """Return the consumer that owns a partition."""
         owner = self._lanes[partition].owner
         return self.consumers.get(owner) if owner is not None else None
 
     def lanes_of(self, consumer_id: str) -> list[Lane]:
-        """The lanes that a consumer owns."""
+        """Return the lanes that a consumer owns."""
         return [lane for lane in self._lanes if lane.owner == consumer_id]
 
     def join(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
-        """Add a consumer; one with the same id is replaced. Raises ``SubscriptionNotFound`` once it was deleted."""
+        """Add a consumer, in place of one with the same id. Raises ``SubscriptionNotFound`` after deletion."""
         if self._subscription.deleted:
             raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
         old = self.consumers.pop(consumer_id, None)
         if old is not None:
-            self._end(old, ConsumerReplaced(consumer_id), failed=True)  # it has not said goodbye
+            self._end(old, ConsumerReplaced(consumer_id), failed=True)  # it did not end its stream
         consumer = Consumer(consumer_id, self._subscription, credit, emit)
         self.consumers[consumer_id] = consumer
         self.balance()
         return consumer
 
     def leave(self, consumer: Consumer, *, orderly: bool) -> None:
-        """The consumer is gone; what it had in flight goes to others at once.
+        """Remove a consumer; its records in flight are redelivered to others at once.
 
-        ``orderly``: it has said goodbye, or the broker ends it. Else it vanished, which is a failed try.
+        ``orderly``: it ended its stream, or the broker ends it. Otherwise it vanished, which is a failed attempt.
         """
         if self.consumers.get(consumer.id) is consumer:
             del self.consumers[consumer.id]
@@ -75,7 +75,7 @@ class Ownership:
             self.balance()
 
     def end_hung(self, now: float) -> None:
-        """End the consumers that left a ping without an answer: their partitions go to others, and nothing failed."""
+        """End the consumers that left a ping unanswered; their records did not fail."""
         for consumer in [each for each in self.consumers.values() if each.is_hung(now)]:
             assert consumer.session is not None, "it was asked"
             _log.warning("consumer hangs sink=%s consumer=%s", self._buffer.name, consumer.id)
@@ -84,7 +84,7 @@ class Ownership:
             self.balance()
 
     def end(self, why: Exception) -> None:
-        """All consumers end with ``why``."""
+        """End all consumers with ``why``."""
         for consumer in list(self.consumers.values()):
             del self.consumers[consumer.id]
             self._end(consumer, why, failed=False)
@@ -92,19 +92,19 @@ class Ownership:
     # -- handing over
 
     def moving(self, partition: int) -> bool:
-        """The partition is to be handed over: nothing new is sent to its owner."""
+        """Return whether a partition is being handed over: its owner gets no new records."""
         return partition in self._moving
 
     def moving_until(self, partition: int) -> float | None:
-        """Until when a partition that is to be handed over may keep its owner; None when it is not."""
+        """Return the time until which the owner keeps a partition; None if it is not handed over."""
         return self._moving.get(partition)
 
     def timers(self) -> list[float]:
-        """When partitions are taken from an owner that does not finish."""
+        """Return the times at which partitions are revoked from owners that do not finish."""
         return list(self._moving.values())
 
     def balance(self) -> None:
-        """Spread the partitions over the consumers, as far as nothing in flight stands against it."""
+        """Balance the partitions over the consumers; those with records in flight follow later."""
         owners = {number: lane.owner for number, lane in enumerate(self._lanes) if lane.owner is not None}
         plan = assign(len(self._lanes), list(self.consumers), owners)
         touched: set[str] = set()
@@ -122,12 +122,12 @@ class Ownership:
             self._tell_assignment(consumer_id)
 
     def balance_if_idle(self, partition: int) -> None:
-        """Something is no longer in flight: a partition that is to be handed over may go now."""
+        """Hand over a partition that has nothing in flight any more."""
         if self.moving(partition) and self._lanes[partition].idle:
             self.balance()
 
     def let_time_pass(self, now: float) -> None:
-        """Take partitions from owners that were asked for them and did not finish in time; nothing failed by that."""
+        """Revoke partitions from owners that did not finish in time; their records did not fail."""
         overdue = [partition for partition, until in self._moving.items() if now >= until]
         for partition in overdue:
             lane = self._lanes[partition]

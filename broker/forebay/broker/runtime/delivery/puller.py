@@ -1,7 +1,7 @@
-"""Taking records in single calls: a consumer without a stream, held by a lease.
+"""Pull: delivery in single calls to a consumer without a stream, held by a lease.
 
-Every call of the same consumer id extends the lease; when it runs out, the partitions go to others and what was in
-flight comes again.
+Every call of the same consumer id extends the lease. When it expires, the partitions go to other consumers, and its
+records in flight are redelivered.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ if TYPE_CHECKING:
     from forebay.broker.runtime.delivery.subscription import Subscription
 
 ANSWER_BYTES: Final = 8 << 20
-"""Bytes of pages after which a call takes no more: the last page may be as large again, and it must still be sent."""
+"""Bytes of pages after which a call takes no more; the last page may be as large again."""
 PULLERS_MAX: Final = 1_024
-"""Leases of one subscription: every id that pulls takes one until it has run out."""
+"""Leases of one subscription: every id that pulls has one until it expires."""
 LOOK_S: Final = 1.0
-"""A call that waits looks again after this, woken or not."""
+"""Longest sleep of a waiting call before it checks again, woken or not."""
 ROOM_S: Final = 10.0
-"""A call that finds no memory for a record that is there waits so long for it: the slowest reader is ended before."""
+"""Wait of a call that finds no memory for an available record: the slowest reader is ended before."""
 _NO_BOUND: Final = 1 << 62
 
 
 class Puller:
-    """The consumer behind the pulls of one id on one subscription."""
+    """Consumer behind the pulls of one id on one subscription."""
 
     def __init__(self, subscription: Subscription, consumer_id: str) -> None:
         self._subscription = subscription
         self._events: list[Event] = []
         self._lock = asyncio.Lock()
-        """Held by the pull that takes records: two calls of one id go one after the other."""
+        """Held by the pull that takes records: calls of one id run one after the other."""
         self.consumer: Consumer = subscription.join(consumer_id, Credit(_NO_BOUND, _NO_BOUND), self._events.append)
         self.lease_until = 0.0
         self.extend()
 
     def extend(self) -> None:
-        """Begin the lease anew."""
+        """Restart the lease."""
         deadline_s = self._subscription.settings.ack_deadline_us / SECOND_US
         self.lease_until = self._subscription.now() + deadline_s
 
     @property
     def asks(self) -> bool:
-        """A call is under way."""
+        """True while a call is active."""
         return self._lock.locked()
 
     @property
     def alive(self) -> bool:
-        """A call is under way or the lease holds, and nobody has taken the id over."""
+        """True while a call is active or the lease holds, and no other consumer has the id."""
         held = self._lock.locked() or self._subscription.now() < self.lease_until
         return self.consumer.closed is None and held
 
     async def take(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
-        """Up to ``records_max`` records, and not many more bytes than one message holds well.
+        """Take up to ``records_max`` records, and not many more bytes than one message holds well.
 
-        Waits up to ``wait_s`` seconds for the first, and at least ``ROOM_S`` where ``memory``, which wakes the
-        consumer, has no room for it. What was taken stays counted there.
+        Waits up to ``wait_s`` seconds for the first one, and at least ``ROOM_S`` where ``memory``, which wakes the
+        consumer, has no room for it. The memory of the taken records stays counted there.
         """
         async with self._lock:
             memory = self.consumer.memory = memory or Share()
@@ -111,20 +111,20 @@ class Puller:
         return taken
 
     def close(self) -> None:
-        """Give the partitions up."""
+        """Release the partitions."""
         if self.consumer.closed is None:
             self._subscription.leave(self.consumer)
 
 
 class Pullers:
-    """The pulling consumers of one subscription, by id."""
+    """Pulling consumers of one subscription, by id."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
         self._pullers: dict[str, Puller] = {}
 
     def get(self, consumer_id: str) -> Puller:
-        """The puller of an id, made when it is new or its lease has run out; raises ``TooManyStreams``."""
+        """Return the puller of an id, created if it is new or its lease expired; raises ``TooManyStreams``."""
         self.sweep()
         found = self._pullers.get(consumer_id)
         if found is None:
@@ -134,18 +134,18 @@ class Pullers:
         return found
 
     def asks(self, consumer_id: str) -> bool:
-        """Whether a consumer takes what comes; one that pulls does so only during a call."""
+        """Return whether a consumer accepts deliveries; one that pulls does so only during a call."""
         found = self._pullers.get(consumer_id)
         return found is None or found.asks or found.consumer.closed is not None
 
     def heard_of(self, consumer_id: str) -> None:
-        """A consumer answered, or asked for more time: its lease begins anew."""
+        """Restart the lease of a consumer that answered or extended its deadline."""
         found = self._pullers.get(consumer_id)
         if found is not None and found.alive:
             found.extend()
 
     def sweep(self) -> None:
-        """End those whose lease has run out."""
+        """End the consumers whose lease expired."""
         for consumer_id, puller in list(self._pullers.items()):
             if not puller.alive:
                 puller.close()

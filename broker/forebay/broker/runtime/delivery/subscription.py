@@ -1,7 +1,7 @@
-"""One subscription of one sink: what its consumers ask, and what their answers do.
+"""Running subscription of one sink: requests of its consumers, and the effect of their answers.
 
-Everything here runs on the loop. A lane decides; this module writes its cursor and wakes consumers. Who has which
-partition is `ownership`'s to say.
+Everything here runs on the loop. A lane decides; this module writes its cursor and wakes consumers. ``ownership``
+assigns the partitions.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _log: Final = logging.getLogger(__name__)
 Results = tuple[tuple[int, Range, Outcome], ...]
 DEFAULT_SUBSCRIPTION: Final = "default"
 ACCOUNT_DIGITS: Final = 12
-"""Hexadecimal digits of an incarnation that the numbers of its accounts begin at."""
+"""Hexadecimal digits of an incarnation from which its account numbers start."""
 
 
 class Subscription:
-    """The running state of one subscription."""
+    """Running state of one subscription."""
 
     def __init__(self, record: SubscriptionRecord, buffer: Buffer, lanes: Sequence[Lane], services: Services) -> None:
         self.record = record
@@ -56,17 +56,17 @@ class Subscription:
         self._modes: dict[int, tuple[bool, int]] = {}
         self._saves: dict[int, asyncio.Future[None]] = {}
         self._lane_names: dict[int, LaneName] = {}
-        """Of the partitions that have delivered something new in this run."""
+        """Names of the lanes that delivered new records in this run."""
         self.owners = Ownership(self, buffer, services)
         self.pullers = Pullers(self)
         self.deleted = False
-        """Nothing of it is stored any more."""
+        """True after the deletion: it is not stored any more."""
         self._totals: dict[int, Totals] = {}
-        """Of closed accounts, by partition."""
+        """Totals of closed accounts, by partition."""
         self.dead_letters = DeadLetters(self, buffer, services)
         self.leasing = LeasedSets(self, buffer, services)
 
-    # -- what consumers and answers ask
+    # -- services for consumers and answers
 
     @property
     def settings(self) -> SinkSettings:
@@ -83,7 +83,7 @@ class Subscription:
         return self._buffer.unsynced_drop(partition)
 
     def expire(self, partition: int, entries: Sequence[Entry]) -> bool:
-        """Drop what is too old of the pages that are next; whether there was any."""
+        """Drop expired pages among the next ones; returns True if there were any."""
         return expire_upcoming(self._buffer, partition, entries)
 
     def partition_of(self, lane: Lane) -> int:
@@ -103,7 +103,7 @@ class Subscription:
         return await self._services.pages.all_bodies(self._buffer.record.id, partition, entries, realtime=realtime)
 
     def mode(self, partition: int, *, realtime: bool) -> None:
-        """Note where the last delivery came from; a switch is logged and counted."""
+        """Note the source of the last delivery; a switch is logged and counted."""
         current = self._modes.get(partition)
         if current is None or current[0] != realtime:
             switches = 0 if current is None else current[1] + 1
@@ -115,16 +115,19 @@ class Subscription:
                 )
 
     def mode_of(self, partition: int) -> tuple[bool, int] | None:
-        """Whether a partition is read from memory, and how often that changed; None before the first delivery."""
+        """Return True if a partition is read from memory, and the number of switches.
+
+        None before the first delivery.
+        """
         return self._modes.get(partition)
 
     def delivered(self, event: Delivered, redelivered: int) -> None:
-        """Count what was just put in flight, ``redelivered`` of its records not for the first time."""
+        """Count an event put in flight; ``redelivered`` of its records were sent before."""
         now_us = self._services.clock.wall_us()
         self._services.instruments.delivered(self._buffer.name, self.name, event, redelivered, now_us)
 
     def mark_delivered(self, partition: int) -> None:
-        """Note how far a partition delivers, before it goes out: a kill does not forget it."""
+        """Note the end of a partition's deliveries before they are sent: the note survives a kill."""
         name = self._lane_names.get(partition)
         if name is None:
             name = lane_name(self._buffer.record.id, self.name, self.record.created_at_us, partition)
@@ -132,12 +135,12 @@ class Subscription:
         self._services.marks.note(name, self.lanes[partition].cursor.sent)
 
     def forget_marks(self) -> None:
-        """It is deleted, durably."""
+        """Remove the delivery marks after a durable deletion."""
         self._services.marks.forget(self._lane_names.values())
         self._lane_names = {}
 
     def delivered_cursors(self) -> list[PutCursor]:
-        """The cursors of the partitions that have delivered something new in this run, to be written at its end."""
+        """Return the cursors of the partitions that delivered new records in this run, for an orderly stop."""
         return [self.cursor_write(partition) for partition in self._lane_names]
 
     async def mend(self, partition: int) -> None:
@@ -145,16 +148,16 @@ class Subscription:
         await self._buffer.mend(self.log(partition))
 
     def reads_fail(self, partition: int) -> bool:
-        """Whether the disk does not answer for a partition; see ``ReadHolds``."""
+        """Return whether reads of a partition fail; see ``ReadHolds``."""
         return self._buffer.read_hold(partition) is not None
 
     def damaged(self, partition: int, entry: Entry) -> None:
-        """A page is missing or does not check out. If it stands in the log still, its bytes are kept aside."""
+        """Quarantine a page that is missing or corrupt, if it is still in the log."""
         log = self.log(partition)
         live = entry.base >= log.head.earliest and log.gap_at(entry.base) is None
         if live:
             _log.error(
-                "page was quarantined sink=%s partition=%d first=%d end=%d; look at it with `forebay quarantine list`",
+                "page was quarantined sink=%s partition=%d first=%d end=%d; inspect it with `forebay quarantine list`",
                 *(self._buffer.name, partition, entry.base, entry.end),
             )
             self._buffer.drop(partition, [entry], DropReason.CORRUPT)
@@ -170,13 +173,13 @@ class Subscription:
         self.owners.leave(consumer, orderly=orderly)
 
     def close(self) -> None:
-        """End without a word to the consumers; their streams are ended by who serves them."""
+        """Remove all consumers silently; the servers of their streams end these."""
         for consumer in list(self.owners.consumers.values()):
             self.owners.leave(consumer, orderly=True)
         self.dead_letters.close()
 
     def let_time_pass(self) -> None:
-        """Do what the clock has made due: deadlines, leases of sets and handovers."""
+        """Process what is due: deadlines, leases of sets and handovers."""
         now = self.now()
         self.leasing.sweep()
         self.owners.end_hung(now)
@@ -192,7 +195,7 @@ class Subscription:
         self.owners.let_time_pass(now)
 
     def failed_in(self, partition: int, why: str) -> None:
-        """A time has passed without an answer: the failed tries are written, and the last ones looked for."""
+        """Write the attempts that failed by a time-out, and look for exhausted records."""
         self.save(partition)
         self._services.instruments.failed(self._buffer.name, self.name, "deadline")
         self.dead_letters.look_for_exhausted(partition, why)
@@ -209,7 +212,7 @@ class Subscription:
     def ack(
         self, partition: int, answer: Answer, ranges: Sequence[Range], *, until: bool = False
     ) -> Awaitable[Results]:
-        """Settle. The result is there when the batch that carries it is durable."""
+        """Settle ranges. The result is available when the batch that carries it is durable."""
         lane = self.lane(partition)
         self._heard(lane, answer.owner_epoch)
         now, end = self.now(), self.log(partition).tail.next_offset
@@ -235,11 +238,11 @@ class Subscription:
         reason: str,
         judged: Judged | None = None,
     ) -> Awaitable[Results]:
-        """Give records back, to be delivered again. ``judged``: see ``judged``, of the same answer and ranges."""
+        """Reject records for redelivery. ``judged`` is an earlier judgement of the same answer and ranges."""
         return self._nack(partition, answer, ranges, delay_s=delay_s, reason=reason or "nack", judged=judged)
 
     async def judged(self, partition: int, answer: Answer, ranges: Sequence[Range], slices: Slices) -> Judged:
-        """Look at what an answer would do, while others run: for thousands of ranges that are applied as one."""
+        """Judge an answer while other tasks run: for thousands of ranges that are applied at once."""
         lane = self.lane(partition)
         state, results = lane.answer_state, []
         for asked in ranges:
@@ -248,9 +251,9 @@ class Subscription:
         return Judged(state, results)
 
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
-        """The target will never take these records: they go to the dead-letter sink.
+        """Move records that the target will never accept to the dead-letter sink.
 
-        Without one the sink stops, and they stay pending; in a dead-letter sink they are delivered again.
+        Without one the sink is paused, and they stay pending; in a dead-letter sink they are redelivered.
         """
         lane = self.lane(partition)
         if self.dead_letters.at_the_end:
@@ -268,7 +271,7 @@ class Subscription:
         return done
 
     def discard(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
-        """Settle as dropped what the target rejected: for this subscription only, whose own gap says so."""
+        """Settle rejected records as dropped, with a gap of this subscription only."""
         lane, log = self.lane(partition), self.log(partition)
         self._heard(lane, answer.owner_epoch)
         now, end = self.now(), log.tail.next_offset
@@ -319,7 +322,7 @@ class Subscription:
             first = min(asked.first for asked in ranges)
             settled = Range(first, revocation.first)
             if revocation.to_be_told and settled.size > 0 and next(lane.view.unsettled(settled), None) is None:
-                # The consumer did not know that these are settled: it waits for a revocation from where it gave back.
+                # The consumer does not know that these are settled: it expects a revocation from its first nack.
                 revocation = replace(revocation, first=first)
             self._revoked(partition, revocation)
         results = tuple((partition, part, outcome) for part, outcome in found)
@@ -347,28 +350,28 @@ class Subscription:
         return done
 
     def touched(self, partition: int) -> None:
-        """Something is no longer in flight: there may be room for more, or for another owner."""
+        """Note that records left flight: there may be room for more, or a handover is possible."""
         self.owners.balance_if_idle(partition)
         self.wake(partition)
 
     def revoke(self, partition: int, revocation: Revocation) -> None:
-        """Records that were answered are given out again."""
+        """Revoke records that were answered: they are redelivered."""
         self.save(partition)
         self._revoked(partition, revocation)
         self._services.instruments.failed(self._buffer.name, self.name, "nack")
 
     def extend(self, partition: int, owner_epoch: int, ranges: Sequence[Range] = ()) -> bool:
-        """Start the running deadline of a partition anew; in RELAXED order those of ``ranges``, or without any all."""
+        """Restart the deadline of a partition; in RELAXED order those of ``ranges``, or all."""
         lane = self.lane(partition)
         self._heard(lane, owner_epoch)
         return lane.extend(owner_epoch, self.now(), ranges)
 
     def _heard(self, lane: Lane, owner_epoch: int) -> None:
-        """Its owner is alive: one that pulls keeps its lease."""
+        """Note that the owner is alive: one that pulls keeps its lease."""
         if lane.owner is not None and lane.owner_epoch == owner_epoch:
             self.pullers.heard_of(lane.owner)
 
-    # -- what happens to the sink
+    # -- changes of the sink
 
     def seek(self, partition: int, offset: int) -> asyncio.Future[None]:
         """Move one partition to ``offset``; done when it is durable."""
@@ -377,14 +380,14 @@ class Subscription:
         return moved
 
     def move(self, partition: int, offset: int) -> list[Write]:
-        """Close the account and open a new one at ``offset``: what is to be written, together.
+        """Close the account and open a new one at ``offset``; returns the writes of one batch.
 
-        What is in flight is void and its late answers settle nothing.
+        Everything in flight is void, and late answers to it settle nothing.
         """
         lane, log = self.lanes[partition], self.log(partition)
         end, cursor = log.tail.next_offset, lane.cursor
         gone = Settlement.ACKED if self.dead_letters.at_the_end else Settlement.DEAD_LETTERED
-        for part in lane.moving.fixed:  # nobody can hold these back any more
+        for part in lane.moving.fixed:  # these can no longer be stopped
             cursor, records = cursor.settle(part, gone)
             self.count_settled(partition, gone.value, records)
         self.count_settled(partition, "skipped", cursor.pending(end))
@@ -403,7 +406,10 @@ class Subscription:
         return [*writes, self.cursor_write(partition), PutTotals(sink, self.name, partition, totals)]
 
     def settle_below(self, partition: int, end: int) -> int:
-        """Settle as acked all that is unsettled below ``end``, while nobody owns the partition; returns how many."""
+        """Settle as acked every unsettled record below ``end``, while the partition has no owner.
+
+        Returns the number of records.
+        """
         lane = self.lanes[partition]
         acked = lane.settle_below(end, self.now(), self.log(partition).tail.next_offset)
         if acked:
@@ -412,38 +418,38 @@ class Subscription:
         return acked
 
     def totals_of(self, partition: int) -> Totals:
-        """What the accounts that were closed in a partition came to."""
+        """Return the totals of the accounts that were closed in a partition."""
         return self._totals.get(partition, Totals())
 
     def account(self, partition: int) -> int:
-        """Number of the account in a partition: rises with each seek, and is of this incarnation alone."""
+        """Return the number of the account in a partition; rises with each seek, unique to the incarnation."""
         begin = 0 if self.name == DEFAULT_SUBSCRIPTION else int(self.record.incarnation[:ACCOUNT_DIGITS], 16)
         return begin + self.totals_of(partition).seeks
 
     def recall(self, partition: int, totals: Totals) -> None:
-        """Take in the totals that a start found."""
+        """Load the totals that a start found."""
         self._totals[partition] = totals
 
     def grow(self, lanes: Sequence[Lane]) -> None:
-        """Take in the lanes of partitions that were added, and spread them over the consumers."""
+        """Add the lanes of new partitions, and balance them over the consumers."""
         for lane in lanes:
             self._partition[id(lane)] = len(self.lanes)
             self.lanes.append(lane)
         self.owners.balance()
 
     def end(self, why: Exception) -> None:
-        """It was deleted: its consumers end with ``why``, and nothing of it is written any more."""
+        """End the subscription after its deletion: its consumers end with ``why``, and no write follows."""
         self.deleted = True
         self.owners.end(why)
         self.dead_letters.close()
 
     def drop(self, partition: int, dropped: Sequence[Range], now: float) -> None:
-        """Records were dropped from the sink. The ranges are apart, in order."""
+        """Settle records that were dropped from the sink. The ranges are disjoint and sorted."""
         records = self.lanes[partition].drop(dropped, now, self.log(partition).tail.next_offset)
         self.count_settled(partition, "dropped", records)
 
     def count_acked(self, partition: int, records: int) -> None:
-        """Records were acked: count them, and how long their pages have been here."""
+        """Count acked records, and the time that their pages were stored."""
         self.count_settled(partition, "acked", records)
         self.dead_letters.breaker.acked(records)
         age_now_us = self._services.age.now_us()
@@ -455,11 +461,11 @@ class Subscription:
             self._services.instruments.settled(self._buffer.name, self.name, partition, outcome, records)
 
     def bases_in_flight(self, partition: int) -> set[int]:
-        """Offsets at which pages in flight begin, or lie."""
+        """Return the base offsets of the pages in flight."""
         return self.lanes[partition].pages_in_flight()
 
     def hold(self, partition: int) -> None:
-        """A purge begins, or goes on: what is in flight is void, and nothing is sent until ``let_go``."""
+        """Void everything in flight for a purge, and send nothing until ``let_go``."""
         lane = self.lanes[partition]
         if not lane.held or not lane.idle:
             lane.held = True
@@ -467,28 +473,28 @@ class Subscription:
             self._revoked(partition, revocation)
 
     def let_go(self, partition: int) -> None:
-        """The purge is over."""
+        """End the hold of a purge."""
         self.lanes[partition].held = False
         if self.owners.moving(partition):
             self.owners.balance()
         self.wake(partition)
 
     def pause(self, reason: str) -> None:
-        """Stop sending; what is in flight comes again after ``resume``."""
+        """Stop sending; records in flight are redelivered after ``resume``."""
         for partition, lane in enumerate(self.lanes):
             revocation = lane.pause(reason)
             if revocation is not None:
                 self._revoked(partition, revocation)
 
     def resume(self) -> None:
-        """Go on where it was."""
+        """Resume sending."""
         self.dead_letters.breaker.close()
         for partition, lane in enumerate(self.lanes):
             lane.resend.resume()
             self.wake(partition)
 
     def change(self, settings: SinkSettings) -> None:
-        """The sink has new settings; another order takes back what is in flight."""
+        """Apply new settings of the sink; another order revokes everything in flight."""
         for partition, lane in enumerate(self.lanes):
             revocation = lane.change(settings)
             if revocation is not None:
@@ -496,7 +502,7 @@ class Subscription:
             self.wake(partition)
 
     def wake(self, partition: int, *, new_page: bool = False) -> None:
-        """Something has changed for a partition: let its owner look."""
+        """Wake the owner of a partition after a change."""
         lane = self.lanes[partition]
         if new_page:
             lane.resend.new_page(self.now())
@@ -505,7 +511,7 @@ class Subscription:
             consumer.wakeup.set()
 
     def save(self, partition: int, writes: Sequence[Write] = ()) -> asyncio.Future[None]:
-        """Write the cursor, and what was decided with it; done when it is durable."""
+        """Write the cursor, and the decisions that belong to it; done when it is durable."""
         if self.deleted:
             nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             nothing.set_result(None)
@@ -515,15 +521,15 @@ class Subscription:
         return saved
 
     def saving(self, partition: int, saved: asyncio.Future[None]) -> None:
-        """The cursor of a partition is on its way to the store."""
+        """Note a pending write of a partition's cursor."""
         self._saves[partition] = saved
 
     def unsaved(self) -> list[asyncio.Future[None]]:
-        """The last write of each partition that is not durable yet: all before it become so with it."""
+        """Return the last pending write of each partition: earlier ones become durable with it."""
         return [saved for saved in self._saves.values() if not saved.done()]
 
     def cursor_write(self, partition: int) -> PutCursor:
-        """The cursor as it is now, to be written."""
+        """Return the write of the current cursor."""
         return PutCursor(self._buffer.record.id, self.name, partition, self._cursor(partition))
 
     def _cursor(self, partition: int) -> Cursor:

@@ -1,8 +1,7 @@
-"""Making, listing, moving and deleting the subscriptions of one sink.
+"""Registry of a sink's subscriptions: create, list, seek, settle and delete.
 
-What needs a look into the index is looked up first. Then everything is checked and decided in one go, on the loop,
-and goes into one batch: a request changes all the partitions that it is about, or none. It is answered when that batch
-is durable.
+Index reads come first. Then everything is checked and decided at once on the loop, and written in one batch: a request
+changes all its partitions or none. It is answered when that batch is durable.
 """
 
 from __future__ import annotations
@@ -40,23 +39,23 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 SUBSCRIPTIONS_MAX: Final = 100
-"""Subscriptions of one sink: every drop and every trim looks at all of them."""
+"""Subscriptions per sink: every drop and every trim visits all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What settling below an offset did in one partition."""
+    """Result of settling below an offset in one partition."""
 
     partition: int
     acked: int
-    """Records settled by it."""
+    """Records settled by the request."""
 
     watermark: int
     """Lowest offset that is not settled."""
 
 
 class Subscribing:
-    """The subscriptions of one sink, as they are stored. Used on the loop."""
+    """Stored subscriptions of one sink. Used on the loop."""
 
     def __init__(self, buffer: Buffer, services: Services, records: Iterable[SubscriptionRecord]) -> None:
         self._buffer = buffer
@@ -74,30 +73,30 @@ class Subscribing:
         """Creations that are not durable yet."""
 
     def record(self, name: str) -> SubscriptionRecord:
-        """One of them, as it is stored, or about to be."""
+        """Return the record of a subscription that is stored, or about to be."""
         return self._records[name]
 
     @property
     def names(self) -> list[str]:
-        """Of all that are stored, or about to be."""
+        """Names of all subscriptions that are stored, or about to be."""
         return sorted(self._records)
 
     def all(self) -> list[SubscriptionRecord]:
-        """All whose creation is durable, by name."""
+        """Return all subscriptions whose creation is durable, by name."""
         return [self._records[name] for name in self.names if name not in self._waiting]
 
     async def create(
         self, name: str, start: Position, *, or_earliest: bool, request_id: str = ""
     ) -> tuple[SubscriptionRecord, Sequence[Place], bool]:
-        """Make a subscription; answers the existing one, without places, when it was made with the same start.
+        """Create a subscription; returns the existing one, without places, if it has the same start.
 
-        One that was made by the request of the same id is answered as made.
+        A subscription that the request of the same id created is returned as created.
 
         Raises:
-            InvalidSubscriptionName: it is no id.
-            InvalidPosition, InvalidPartition: the start names no place, or a partition that is not there.
-            SubscriptionExists: it was made with another start.
-            TooManySubscriptions: the sink has as many as it may.
+            InvalidSubscriptionName: the name is not an id.
+            InvalidPosition, InvalidPartition: the start names no position, or a partition that does not exist.
+            SubscriptionExists: it was created with another start.
+            TooManySubscriptions: the sink has the maximum number.
             OffsetAhead, OffsetTrimmed: see ``place``.
         """
         if not is_id(name):
@@ -129,15 +128,15 @@ class Subscribing:
         if buffer.record.paused is not None:
             subscription.pause(buffer.record.paused)
         self._records[record.name] = record
-        buffer.subscriptions[record.name] = subscription  # from now on nothing is trimmed that it needs
+        buffer.subscriptions[record.name] = subscription  # from now on its records are not trimmed
         cursors = [subscription.cursor_write(where.partition) for where in places]
         return [PutSubscription(buffer.record.id, record), *cursors]
 
     async def delete(self, name: str, *, made_at_us: int | None = None, incarnation: str = "") -> None:
-        """Delete a subscription and its accounts; what only it still needed may be trimmed from now on.
+        """Delete a subscription and its accounts; pages that only it needed may then be trimmed.
 
-        With ``made_at_us`` only the one that was made then: not another one that has had its name since.
-        Raises ``SubscriptionNotFound``, ``DefaultSubscription``.
+        With ``made_at_us`` only the one that was created then, not a later one with its name. Raises
+        ``SubscriptionNotFound``, ``DefaultSubscription``.
         """
         self._check_alive()
         if name in {"", DEFAULT_SUBSCRIPTION}:
@@ -145,7 +144,7 @@ class Subscribing:
         buffer = self._buffer
         subscription = buffer.subscription(name, incarnation)
         if made_at_us is not None and self._records[name].created_at_us != made_at_us:
-            raise SubscriptionNotFound(buffer.name, name, "that was made at that time; it was made anew since")
+            raise SubscriptionNotFound(buffer.name, name, "that was created at that time; it was recreated since")
         del buffer.subscriptions[name]
         del self._records[name]
         subscription.end(SubscriptionNotFound(buffer.name, name))
@@ -158,11 +157,11 @@ class Subscribing:
         deleted = self._services.committer.write([dropped, *own_gaps])
 
         def durable(over: asyncio.Future[None]) -> None:
-            if over.exception() is None:  # until then a crash brings the subscription back
+            if over.exception() is None:  # until then a crash restores the subscription
                 subscription.forget_marks()
 
         deleted.add_done_callback(durable)
-        for log in buffer.logs:  # their batches come behind this one
+        for log in buffer.logs:  # their batches are written after this one
             buffer.trim_soon(log.number)
         self._services.instruments.forgotten(buffer.name, name)
         await asyncio.shield(deleted)
@@ -171,11 +170,11 @@ class Subscribing:
     async def seek(
         self, name: str, to: Position, *, partition: int | None, or_earliest: bool, incarnation: str = ""
     ) -> Sequence[Place]:
-        """Move a subscription in one partition, those that ``to`` names, or all; returns where it stands now.
+        """Move a subscription in one partition, those that ``to`` names, or all; returns its new places.
 
         Raises:
-            SubscriptionNotFound: there is none of that name.
-            InvalidPosition, InvalidPartition: no place is named, or a partition that is not there.
+            SubscriptionNotFound: there is none with that name.
+            InvalidPosition, InvalidPartition: no position is named, or a partition that does not exist.
             OffsetAhead, OffsetTrimmed: see ``place``; nothing was moved.
         """
         buffer = self._buffer
@@ -200,18 +199,18 @@ class Subscribing:
         return places
 
     async def settle(self, name: str, offsets: Mapping[int, int], *, incarnation: str = "") -> Sequence[Settled]:
-        """Settle all below an offset in each partition that is named; returns what became of it, by partition.
+        """Settle all below an offset in each named partition; returns the results by partition.
 
         Raises:
-            SubscriptionNotFound: there is none of that name.
-            InvalidPosition, InvalidPartition: no offset is named, or a partition that is not there.
+            SubscriptionNotFound: there is none with that name.
+            InvalidPosition, InvalidPartition: no offset is named, or a partition that does not exist.
             OffsetAhead: an offset is beyond the end; nothing was settled.
-            SubscriptionInUse: a consumer owns a partition, or a holder has a part of it; nothing was settled.
+            SubscriptionInUse: a consumer owns a partition, or a holder has a leased part; nothing was settled.
         """
         buffer = self._buffer
         self._check_alive()
         subscription = buffer.subscription(name, incarnation)
-        subscription.pullers.sweep()  # a lease that has run out owns nothing
+        subscription.pullers.sweep()  # an expired lease owns nothing
         subscription.leasing.sweep()
         if not offsets:
             raise InvalidPosition("no offset is named", field="offsets")
@@ -247,8 +246,8 @@ class Subscribing:
             raise SinkNotFound(self._buffer.name)
 
     async def _look_up(self, logs: Sequence[PartitionLog], position: Position) -> Mapping[int, int]:
-        """Bring the first entries into memory; the first offsets since a time, by partition."""
-        logs = list(logs)  # more may be added meanwhile
+        """Load the first entries; returns the first offsets since a time, by partition."""
+        logs = list(logs)  # partitions may be added meanwhile
         if position.at is At.LATEST:
             return {}
         pages, sink = self._services.pages, self._buffer.record.id

@@ -1,7 +1,7 @@
-"""One sink while it runs: its partitions, subscriptions and writers, and what moves between them.
+"""Buffer: one running sink with its partitions, subscriptions and writers.
 
-All state is changed on the loop. Decisions are the core's; this module gives them data, passes their writes to the
-committer and wakes who waits.
+All state is changed on the loop. The core decides; this module passes data to it and its writes to the committer, and
+wakes waiting tasks.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What all buffers of one broker share."""
+    """Dependencies that all buffers of one broker share."""
 
     clock: Clock
     age: AgeClock
@@ -92,17 +92,23 @@ class Services:
     memory: MemoryGuard
     records: RecordCodec
     dead_letter_sink: Callable[[Buffer], Buffer]
-    """The dead-letter sink of a sink, made if need be: in the batch of whatever is appended to it next."""
+    """Return the dead-letter sink of a sink.
+
+    It is created on first use, in the batch of the first append to it.
+    """
     quarantine: Quarantine
     slots: Slots
     marks: DeliveryMarks
     supervisor: Supervisor
     owner_epochs: Iterator[int]
-    """Of consumers, over all sinks: none is given twice, not even by a sink or subscription that was made anew."""
+    """Owner epochs of consumers over all sinks.
+
+    None is reused, not even by a recreated sink or subscription.
+    """
 
 
 class Buffer:
-    """The running state of one sink."""
+    """Running state of one sink."""
 
     def __init__(
         self,
@@ -129,9 +135,9 @@ class Buffer:
         """Done when the sink's creation is durable."""
         self.created.set_result(None)
         self.changed = Pulse()
-        """Fires when pages come or go."""
+        """Fires when pages are added or removed."""
         self.admission = asyncio.Lock()
-        """Held by the append that waits for room to be made; others wait behind it, so that nobody overtakes."""
+        """Held by the append that waits for room; the others queue behind it in order."""
         self.tier = MemoryTier(self, services, reserves or {})
         self.staging = Staging(self, services, *(epochs or ()))
         self._lineups = [self._lineup(log) for log in self.logs]
@@ -153,9 +159,9 @@ class Buffer:
         self.purges = asyncio.Lock()
         """Held by the purge that drops pages; another one waits for it."""
         self._drops: dict[int, asyncio.Future[None]] = {}
-        """The last drop of each partition: done when it is durable, and all before it with it."""
+        """Last drop of each partition: when it is durable, all earlier ones are too."""
         self._trim_again: set[int] = set()
-        """Partitions whose index could not be read when it was their turn."""
+        """Partitions whose index could not be read at the last trim."""
         self._trim_event = asyncio.Event()
         self._trim_due: set[int] = {log.number for log in self.logs}
         self._trimming = services.supervisor.keep(f"trim of {record.name}", self._trim_forever)
@@ -166,11 +172,11 @@ class Buffer:
         return self.record.name
 
     def age_now_us(self) -> int:
-        """The broker's own clock."""
+        """Return the time on the broker's own clock."""
         return self._services.age.now_us()
 
     def wall_now_us(self) -> int:
-        """The wall clock."""
+        """Return the wall clock time."""
         return self._services.clock.wall_us()
 
     @property
@@ -178,10 +184,10 @@ class Buffer:
         return self.record.settings
 
     def subscription(self, name: str, incarnation: str = "") -> Subscription:
-        """The subscription of that name, and of that incarnation if one is named; an empty name is `default`.
+        """Return the subscription with that name, and that incarnation if one is given.
 
-        Every request that is about a subscription finds it by this, so nothing of a former one reaches its successor.
-        Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``.
+        An empty name is `default`. Every request for a subscription looks it up here, so no request for a former one
+        reaches its successor. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``.
         """
         found = self.subscriptions.get(name or DEFAULT_SUBSCRIPTION)
         if found is None:
@@ -193,7 +199,7 @@ class Buffer:
     # -- settings and state
 
     def stop(self, reason: str) -> asyncio.Future[None]:
-        """Stop deliveries, durably; appends go on."""
+        """Pause deliveries, durably; appends continue."""
         self.record = replace(self.record, paused=reason)
         for subscription in self.subscriptions.values():
             subscription.pause(reason)
@@ -201,14 +207,14 @@ class Buffer:
         return self._services.committer.write([PutSink(self.record)])
 
     def resume(self) -> asyncio.Future[None]:
-        """Let deliveries go on where they were."""
+        """Resume deliveries where they were."""
         self.record = replace(self.record, paused=None)
         for subscription in self.subscriptions.values():
             subscription.resume()
         return self._services.committer.write([PutSink(self.record)])
 
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
-        """Take new settings; they hold from now on. Partitions that they have more are added."""
+        """Apply new settings from now on. Additional partitions are added."""
         forgets = self.settings.forgets
         self.record = replace(self.record, settings=settings)
         self._grow(settings.partitions)
@@ -222,7 +228,7 @@ class Buffer:
         return self._services.committer.write(put)
 
     def _grow(self, partitions: int) -> None:
-        """Add partitions. What comes in for them is written no earlier than the record that says that they exist."""
+        """Add partitions. Their pages are written no earlier than the record that adds them."""
         numbers = range(len(self.logs), partitions)
         if not numbers:
             return
@@ -245,7 +251,7 @@ class Buffer:
         )
 
     async def settled_in(self) -> None:
-        """Return when nothing of the sink waits for its batch."""
+        """Return when no page of the sink waits for its batch."""
         while self._services.committer.fenced is None:
             under_way = self.staging.waiting or self.staging.committing
             if not under_way and not any(log.queued_bytes for log in self.logs):
@@ -253,7 +259,7 @@ class Buffer:
             await self._services.committer.committed.next().wait()
 
     async def delete(self) -> None:
-        """Delete the sink with all that it holds."""
+        """Delete the sink with everything that belongs to it."""
         self.deleted = True
         self.gone.set()
         await self.settled_in()
@@ -271,7 +277,7 @@ class Buffer:
         self._services.pages.holds.forget(self.record.id, range(len(self.logs)))
 
     async def close(self) -> None:
-        """End the sink's tasks; its state stays as it is."""
+        """End the sink's tasks; its state is kept."""
         for subscription in self.subscriptions.values():
             subscription.close()
         self._drop_log.flush()
@@ -288,8 +294,8 @@ class Buffer:
     ) -> Append:
         """Admit a checked page and queue it. The result's ``done`` is set when it is durable.
 
-        ``slot_at`` makes what the writer is remembered by, given the first offset. ``check`` raises when the
-        append is no longer wanted after it had to wait.
+        ``slot_at`` returns the writer's slot for the page, given the first offset. ``check`` raises if the append is
+        obsolete after it had to wait.
         """
         self._refuse_dead_letters()
         async with self.admission:
@@ -298,7 +304,7 @@ class Buffer:
             return self._queue(page, slot_at)
 
     async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
-        """Admit a page of ours and queue it together with what belongs to it, after a last ``check``."""
+        """Admit a page of the broker and queue it with its companion writes, after a last ``check``."""
         async with self.admission:
             await self._admit([page])
             check()
@@ -316,7 +322,7 @@ class Buffer:
             raise InvalidName(f"{self.name!r} holds dead letters: only the broker writes to it", field="sink")
 
     async def _admit(self, pages: Sequence[Incoming]) -> None:
-        """Return when pages may be queued, with no wait in between: there is room, and their offsets are reserved.
+        """Return when pages may be queued without a wait: there is room, and their offsets are reserved.
 
         Settings may change while an append waits: one that began in a sink with ``fsync`` may end in one without.
         """
@@ -332,7 +338,7 @@ class Buffer:
                 return
 
     def check_alive(self) -> None:
-        """Raise ``SinkNotFound`` where the sink was deleted: nothing is queued for it any more."""
+        """Raise ``SinkNotFound`` if the sink was deleted: nothing is queued for it any more."""
         if self.deleted:
             raise SinkNotFound(self.name)
 
@@ -343,15 +349,15 @@ class Buffer:
                 raise SinkNotFound(self.name)
             self.tier.admit(size)
             if max(self.over(records, size)) <= 0 or not await self._free(records, size):
-                self._services.quota.admit(size)  # after the sink's own drops, which make room in it too
+                self._services.quota.admit(size)  # after the sink's own drops, which free room in it too
                 return
 
     def over(self, records: int, size: int) -> tuple[int, int]:
-        """Records and bytes that would be above the limits with so many more; see ``limits.excess``."""
+        """Return the records and bytes above the limits after an append; see ``limits.excess``."""
         return excess(self.settings, self.logs, records, size, self.staging.usage)
 
     async def make_room_for_staged(self, records: int, size: int) -> None:
-        """Drop what has to go for staged records that are to become live ones; what is staged counts already."""
+        """Drop pages for staged records that become live; the staged ones are counted already."""
         if self.settings.overflow == Overflow.DROP_OLDEST:
             while max(self.over(records, size)) > 0 and await self._free(records, size):
                 if self.deleted:
@@ -360,13 +366,16 @@ class Buffer:
                     raise self._services.committer.fenced
 
     async def give_back_settled(self, records: int, size: int) -> bool:
-        """Let go what everybody has settled; True when some of it had been retained. Called with the admission held."""
+        """Remove pages that every subscription has settled; True if retained pages were among them.
+
+        Called with the admission held.
+        """
         for log in self.logs:
             await self.trim(log, mending=False)
         return self.retaining.active and await self.retaining.make_room(records, size)
 
     async def _free(self, records: int, size: int) -> bool:
-        """A step towards room for an append that does not fit; False when it may come in as things are now."""
+        """Free room for an append that does not fit; False if the append may be admitted as it is."""
         if await self.give_back_settled(records, size):  # no loss, so it goes before anything is dropped or refused
             return True
         may_drop = self.settings.overflow == Overflow.DROP_OLDEST
@@ -385,7 +394,7 @@ class Buffer:
         return bool(decision)
 
     def in_flight(self, partition: int) -> set[int]:
-        """Base offsets of the pages that somebody has in flight."""
+        """Base offsets of the pages in flight."""
         found: set[int] = set()
         for subscription in self.subscriptions.values():
             found |= subscription.bases_in_flight(partition)
@@ -395,7 +404,7 @@ class Buffer:
         self, page: Incoming, slot_at: Callable[[int], PutSlot] | None, companion: Companion | None = None
     ) -> Append:
         log = self.logs[page.partition]
-        # What belongs together with something else is written in one batch with it, in every mode, and synced.
+        # A page with companion writes is written in one batch with them, in every mode, and synced.
         to_memory = companion is None and self.tier.takes(log, page.record_count)
         first = log.reserve(page.record_count, len(page.body))
         self._services.quota.take(len(page.body))
@@ -421,9 +430,9 @@ class Buffer:
         return Lineup(self.record.id, log, self.committed, beside=lambda: self.tier.beside(log))
 
     def committed(self, partition: int, entries: list[Entry], *, beside: tuple[int, int] = (0, 0)) -> None:
-        """Pages have become records of a partition: whoever waits for them is woken.
+        """Notify readers of pages that became records of a partition.
 
-        ``beside``: records and bytes of a large commit that no entry in memory stands for.
+        ``beside``: records and bytes of a large commit that have no entry in memory.
         """
         self._services.instruments.ingested(self.name, partition, entries, self.age_now_us(), beside=beside)
         for subscription in self.subscriptions.values():
@@ -435,7 +444,7 @@ class Buffer:
         return self._services.pages.holds.at(self.record.id, partition)
 
     def sweep(self) -> None:
-        """End pulling consumers and sets whose lease has run out, and look at what is retained."""
+        """End expired leases of pulling consumers and sets, and check retained pages."""
         for subscription in self.subscriptions.values():
             subscription.pullers.sweep()
             subscription.leasing.sweep()
@@ -450,7 +459,7 @@ class Buffer:
     def drop(self, partition: int, entries: list[Entry], reason: DropReason, *, at_us: int | None = None) -> None:
         """Drop confirmed pages: counters, gaps, cursors and index in one batch.
 
-        ``at_us`` is when the drop was decided, if not now: purged neighbours of one time are one gap.
+        ``at_us`` is the time at which the drop was decided, if not now: purged neighbours of one time form one gap.
         """
         if self.deleted:
             return
@@ -472,14 +481,14 @@ class Buffer:
         for subscription in self.subscriptions.values():
             subscription.wake(partition)
         first = log.first_entry()
-        if first is None or first.end <= self.settled(log):  # what was settled behind these pages is at the front now
+        if first is None or first.end <= self.settled(log):  # settled pages behind these are at the front now
             self.trim_soon(partition)
         self.changed.fire()
 
     def told_when_durable(
         self, partition: int, reason: DropReason, dropped: Sequence[Range], synced: asyncio.Future[None]
     ) -> None:
-        """Let the log and the instruments know of a drop when no crash can undo it any more."""
+        """Report a drop to the log and the instruments once no crash can undo it."""
 
         def tell(done: asyncio.Future[None]) -> None:
             if done.exception() is None:
@@ -490,7 +499,7 @@ class Buffer:
         synced.add_done_callback(tell)
 
     async def confirmed(self) -> None:
-        """Return when all that was decided so far is durable, so that it may be told; raises ``StoreFenced``."""
+        """Return when every decision so far is durable, so that it may be reported. Raises ``StoreFenced``."""
         waiting = [drop for drop in self._drops.values() if not drop.done()]
         waiting += [saved for subscription in self.subscriptions.values() for saved in subscription.unsaved()]
         if waiting:
@@ -499,14 +508,14 @@ class Buffer:
                 done.result()
 
     async def mend(self, log: PartitionLog) -> None:
-        """Neither a page nor a gap stands for an offset: find out what is there, and let the rest be a gap."""
+        """Repair the index at an offset that is neither in a page nor in a gap: lost records become a gap."""
         seen = log.mended
         async with self.admission:
             if seen == log.mended and not self.deleted:
                 await mend(self, log, self._services)
 
     def mended(self, partition: int, written: asyncio.Future[None], records: int) -> None:
-        """A partition was mended, with so many records lost: its gaps are told when that is ``written``."""
+        """Apply a repair that lost ``records`` records: its gap notices are sent after ``written``."""
         self._drops[partition] = written
         if records:
             self._services.instruments.dropped(self.name, partition, DropReason.CORRUPT, records)
@@ -516,15 +525,18 @@ class Buffer:
         self.changed.fire()
 
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
-        """What to wait for, without cancelling it, before a gap is told: a crash could undo it until then."""
+        """Return the drop to await before a gap notice is sent; until then a crash could undo it.
+
+        The caller must not cancel it.
+        """
         last = self._drops.get(partition)
         return None if last is None or (last.done() and last.exception() is None) else last
 
     async def drops_durable(self, partition: int) -> None:
-        """Return when all that was dropped of a partition stays so. Raises ``StoreFenced`` when it never will."""
+        """Return when every drop of a partition is durable. Raises ``StoreFenced`` if it never will be."""
         last = self.unsynced_drop(partition)
         if last is not None:
-            await asyncio.wait([last])  # others wait for it too: one that is cancelled must not cancel it
+            await asyncio.wait([last])  # shared: a cancelled waiter must not cancel it
             last.result()
 
     def _remove(
@@ -534,7 +546,7 @@ class Buffer:
         stored = [entry for entry in entries if self.tier.is_stored(entry)]
         self.tier.forget(entries)
         self._services.quota.give(sum(entry.size for entry in entries))
-        if not stored and not writes:  # nothing of it was ever written
+        if not stored and not writes:  # none of it was ever written
             synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             synced.set_result(None)
             return synced
@@ -557,21 +569,21 @@ class Buffer:
         return synced
 
     def trim_soon(self, partition: int) -> None:
-        """A watermark has moved: what is settled by all may go, unless it is retained: then the sweep says when."""
+        """Trim after a watermark has moved, unless settled pages are retained: then the sweep trims."""
         if not self.retaining.active:
             self.trim_now(partition)
 
     def trim_now(self, partition: int) -> None:
-        """Let the trim look at a partition."""
+        """Schedule the trim of a partition."""
         self._trim_due.add(partition)
         self._trim_event.set()
 
     def settled(self, log: PartitionLog) -> int:
-        """Offset below which every subscription has settled all of a partition."""
+        """Return the offset below which every subscription has settled a partition."""
         return min(s.lanes[log.number].cursor.watermark for s in self.subscriptions.values())
 
     def is_settled(self, partition: int, entry: Entry) -> bool:
-        """Whether every subscription has settled all records of a page."""
+        """Return whether every subscription has settled all records of a page."""
         within = Range(entry.base, entry.end)
         cursors = (subscription.lanes[partition].cursor for subscription in self.subscriptions.values())
         return all(next(cursor.unsettled(within), None) is None for cursor in cursors)
@@ -583,13 +595,13 @@ class Buffer:
             await self._look_at_retained()
             while self._trim_due:
                 log = self.logs[self._trim_due.pop()]
-                self._trim_again.add(log.number)  # also after a failure that nobody thought of
+                self._trim_again.add(log.number)  # also after an unexpected failure
                 try:
                     await self.trim(log)
                     self._trim_again.discard(log.number)
                 except ReadFailed:
-                    continue  # it is known which reads fail; see ``ReadHolds``
-                except StoreFenced as damage:  # of this partition's index, perhaps: the others go on
+                    continue  # the failing reads are tracked; see ``ReadHolds``
+                except StoreFenced as damage:  # perhaps of this partition's index: the others continue
                     self._trim_again.discard(log.number)
                     _log.error("pages were not trimmed sink=%s partition=%d cause=%s", self.name, log.number, damage)
 
@@ -602,7 +614,8 @@ class Buffer:
     async def trim(self, log: PartitionLog, *, mending: bool = True) -> None:
         """Remove the first pages, as far as all subscriptions have settled them.
 
-        ``mending`` waits for the admission: who holds it says no, and a hole in the index is looked at later.
+        ``mending`` waits for the admission: a caller that holds it passes False, and a hole in the index is repaired
+        later.
         """
         while log.pages:
             await self._services.pages.load_oldest(self.record.id, log)
@@ -618,9 +631,9 @@ class Buffer:
             if not entries:
                 return
             self.take_out(log, entries)
-            await asyncio.sleep(0)  # a long trim lets others run
+            await asyncio.sleep(0)  # yield during a long trim
 
     def take_out(self, log: PartitionLog, entries: list[Entry]) -> None:
-        """Take settled pages from the front of a partition out."""
+        """Remove settled pages from the front of a partition."""
         log.remove(entries, reason=None, at_us=0)
         self._remove(log.number, entries, [])

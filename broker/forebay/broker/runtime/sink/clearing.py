@@ -1,4 +1,4 @@
-"""Emptying a sink: everything that it holds is dropped, counted and marked by gaps, in slices of its index."""
+"""Removal of all records of a sink: dropped, counted and marked by gaps, in slices of its index."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from forebay.broker.runtime.sink.buffer import Buffer
 
 _log: Final = logging.getLogger(__name__)
 PAGES_AT_ONCE: Final = 4_096
-"""Dropped in one batch, or a few more."""
+"""Approximate number of pages dropped in one batch."""
 
 
 async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
-    """Drop what is left of a sink, in flight or not, durably; returns the records that went.
+    """Drop the rest of a sink, in flight or not, durably; returns the number of dropped records.
 
-    What is settled by all is trimmed instead: it is no loss. Nothing may be appended meanwhile. Raises ``StoreFenced``.
+    Pages that are settled by all subscriptions are trimmed instead, without a loss. No append may run meanwhile. Raises
+    ``StoreFenced``.
     """
     dropped = 0
     for log in buffer.logs:
@@ -29,7 +30,7 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
             while len(entries) < PAGES_AT_ONCE and not log.complete:
                 await pages.load_more(buffer.record.id, log)
                 entries = log.first_entries()
-            if not entries:  # the index has lost what the counters still count
+            if not entries:  # the index has lost pages that the counters still count
                 break
             buffer.drop(log.number, entries, reason)
             dropped += sum(entry.count for entry in entries)
@@ -38,7 +39,10 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
 
 
 async def empty_at_stop(buffer: Buffer, pages: Pages) -> None:
-    """Empty a sink, where a clean stop is to leave it empty. One whose index cannot be read keeps what is left."""
+    """Remove all records of a sink that is configured so, at a clean stop.
+
+    A sink whose index cannot be read keeps the rest.
+    """
     if buffer.settings.clean_cache_at_stop:
         try:
             dropped = await empty(buffer, pages, DropReason.CLEANED_AT_STOP)

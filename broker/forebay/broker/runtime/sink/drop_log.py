@@ -1,6 +1,7 @@
-"""What the log says of dropped records: one line for a burst, not one for each drop.
+"""Log of dropped records: one line for a burst, not one for each drop.
 
-The first drop after a quiet second is told at once; what follows is summed up, once a second, per partition and reason.
+The first drop after a quiet second is logged at once; later ones are summed up, once a second, per partition and
+reason.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ class _Burst:
 
 
 class DropLog:
-    """The drops of one sink. Used on the loop only."""
+    """Drops of one sink. Used on the loop only."""
 
     def __init__(self, sink: str, clock: Clock) -> None:
         self._sink = sink
         self._clock = clock
         self._told_at: float | None = None
         self._bursts: dict[tuple[int, DropReason], _Burst] = {}
-        """What was not told yet: one for each partition and reason at most."""
+        """Drops that are not logged yet: at most one burst per partition and reason."""
 
     def dropped(self, partition: int, reason: DropReason, records: int, first: int, end: int) -> None:
         """Note a drop of records within ``[first, end)``."""
@@ -43,12 +44,12 @@ class DropLog:
         self.sweep()
 
     def sweep(self) -> None:
-        """Tell what is to be told, unless it is too soon."""
+        """Log the pending bursts, unless the last line is too recent."""
         if self._told_at is None or self._clock.monotonic() - self._told_at >= EVERY_S:
             self.flush()
 
     def flush(self) -> None:
-        """Tell everything now."""
+        """Log all pending bursts now."""
         bursts, self._bursts = self._bursts, {}
         for (partition, reason), burst in bursts.items():
             self._told_at = self._clock.monotonic()

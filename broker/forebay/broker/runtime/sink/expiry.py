@@ -1,7 +1,7 @@
-"""Dropping what is older than a sink's `max_age` and not settled: once a second, and before it would be delivered.
+"""Expiry of unsettled pages older than a sink's `max_age`: once a second, and before delivery.
 
-Nothing is scanned: only the first entries of a partition are looked at, and they stay in memory for the next time. What
-is in flight stays until it is answered or its consumer goes; then it is too old to be sent again, and goes.
+No scan is made: only the first entries of a partition are checked, and they stay in memory for the next time. A page in
+flight stays until it is answered or its consumer is gone; then it is dropped instead of redelivered.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 EXPIRE_S: Final = 1.0
-"""How often the heads of the partitions are looked at."""
+"""Interval between checks of the partitions' heads."""
 STEPS_MAX: Final = 64
-"""Drops of one partition in one turn, each synced before the next: then the other partitions have theirs."""
+"""Drops of one partition per turn, each synced before the next; then the other partitions follow."""
 
 
 def expire_upcoming(buffer: Buffer, partition: int, entries: Sequence[Entry]) -> bool:
-    """Drop what is too old of the entries that a reader is about to send; whether there was any."""
+    """Drop expired entries among those that a reader is about to send; returns True if there were any."""
     if not buffer.settings.max_age_us or buffer.deleted:
         return False
     log = buffer.logs[partition]
@@ -45,15 +45,15 @@ def _born_before_us(buffer: Buffer) -> int:
 
 
 class Expirer:
-    """Looks after the heads of all partitions, without any new input."""
+    """Periodic expiry at the heads of all partitions."""
 
     def __init__(self, buffers: Callable[[], Iterable[Buffer]], pages: Pages) -> None:
         self._buffers = buffers
         self._pages = pages
         self._damaged: set[tuple[int, int]] = set()
-        """Sinks and partitions whose damage was told."""
+        """Sinks and partitions whose damage was logged."""
         self._readers: WeakKeyDictionary[PartitionLog, EntryReader] = WeakKeyDictionary()
-        """Of partitions whose settled pages are retained: they are passed over without a look at each."""
+        """Readers of partitions whose settled pages are retained: they skip these pages at once."""
 
     async def sweep_all(self) -> None:
         """Sweep each sink."""
@@ -61,7 +61,7 @@ class Expirer:
             await self.sweep(buffer)
 
     async def sweep(self, buffer: Buffer) -> None:
-        """Drop what is too old at the head of each partition, durably."""
+        """Drop expired pages at the head of each partition, durably."""
         if not buffer.settings.max_age_us:
             return
         slices = Slices()
@@ -94,10 +94,10 @@ class Expirer:
             elif entries[-1].age_us < born_before_us and not log.complete:
                 await self._pages.load_more(buffer.record.id, log)
             else:
-                return  # what is too old is in flight
+                return  # the expired pages are in flight
 
     async def _sweep_unsettled(self, buffer: Buffer, log: PartitionLog) -> None:
-        """As ``_sweep``, from the first offset that is not settled: what is retained goes by its own time alone."""
+        """Drop expired pages from the first unsettled offset on; retained pages expire by their own time."""
         reader = self._readers.get(log)
         if reader is None:
             reader = self._readers[log] = EntryReader(self._pages, buffer.record.id, log)

@@ -1,7 +1,7 @@
-"""Fronts of a sink: of each partition the first entry that ends above a position. Statistics tell a lag by them.
+"""Fronts of a sink: the first entry of a partition above a position, from which a lag is computed.
 
-Subscriptions that stand at one position share a front. What memory does not have is read from the index, all positions
-of a partition at once, and kept until nobody stands there any more.
+Subscriptions at one position share a front. Fronts that are not in memory are read from the index, all positions of a
+partition at once, and kept while a subscription is at that position.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.runtime.read.pages import Pages
 
 KEPT_MAX: Final = 16_384
-"""Fronts of a sink that are kept; those above are read again each time."""
+"""Fronts kept per sink; further ones are read again each time."""
 
 
 class Fronts:
-    """The fronts of one sink. Used on the loop."""
+    """Fronts of one sink. Used on the loop."""
 
     def __init__(self, pages: Pages, sink: int) -> None:
         self._pages = pages
         self._sink = sink
         self._read: dict[int, dict[int, Entry]] = {}
-        """By partition and position."""
+        """Entries by partition and position."""
         self._kept = 0
         self._mended: dict[int, int] = {}
-        """How often a partition had been mended when its fronts were read."""
+        """Number of repairs of a partition when its fronts were read."""
 
     def known(self, log: PartitionLog, position: int) -> tuple[bool, Entry | None]:
-        """Whether the front is known without a read, and the front: None where nothing ends above ``position``."""
+        """Return True if the front is known without a read, and the front.
+
+        The front is None if no entry ends above ``position``.
+        """
         recent = log.recent_from(position)
         if recent is not None:
             return True, recent[0] if recent else None
@@ -42,19 +45,19 @@ class Fronts:
         return front is not None, front
 
     async def read(self, log: PartitionLog, positions: Collection[int]) -> dict[int, Entry]:
-        """Read fronts of a partition by position. One without an entry is left out, as all are where reads fail.
+        """Read fronts of a partition by position.
 
-        Raises ``StoreFenced``.
+        A position without an entry is left out, as all positions are when reads fail. Raises ``StoreFenced``.
         """
         earliest, end, mended = log.head.earliest, log.tail.next_offset, log.mended
         asked = sorted(positions)
-        # As memory has it now: what is written while the index is read may be missed there.
+        # As held in memory now: the index read may miss pages that are written meanwhile.
         held = [log.held_in(max(position, earliest), end)[:1] for position in asked]
         journal, sink, number = self._pages.journal, self._sink, log.number
         try:
             found = await self._pages.index(sink, number, lambda: _fronts(journal, sink, number, earliest, asked, end))
         except ReadFailed:
-            return {}  # all but sizes and ages is known, and why is told
+            return {}  # only sizes and ages are unknown, and the reason is reported
         fronts: dict[int, Entry] = {}
         for position, in_memory, entry in zip(asked, held, found, strict=True):
             front = min((*in_memory, *([entry] if entry is not None else ())), key=_base, default=None)
@@ -64,7 +67,7 @@ class Fronts:
         return fronts
 
     def keep_only(self, partition: int, positions: Iterable[int]) -> None:
-        """Let go of the fronts of a partition that nobody stands at any more."""
+        """Remove the fronts of a partition at positions that no subscription has any more."""
         read = self._read.get(partition)
         if read:
             left = {position: read[position] for position in positions if position in read}

@@ -1,9 +1,9 @@
-"""The memory tier of one sink: pages that only memory holds, and how they come to the disk, or go.
+"""Memory tier of one sink: pages that are only in memory, and their spill to disk or removal.
 
-A page goes to memory while there is room and nothing of the sink that stands on the disk is unsettled; once one had to
-be written, all that follow are, until readers have caught up. So the order in time is that of the offsets. A page that
-moves to the disk keeps its number and its entry: readers notice nothing. What a crash may take back has its offsets
-reserved before they are handed out, see ``core.reserve``. Used on the loop only.
+A page goes to memory while there is room and every page of the sink on disk is settled. Once a page had to be written,
+all later ones are written too, until readers have caught up: so the order in time is that of the offsets. A page that
+is spilled keeps its number and its entry; readers notice nothing. Offsets that a crash may lose are reserved before
+they are assigned, see ``core.partition.reservation``. Used on the loop only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 SPILL_BYTES: Final = 8 << 20
-"""Bodies written in one batch when memory is written out, and one page."""
+"""Bytes of bodies written per batch of a spill, plus one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,26 @@ class _HeldPage:
 
 
 class MemoryTier:
-    """What of one sink only memory holds."""
+    """Pages of one sink that are only in memory."""
 
     def __init__(self, buffer: Buffer, services: Services, reserves: Mapping[int, Reserve]) -> None:
         self._buffer = buffer
         self._services = services
         self._held: dict[int, _HeldPage] = {}
-        """By page number, oldest first."""
+        """Pages by page number, oldest first."""
         self._leaving: set[int] = set()
-        """Page numbers on their way to the disk."""
+        """Numbers of pages that are being written to disk."""
         self.offsets = Reserving(buffer, services, reserves)
         self._disk_end = {log.number: log.tail.next_offset for log in buffer.logs if log.pages}
-        """End of the last page that was sent to the disk, for partitions where it may be unsettled."""
+        """End of the last page sent to disk, for partitions where it may be unsettled."""
         self._told: set[int] = set()
-        """Partitions whose stored tail counts pages that only memory holds."""
+        """Partitions whose stored tail counts pages that are only in memory."""
         self._writing = asyncio.Lock()
-        """Held by whoever writes the tier out; another one waits and finds less."""
+        """Held by the task that spills the tier; another one waits and finds fewer pages."""
         self.slot_is_current: Callable[[PutSlot], bool] = lambda _: False
-        """Whether a writer still remembers a page by this."""
+        """Return whether a writer's window still has the page of this slot."""
         self.records = 0
-        """Records that only memory holds."""
+        """Number of records that are only in memory."""
         self.size = 0
         """Bytes of their bodies."""
 
@@ -80,13 +80,13 @@ class MemoryTier:
 
     @property
     def active(self) -> bool:
-        """Pages may be held in memory only."""
+        """True if pages may be held in memory only."""
         return self._mode != BufferMode.DISK
 
     def takes(self, log: PartitionLog, records: int) -> bool:
-        """Whether the next page of a partition, of so many records, goes to memory."""
+        """Return whether the next page of a partition, with ``records`` records, goes to memory."""
         if log.next_offset != log.tail.next_offset:
-            return False  # what waits for its batch comes first
+            return False  # pages that wait for their batch come first
         if self._mode == BufferMode.MEMORY:
             return True
         if self._mode == BufferMode.DISK or self.pressed:
@@ -95,7 +95,7 @@ class MemoryTier:
 
     @property
     def pressed(self) -> bool:
-        """The process uses too much memory, and the sink is to help."""
+        """True if the process uses too much memory and the sink is to give some up."""
         return self._services.memory.overloaded and self._buffer.settings.memory_overload_protection
 
     def _disk_is_unsettled(self) -> bool:
@@ -105,7 +105,10 @@ class MemoryTier:
         return bool(self._disk_end)
 
     def hold(self, log: PartitionLog, append: Append) -> Entry:
-        """Take an admitted page into memory: it is confirmed at once. Nothing of its partition waits for a batch."""
+        """Take an admitted page into memory: it is confirmed at once.
+
+        No page of its partition may wait for a batch.
+        """
         number = self._services.committer.next_number()
         entry, body, tail = page_of([append], log.decided, number=number, bulk=False)
         log.held[entry.base] = entry
@@ -120,7 +123,7 @@ class MemoryTier:
         return entry
 
     def admit(self, size: int) -> None:
-        """Raise unless there is room for a page to be written, where it may be."""
+        """Raise unless there is room for a page to be written, if the sink may write."""
         fenced = self._services.committer.fenced
         if self._mode != BufferMode.MEMORY:
             self._services.committer.admit(size)
@@ -130,21 +133,21 @@ class MemoryTier:
             raise fenced
 
     def sent_to_disk(self, log: PartitionLog) -> None:
-        """A page was queued for the disk: those behind it follow."""
+        """Record that a page was queued for the disk: later pages follow it."""
         if self.active:
             self._disk_end[log.number] = log.next_offset
 
     def level(self, partition: int, first: int, end: int) -> Durability:
-        """How safe records are that were accepted as one page."""
+        """Return the durability of records that were accepted as one page."""
         log = self._buffer.logs[partition]
         if self.active and first < log.earliest:
-            return Durability.MEMORY  # gone by now: nobody is told more than what is known
+            return Durability.MEMORY  # removed by now: report only what is certain
         return log.level(first, end)
 
     # -- what is stored with what
 
     def beside(self, log: PartitionLog) -> list[Write]:
-        """What is written with a partition's tail: the head as of now, and which pages of the tail are not stored."""
+        """Return the writes beside a partition's tail: the current head, and the pages only in memory."""
         if not self.active:
             return []
         held = held_runs(entry for entry in log.held.values() if entry.number not in self._leaving)
@@ -156,17 +159,17 @@ class MemoryTier:
         return writes
 
     def beside_head(self, log: PartitionLog) -> list[Write]:
-        """What is written with a partition's head: the tail that it belongs to, and which pages are not stored."""
+        """Return the writes beside a partition's head: its tail, and the pages only in memory."""
         if not self.active:
             return []
         return [PutTail(self._buffer.record.id, log.number, log.decided), *self.beside(log)]
 
     def is_stored(self, entry: Entry) -> bool:
-        """Whether the disk has a page, or will have it in a moment."""
+        """Return whether a page is on disk, or about to be."""
         return entry.number not in self._held or entry.number in self._leaving
 
     def forget(self, entries: Sequence[Entry]) -> None:
-        """Pages left the log."""
+        """Release the memory of pages that left the log."""
         for entry in entries:
             self._let_go(entry.number)
 
@@ -180,7 +183,7 @@ class MemoryTier:
     # -- to the disk
 
     async def write_out(self) -> None:
-        """Write what memory holds to the disk; from now on pages follow it there.
+        """Spill all pages to disk; from now on later pages follow them there.
 
         Raises ``DiskFull``, with the rest still in memory, and ``StoreFenced``.
         """
@@ -228,7 +231,7 @@ class MemoryTier:
         return written
 
     async def relieve(self) -> None:
-        """The process uses too much memory: a sink that may write does so at once."""
+        """Spill at once if the process uses too much memory and the sink may write."""
         if self._mode == BufferMode.SPILL and self._held and self.pressed:
             try:
                 await self.write_out()
@@ -236,7 +239,7 @@ class MemoryTier:
                 _log.warning("memory could not be written out sink=%s cause=%s", self._buffer.name, full)
 
     def yield_to(self, size: int) -> None:
-        """A page of ``size`` bytes comes to a sink that may not write while memory is short: as much goes first."""
+        """Drop as many bytes as a new page needs, while memory is short and the sink may not write."""
         if self._mode != BufferMode.MEMORY or not self.pressed:
             return
         in_flight = [frozenset(self._buffer.in_flight(log.number)) for log in self._buffer.logs]
@@ -251,7 +254,7 @@ class MemoryTier:
     # -- the end
 
     async def close(self) -> None:
-        """A clean stop: write what memory holds, or drop and count it where nothing is ever written."""
+        """Spill at a clean stop, or drop and count the pages of a sink that never writes."""
         if self._services.committer.fenced is not None or self._buffer.deleted:
             return
         try:
@@ -279,6 +282,6 @@ class MemoryTier:
             await self._services.committer.write(writes)
 
     def clear(self) -> None:
-        """The sink is to be deleted: its memory comes back."""
+        """Release all memory of a sink that is being deleted."""
         for number in list(self._held):
             self._let_go(number)

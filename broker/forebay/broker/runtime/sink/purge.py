@@ -1,9 +1,9 @@
-"""Dropping what a sink holds because somebody asks for it.
+"""Purge: removal of records at the request of a caller.
 
-A purge covers all that had an offset when it was asked for, also what still waited for its batch. What is in flight is
-revoked first, so a late ack settles nothing; then pages go, oldest first, in slices that each keep the account right.
-A page goes whole or not at all. It is over when the last slice is durable. A caller that leaves ends it between two
-slices: what has gone is gone, and asking again goes on.
+A purge covers every record that had an offset when it was requested, including those that wait for their batch.
+Deliveries are revoked first, so that a late ack settles nothing. Then pages are dropped, oldest first, in slices that
+each keep the account balanced. A page is dropped as a whole or not at all. The purge ends when the last slice is
+durable. If the caller leaves, it ends between two slices: the dropped pages stay dropped, and a new request continues.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """How far a purge goes; without a bound it takes all that is there."""
+    """Bounds of a purge; without one it covers everything."""
 
     offset: int | None = None
-    """Pages that end at or below this offset go."""
+    """Pages that end at or below this offset are dropped."""
 
     time_us: int | None = None
-    """Pages of which every record was accepted before this wall time go."""
+    """Pages whose records were all accepted before this wall clock time are dropped."""
 
     ends: Mapping[int, int] = field(default_factory=dict)
-    """By partition, pages that end at or below this offset go: whoever asks again for the same drops nothing new."""
+    """Offset per partition: pages that end at or below it are dropped.
+
+    A repeated request with the same ends drops nothing new.
+    """
 
     def bounds(self, partition: int) -> list[int]:
-        """The offsets that bound the purge in a partition."""
+        """Return the offsets that bound the purge in a partition."""
         return [bound for bound in (self.offset, self.ends.get(partition)) if bound is not None]
 
     def covers(self, entry: Entry) -> bool:
-        """Whether a page goes."""
+        """Return whether a page is dropped."""
         if self.offset is not None and entry.end > self.offset:
             return False
         return self.time_us is None or entry.parts[-1].accepted_at_us < self.time_us
@@ -44,23 +47,23 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What became of one partition."""
+    """Result of a purge in one partition."""
 
     partition: int
     records: int
     size: int
-    """Bytes of the bodies that went."""
+    """Bytes of the dropped bodies."""
 
     pages: int
     earliest: int
-    """Lowest offset that is stored now, or the next one when nothing is."""
+    """Lowest stored offset, or the next one if nothing is stored."""
 
 
 async def purge(buffer: Buffer, services: Services, partitions: Sequence[int], until: Until) -> list[Purged]:
     """Drop pages of partitions, durably.
 
     Raises:
-        OffsetAhead: an offset of ``until`` has not been given to a record.
+        OffsetAhead: an offset of ``until`` is not assigned.
         SinkNotFound: the sink was deleted meanwhile.
         StoreFenced: the store failed.
     """
@@ -96,7 +99,7 @@ async def _purge(buffer: Buffer, services: Services, log: PartitionLog, until: U
             records += sum(entry.count for entry in entries)
             size += sum(entry.size for entry in entries)
             pages += len(entries)
-            await asyncio.sleep(0)  # a long purge lets others run
+            await asyncio.sleep(0)  # yield during a long purge
     finally:
         for subscription in buffer.subscriptions.values():
             subscription.let_go(log.number)
@@ -105,7 +108,7 @@ async def _purge(buffer: Buffer, services: Services, log: PartitionLog, until: U
 
 
 async def _confirmed(services: Services, log: PartitionLog, end: int) -> None:
-    """Return when all below ``end`` is durable: what waits for its batch cannot be dropped before."""
+    """Return when everything below ``end`` is durable: pages that wait for their batch cannot be dropped."""
     committer = services.committer
     while log.tail.next_offset < end and committer.fenced is None:
         await committer.committed.next().wait()
@@ -114,7 +117,7 @@ async def _confirmed(services: Services, log: PartitionLog, end: int) -> None:
 
 
 def _covered(log: PartitionLog, until: Until) -> list[Entry]:
-    """The oldest pages that go, as far as they are in memory."""
+    """Return the oldest pages to drop, as far as they are in memory."""
     covered: list[Entry] = []
     for entry in log.first_entries():
         if not until.covers(entry):

@@ -1,7 +1,7 @@
-"""What a start does with sinks that may have forgotten something: before anybody asks, and durably.
+"""Recovery of sinks that may have lost records: at a start, before the first call, and durable.
 
-Partitions go on where no reader can have been, what is missing becomes a gap, and volatile sinks are wiped. All of it
-is written before the first call is served, so a crash in between finds the same again.
+Partitions continue where no reader can have been, missing records become a gap, and volatile sinks are wiped. All of it
+is written before the first call is served, so a crash in between repeats it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WIPED_PAGES: Final = 1_000
 
 
 class Stored(Protocol):
-    """What of a sink a start may have to mend."""
+    """State of a sink that a start may have to repair."""
 
     @property
     def record(self) -> SinkRecord: ...
@@ -59,7 +59,7 @@ class Stored(Protocol):
 
 @dataclass(slots=True)
 class Standing:
-    """A sink as it goes on, and what has to be written for it."""
+    """State of a sink after recovery, and the writes for it."""
 
     tails: dict[int, Tail]
     heads: dict[int, Head]
@@ -71,19 +71,19 @@ class Standing:
 
 
 class Restarting:
-    """One start: what the last process left, as far as its counts tell."""
+    """Recovery of one start: the state that the last process left, as far as its counts show."""
 
     def __init__(self, journal: Journal, accepted: tuple[int, ...] | None, marks: DeliveryMarks, *, at_us: int) -> None:
-        """``accepted`` holds the counts by slot after a kill, None after anything else."""
+        """``accepted`` holds the counts by slot after a kill, None otherwise."""
         self._marks = marks
         self._journal = journal
         self._accepted = accepted
         self._at_us = at_us
 
     def go_on(self, stored: Stored, settings: SinkSettings, subscriptions: Mapping[str, int]) -> Standing:
-        """Say how a sink goes on, and write that. Blocks; raises ``StoreFenced``.
+        """Return the recovered state of a sink, and write it. Blocks. Raises ``StoreFenced``.
 
-        ``subscriptions`` holds when each was created, by name.
+        ``subscriptions`` holds the creation times by name.
         """
         standing = Standing(
             dict(stored.tails),
@@ -144,12 +144,12 @@ class Restarting:
             last = found.gaps[-1]
             about = "at most" if last.at_most else "exactly"
             place = (stored.record.name, partition, last.reason.name, about, found.lost, found.gaps[0].first, last.end)
-            _log.warning("records are gone sink=%s partition=%d reason=%s %s=%d first=%d end=%d", *place)
+            _log.warning("records are lost sink=%s partition=%d reason=%s %s=%d first=%d end=%d", *place)
 
     def _mark_delivered(
         self, stored: Stored, subscriptions: Mapping[str, int], partition: int, standing: Standing
     ) -> None:
-        """Records that may have been delivered before are delivered as such; with unknown marks, all unsettled ones."""
+        """Mark records as possibly delivered before; with unknown marks, all unsettled ones."""
         sink, end = stored.record.id, standing.tails.get(partition, Tail()).next_offset
         for name, made_at_us in subscriptions.items():
             cursor = standing.cursors.get((name, partition), Cursor())
@@ -161,7 +161,7 @@ class Restarting:
                 standing.writes.append(PutCursor(sink, name, partition, moved))
 
     def _accepted_of(self, settings: SinkSettings, tail: Tail, reserve: Reserve) -> int | None:
-        """Behind the last record that was accepted; None when that is not known."""
+        """Return the offset behind the last accepted record; None if unknown."""
         if self._accepted is None:
             return None
         if reserve.slot is not None:
@@ -169,7 +169,7 @@ class Restarting:
         return tail.next_offset if settings.buffer_mode == BufferMode.DISK else None
 
     def _wipe(self, sink: int, partition: int, first: int, end: int, standing: Standing) -> None:
-        """Remove all index entries, so that nothing names a page any more; the counters follow at last."""
+        """Delete all index entries, so that none names a page; the counters follow last."""
         while entries := self._journal.entries(sink, partition, first, end, WIPED_PAGES):
             due = due_runs(sink, partition, entries)
             writes: list[Write] = [DropEntry(sink, partition, entry.base) for entry in entries]

@@ -1,8 +1,8 @@
-"""Mending a partition while the broker runs: the index lacks something that its counters speak of.
+"""Repair of a partition in a running broker: the index lacks entries that its counters include.
 
-A reader meets it as a hole: no page and no gap stands for its position. All of the partition's index is read then,
-pages that it does not name are named again, and the rest becomes a gap. Nobody appends to the sink meanwhile, other
-sinks go on. A part of the index that cannot be read at all is left behind first, by writing it anew, see ``pages``.
+A reader finds a hole: its position is neither in a page nor in a gap. The whole index of the partition is then read,
+pages without an entry get one, and the rest becomes a gap. No append to the sink runs meanwhile; other sinks continue.
+A part of the index that cannot be read at all is excluded first by rewriting it, see ``pages``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRIES: Final = 8
 
 
 async def mend(buffer: Buffer, log: PartitionLog, services: Services) -> None:
-    """Survey a partition and take what was found for the truth. Called with the sink's admission held.
+    """Survey a partition and apply the result. Called with the sink's admission held.
 
     Raises ``StoreFenced``.
     """
@@ -39,7 +39,7 @@ async def mend(buffer: Buffer, log: PartitionLog, services: Services) -> None:
         if log.head is head:
             written = _apply(buffer, log, tail, found, services)
             if written is not None:
-                await asyncio.shield(written)  # who reads the index now finds what was named again
+                await asyncio.shield(written)  # index reads now find the rebuilt entries
             log.mended += 1
             return
     raise StoreFenced(f"partition {log.number} of {buffer.name} changed whenever it was surveyed")
@@ -67,7 +67,7 @@ def _apply(
             writes.append(subscription.cursor_write(partition))
     records = sum(part.size for part in found.lost)
     _log.error(
-        "index was damaged sink=%s partition=%d pages_named_again=%d records_lost=%d; look with `forebay verify`",
+        "index was damaged sink=%s partition=%d entries_rebuilt=%d records_lost=%d; inspect with `forebay verify`",
         *(buffer.name, partition, len(found.rebuilt), records),
     )
     written = services.committer.write(writes)

@@ -1,7 +1,7 @@
-"""Keeping settled pages of one sink for replay, as `retain_acked` asks, and letting them go.
+"""Retention of settled pages of one sink for replay, as `retain_acked` configures it.
 
-The sweep looks once a second: it notes what is settled by now, and wakes the trim where something has become free. The
-trim asks for the end of what may go. When the limits want room, settled pages yield at once, the oldest first.
+A sweep once a second marks the settled offsets, and wakes the trim where pages may be removed. The trim asks for the
+offset up to which pages may be removed. When the limits need room, settled pages are removed at once, the oldest first.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 YIELD_BYTES: Final = 64 << 20
-"""What a sink gives up per sweep while the device is full: so much becomes free at once."""
+"""Bytes that a sink gives up per sweep while the device is full."""
 
 
 class Retaining:
-    """What one sink retains. Used on the loop."""
+    """Retained pages of one sink. Used on the loop."""
 
     def __init__(self, buffer: Buffer, services: Services, marks: Mapping[int, Marks]) -> None:
         self._buffer = buffer
         self._services = services
         self._marks = dict(marks)
         self._yielded: dict[int, int] = {}
-        """Offsets up to which partitions give pages up for want of bytes, as of the last look."""
+        """Offsets up to which partitions give up pages for lack of bytes, as of the last check."""
         self._wanted_bytes = 0
-        """What is to be given up because the device is full."""
+        """Bytes to give up because the device is full."""
         self._readers: dict[int, EntryReader] = {}
 
     @property
     def active(self) -> bool:
-        """Whether settled pages are kept."""
+        """True if settled pages are kept."""
         return keeps(self._buffer.settings)
 
     # -- the clock
 
     def sweep(self) -> None:
-        """Note what is settled, and let the trim look where something may go by now."""
+        """Mark the settled offsets, and schedule the trim where pages may be removed."""
         settings = self._buffer.settings
         now_us, time_us = self._services.age.now_us(), settings.retain_acked_time_us
         if not time_us and self._marks:
@@ -87,7 +87,7 @@ class Retaining:
     # -- the trim
 
     async def look(self) -> None:
-        """See what has to go for want of bytes: before the trim goes over its partitions."""
+        """Select the pages to give up for lack of bytes, before the trim visits its partitions."""
         self._yielded = {}
         bound = self._buffer.settings.retain_acked_bytes
         if not bound and not self._wanted_bytes:
@@ -100,7 +100,7 @@ class Retaining:
         self._wanted_bytes = 0
 
     def released(self, log: PartitionLog, settled: int) -> int:
-        """Offset up to which pages may go, given up to where all is settled."""
+        """Return the offset up to which pages may be removed, given the end of the settled ones."""
         if not self.active:
             return settled
         time_us = self._buffer.settings.retain_acked_time_us
@@ -110,7 +110,7 @@ class Retaining:
         return min(settled, max(passed, self._yielded.get(log.number, 0)))
 
     async def _settled_bytes(self, log: PartitionLog) -> int:
-        """Bytes of the pages that everybody has settled; a page settled in part is none of them."""
+        """Return the bytes of the pages that every subscription has settled completely."""
         settled = self._buffer.settled(log)
         if settled >= log.tail.next_offset:
             return log.size
@@ -127,10 +127,10 @@ class Retaining:
     # -- the limits
 
     async def make_room(self, records: int, size: int) -> bool:
-        """Let settled pages go, the oldest first, until an append fits; False when that changed nothing."""
+        """Remove settled pages, the oldest first, until an append fits; False if none could be removed."""
         settings = self._buffer.settings
         if size > settings.max_total_bytes or 0 < settings.records_max[1] < records:
-            return False  # it would not fit an empty sink
+            return False  # it would not fit into an empty sink
         records, size = self._buffer.over(records, size)
         freed = False
         while records > 0 or size > 0:
@@ -145,7 +145,7 @@ class Retaining:
         return freed
 
     async def _fronts(self) -> dict[int, list[Entry]]:
-        """The settled pages at the front of every partition, as far as they are at hand: some, if there are any."""
+        """Return the settled pages at the front of every partition that are in memory: some, if there are any."""
         for log in self._buffer.logs:
             await self._services.pages.load_oldest(self._buffer.record.id, log)
         return {log.number: settled_front(log.first_entries(), self._buffer.settled(log)) for log in self._buffer.logs}

@@ -1,7 +1,7 @@
-"""The schemas of one sink's rows: numbered versions that never change.
+"""Schema registry of one sink: numbered versions that never change.
 
-A version is decided at once and told when it is durable. The broker compares bytes and looks inside nothing: who
-registers a version has compared it with the one before, and names that one.
+A version is decided at once and reported when it is durable. The broker compares bytes and decodes nothing: a caller
+that registers a version has compared it with the latest one, and names that one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 SCHEMA_BYTES_MAX: Final = 1 << 20
 VERSIONS_MAX: Final = 65_536
 ALL_BYTES_MAX: Final = 64 << 20
-"""Of all versions of a sink together: they are held in memory."""
+"""Bytes of all versions of a sink: they are held in memory."""
 
 
 class Schemas:
@@ -35,10 +35,10 @@ class Schemas:
         """Versions that are not durable yet."""
         self._bytes = sum(map(_size, self._versions.values()))
         self.latest = max(self._versions, default=0)
-        """The highest version that was given; 0 when there is none."""
+        """Highest registered version; 0 if there is none."""
 
     async def register(self, arrow_schema: bytes, spark_schema: str, *, previous: int) -> int:
-        """Keep a schema as the next version, durably; the same as the latest is that one.
+        """Register a schema as the next version, durably; returns the latest version if it is equal.
 
         Raises ``InvalidSchema``, ``SchemaChanged``, ``SinkNotFound``.
         """
@@ -81,29 +81,29 @@ class Schemas:
             )
 
     async def get(self, version: int) -> SchemaRecord:
-        """A version, or the latest for 0; raises ``SchemaNotFound``."""
+        """Return a version, or the latest for 0; raises ``SchemaNotFound``."""
         version = version or self.latest
         schema = self.stored(version)
         await self._durable(version)
         return schema
 
     async def list(self, after: int, limit: int) -> Sequence[SchemaRecord]:
-        """Versions behind ``after``, in order; those that are lost too."""
+        """Return the versions behind ``after``, in order, including lost ones."""
         chosen = sorted(version for version in self._versions if version > after)[:limit]
         found = [self._versions[version] for version in chosen]
-        for version in chosen[-1:]:  # what came before it is durable with it
+        for version in chosen[-1:]:  # the versions before it are durable with it
             await self._durable(version)
         return found
 
     def stored(self, version: int) -> SchemaRecord:
-        """A version, also one that is not durable yet; raises ``SchemaNotFound``."""
+        """Return a version, durable or not; raises ``SchemaNotFound``."""
         found = self._versions.get(version)
         if found is None or found.lost:
             raise SchemaNotFound(self._buffer.name, version, self.latest, damaged=found is not None)
         return found
 
     def check_page(self, version: int) -> None:
-        """Raise ``InvalidPage`` for rows of a version that was never given."""
+        """Raise ``InvalidPage`` for rows of a version that was never registered."""
         if not 1 <= version <= self.latest:
             known = f"it has 1 to {self.latest}" if self.latest else "it has none"
             raise InvalidPage(

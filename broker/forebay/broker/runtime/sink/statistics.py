@@ -1,4 +1,4 @@
-"""What can be said of a sink now: counters, accounts and lag, from memory and a look into the index per partition."""
+"""Statistics of a sink: counters, accounts and lag, from memory and few index reads per partition."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.lag import Lag
 
 LAGS_PER_SWEEP: Final = 10_000
-"""Lanes of a broker whose lag is measured in one sweep, on average: about a tenth of the loop's time."""
+"""Lanes of a broker whose lag is measured per sweep, on average: about a tenth of the loop's time."""
 LOOKS_MAX: Final = 4
-"""Looks into the index for a partition whose subscriptions move meanwhile; those that still do are told no size."""
+"""Index reads for a partition whose subscriptions move meanwhile; the rest get no size."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition: what is stored, and what was dropped."""
+    """State of one partition: stored and dropped records."""
 
     partition: int
     earliest: int
@@ -37,18 +37,18 @@ class PartitionState:
     memory_records: int
     memory_bytes: int
     durability: Durability
-    """Of the least safe record."""
+    """Durability of the least safe record."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """One subscription on one partition: its account, and its lag."""
+    """State of one subscription on one partition: its account, and its lag."""
 
     partition: int
     cursor: Cursor
     pending: int
     pending_bytes: int
-    """Bytes of bodies from the lowest unsettled record on; pages settled in part count whole."""
+    """Bytes of bodies from the lowest unsettled record on; partly settled pages count fully."""
 
     pending_pages: int
     oldest_age_us: int
@@ -58,48 +58,48 @@ class LaneState:
     redelivered: int
     state: State
     retry_at_us: int | None
-    """Wall clock of the next try, while backing off."""
+    """Wall clock of the next attempt, while backing off."""
 
     reason: str
-    """Why nothing is sent now: what failed at the target, and why the partition cannot be read."""
+    """Reason why nothing is sent: the failure at the target, and the failure of reads."""
 
     realtime: bool | None
-    """Whether the reader is served from memory; None when nothing was read."""
+    """True if the reader is served from memory; None if nothing was read."""
 
     mode_switches: int
     balances: bool
     lifetime: Totals
-    """All accounts together: those that seeks have closed, and this one."""
+    """Totals of all accounts: those that seeks have closed, and this one."""
 
     holes: int = 0
-    """Ranges settled beyond the watermark, parked or leased: their sum is bounded."""
+    """Ranges settled beyond the watermark, queued for retry or leased: their sum is bounded."""
 
     parked_ranges: int = 0
     parked_records: int = 0
     leased_records: int = 0
-    """Records that holders have in sets."""
+    """Records in leased sets."""
 
     waits_for_holes: bool = False
-    """New records wait, because the budget of holes is used up."""
+    """True if new records wait because the bound of holes is reached."""
 
     live_stopped: bool = False
-    """New records wait for a probe, because too many deliveries failed in a row."""
+    """True if new records wait for a probe after too many failures in a row."""
 
 
 SubscriptionState = tuple[str, int, list[LaneState]]
-"""Name, consumers connected now, and lanes."""
+"""Name, number of connected consumers, and lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """All that can be said of a sink. What is said of one partition, by all subscriptions, is as of one moment."""
+    """State of a sink. The figures of one partition, for all subscriptions, are as of one moment."""
 
     partitions: list[PartitionState]
     subscriptions: list[SubscriptionState]
 
 
 async def sink_state(buffer: Buffer) -> SinkState:
-    """The state of a sink, partition by partition: with many, others have their turn between them."""
+    """Return the state of a sink, partition by partition; yields to other tasks between them."""
     subscriptions = list(buffer.subscriptions.values())
     partitions, lanes = await _states(buffer, subscriptions)
     told = zip(subscriptions, lanes, strict=True)
@@ -107,17 +107,20 @@ async def sink_state(buffer: Buffer) -> SinkState:
 
 
 async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
-    """The state of every subscription; see ``sink_state``."""
+    """Return the state of every subscription; see ``sink_state``."""
     return (await sink_state(buffer)).subscriptions
 
 
 def lag_is_due(sweep: int, sink: int, lanes: int) -> bool:
-    """Return True when it is a sink's turn: of many lanes each sweep measures a part, and the loop does the rest."""
+    """Return True if a sink is measured in this sweep: of many lanes each sweep measures a part."""
     return (sweep + sink) % max(1, -(-lanes // LAGS_PER_SWEEP)) == 0
 
 
 async def sink_lags(buffer: Buffer) -> list[tuple[Subscription, list[Lag]]]:
-    """The lag of every lane of every subscription: a part of ``sink_state`` that takes a fraction of its time."""
+    """Return the lag of every lane of every subscription.
+
+    It is the part of ``sink_state`` that takes a fraction of its time.
+    """
     subscriptions = list(buffer.subscriptions.values())
     slices = Slices()
     found: list[tuple[Subscription, list[Lag]]] = [(each, []) for each in subscriptions]
@@ -142,7 +145,7 @@ def _realtime(subscription: Subscription, lane: Lane, partition: int) -> bool | 
 
 
 async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
-    """The state of every lane of a subscription; see ``sink_state``."""
+    """Return the state of every lane of a subscription; see ``sink_state``."""
     _, [lanes] = await _states(buffer, [subscription])
     return lanes
 
@@ -153,7 +156,7 @@ async def _states(
     slices = Slices()
     partitions: list[PartitionState] = []
     lanes: list[list[LaneState]] = [[] for _ in subscriptions]
-    while len(partitions) < len(buffer.logs):  # one may be added meanwhile
+    while len(partitions) < len(buffer.logs):  # a partition may be added meanwhile
         log = buffer.logs[len(partitions)]
         lags = await _lags(buffer, log, subscriptions)
         partitions.append(_partition_state(log))
@@ -165,7 +168,7 @@ async def _states(
 
 @dataclass(slots=True)
 class _Lags:
-    """The lag of a partition at each position that somebody stands at: bytes, pages and age."""
+    """Lag of a partition at each position of a subscription: bytes, pages and age."""
 
     log: PartitionLog
     fronts: dict[int, Entry]
@@ -191,7 +194,7 @@ class _Lags:
 
 
 async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subscription]) -> _Lags:
-    """The lags of a partition as it is when this returns: who moves while a front is read is looked up again."""
+    """Return the lags of a partition; positions that move while a front is read are looked up again."""
     read: dict[int, Entry] = {}
     looks = 0
     while True:

@@ -100,7 +100,7 @@ async def test_a_deletion_names_which_one_it_is_about_and_leaves_another_one_of_
         clock.advance(1)
         await buffer.subscribing.create("audit", EARLIEST, or_earliest=False)
 
-        with pytest.raises(SubscriptionNotFound, match="made anew since"):
+        with pytest.raises(SubscriptionNotFound, match="recreated since"):
             await buffer.subscribing.delete("audit", made_at_us=first.created_at_us)
 
         assert "audit" in buffer.subscriptions
