@@ -1,4 +1,4 @@
-"""Counts of accepted records that survive a kill of the process, and their places."""
+"""Counts of accepted records that survive a kill of the process, and their slots."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from typing import Protocol
 
 
 class Accepted(Protocol):
-    """How far partitions have accepted what only memory holds: survives a kill, not a power loss."""
+    """Counts of accepted records that are only in memory. They survive a kill, not a power loss."""
 
     found: tuple[int, ...] | None
-    """What the last process left by slot, if it was killed."""
+    """Counts that the last process left by slot, if it was killed."""
 
     def begin(self) -> None:
-        """Start with no counts, now that what was found is stored."""
+        """Reset the counts after the found ones are stored."""
 
     def has_room(self, slot: int) -> bool:
-        """Whether a slot can be used."""
+        """Return whether a slot can be used."""
 
     def note(self, slot: int, count: int) -> None:
-        """Remember a count: before anybody hears of it."""
+        """Store a count, before the records are reported as accepted."""
 
     def close(self) -> None:
-        """The end, in order or not."""
+        """Close the counts, after an orderly stop or not."""
 
 
 class AcceptedUnknown:
-    """No counts: after a crash a partition goes on at its reservation."""
+    """No counts: after a crash a partition continues at the end of its reservation."""
 
     found: tuple[int, ...] | None = None
 
     def begin(self) -> None:
-        """Nothing to begin."""
+        """Do nothing."""
 
     def has_room(self, slot: int) -> bool:
         return False
 
     def note(self, slot: int, count: int) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing."""
 
 
 class Slots:
-    """Which places of the accepted counts are used, over all sinks."""
+    """Allocation of the slots of the accepted counts, over all sinks."""
 
     def __init__(self, accepted: Accepted, used: set[int]) -> None:
         self.accepted = accepted
@@ -51,7 +51,7 @@ class Slots:
         self._lowest = 0
 
     def take(self) -> int | None:
-        """A free slot, or None when there is no room for one."""
+        """Return a free slot, or None if there is no room for one."""
         while self._lowest in self._used:
             self._lowest += 1
         if not self.accepted.has_room(self._lowest):
@@ -61,6 +61,6 @@ class Slots:
         return self._lowest
 
     def give(self, slot: int) -> None:
-        """The slot's partition is gone."""
+        """Free the slot of a deleted partition."""
         self._used.discard(slot)
         self._lowest = min(self._lowest, slot)

@@ -1,8 +1,8 @@
-"""Group commit: the single place where batches pass on their way to the store.
+"""Group commit: the single path of all batches to the store.
 
-Everything that waits when the commit thread is free becomes one batch, and one sync serves everyone who waited.
-Nothing is confirmed before that sync has returned. When a write fails the committer is fenced: all that waits and
-all that comes later gets ``StoreFenced``, and nothing is tried again.
+Everything that waits when the commit thread is free becomes one batch, and one sync makes all of it durable. Nothing is
+confirmed before that sync has returned. When a write fails the committer is fenced: all pending and all later writes
+get ``StoreFenced``, and nothing is retried.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from forebay.broker.runtime.read.tail import Tail
 _T = TypeVar("_T")
 _log: Final = logging.getLogger(__name__)
 GROW_BYTES: Final = 16 << 20
-"""Under load a group waits until this much has come ..."""
+"""Size up to which a group grows under load ..."""
 GROW_S: Final = 0.015
 """... but not longer than this."""
 GATHER_S: Final = 0.004
-"""Writes without pages, acks above all, are committed no more often than this: a stream of them shares its syncs."""
+"""Minimum interval between commits of writes without pages, mostly acks, so that they share syncs."""
 UNSYNCED_S: Final = 0.1
-"""What was written without a sync, because nobody waits for one, has it after this long at most."""
+"""Longest time until a sync covers the writes that were made without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What one commit did, for telemetry."""
+    """Figures of one commit, for telemetry."""
 
     seconds: float
     pages: int
@@ -49,7 +49,7 @@ class Synced:
 
 
 class Committer:
-    """Owns the commit thread. All methods are called on the loop."""
+    """Owner of the commit thread. All methods are called on the loop."""
 
     def __init__(
         self,
@@ -76,18 +76,18 @@ class Committer:
         self._on_fenced = on_fenced
         self._on_synced = on_synced
         self._lineups: dict[int, Queue] = {}
-        """Those where something waits, by identity."""
+        """Queues with pending appends, by identity."""
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
         self._pages: list[PageWrite] = []
         """Pages that are written with ``_writes``."""
         self._sync_wanted = False
-        """One of ``_writes`` is to be durable when it is confirmed."""
+        """True if one of ``_writes`` must be durable when it is confirmed."""
         self._unsynced: dict[int, PartitionLog] = {}
         """Partitions, by identity, with confirmed pages that no sync has covered."""
         self._sync_due = 0.0
         self._work = asyncio.Event()
         self._appended = asyncio.Event()
-        """Set when a page comes."""
+        """Set when a page is queued."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-commit")
@@ -107,13 +107,13 @@ class Committer:
         self._task.add_done_callback(self._stopped)
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        """A mistake of ours ended the loop: whoever waits must not wait for ever."""
+        """Fence the store after an error of the loop, so that no caller waits for ever."""
         if not task.cancelled() and (error := task.exception()) is not None and self.fenced is None:
             _log.critical("committer ended", exc_info=error)
             self._fence(StoreFenced(f"the committer ended: {error}"), *self._under_way)
 
     async def close(self) -> None:
-        """Commit what waits, then end the thread."""
+        """Commit pending writes, then end the thread."""
         await self.drained()
         if self._task is not None:
             self._task.cancel()
@@ -123,10 +123,10 @@ class Committer:
         self._thread.shutdown()
 
     async def drained(self) -> None:
-        """Return when nothing waits (or the store is fenced)."""
+        """Return when nothing is pending or the store is fenced."""
         await self._idle.wait()
 
-    # -- what comes in
+    # -- input
 
     def admit(self, size: int) -> None:
         """Raise unless there is room for ``size`` more bytes."""
@@ -139,13 +139,13 @@ class Committer:
 
     @property
     def free_bytes(self) -> int:
-        """Room on the device, as it was when the device last said so."""
+        """Free bytes of the device, as last reported."""
         return self._free_bytes
 
     def look_at_disk(self) -> None:
-        """See how much room the device has left: after every batch, and once a second.
+        """Read the free bytes of the device: after every batch, and once a second.
 
-        Where it does not say, what it said last holds.
+        After a failure the last known number is kept.
         """
         try:
             self._free_bytes = self._journal.free_bytes()
@@ -170,10 +170,10 @@ class Committer:
         self._wake()
 
     def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = (), *, sync: bool = True) -> Durable:
-        """Queue writes, and pages that they name, for the next batch; the future is done when they are durable.
+        """Queue writes, and the pages that they name, for the next batch; the future is done when durable.
 
         The pages have their numbers already, so they cannot be bulk: the numbers of a file rise. Without ``sync`` the
-        future is done when they are written: they are durable with any later batch that is.
+        future is done when they are written: they become durable with any later synced batch.
         """
         done = Durable()
         if self.fenced is not None:
@@ -187,7 +187,7 @@ class Committer:
         return done
 
     async def call(self, function: Callable[[], _T]) -> _T:
-        """Run something in the commit thread, between two batches."""
+        """Run a function in the commit thread, between two batches."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def _wake(self) -> None:
@@ -209,7 +209,7 @@ class Committer:
             sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
             served = {id(share.lineup) for share in group.shares}
             waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
-            self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # those left out go first
+            self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
             if not self._lineups:
                 self._work.clear()
             last_size = group.size
@@ -221,7 +221,7 @@ class Committer:
                 return
 
     async def _wait_for_work(self) -> None:
-        """Return when something waits, or a sync is due."""
+        """Return when a write is pending, or a sync is due."""
         try:
             async with asyncio.timeout(UNSYNCED_S if self._unsynced else None):
                 await self._work.wait()
@@ -238,7 +238,7 @@ class Committer:
                 return
 
     async def _gather(self) -> None:
-        """Let writes without pages gather, when some were committed just now; a page that comes ends it."""
+        """Delay writes without pages after a recent commit, so that they share it; a page ends the delay."""
         left = self._committed_at + GATHER_S - self._clock.monotonic()
         if left <= 0 or self.waiting_bytes or not self._sync_wanted:
             return
@@ -291,7 +291,7 @@ class Committer:
         self.committed.fire()
 
     def _note_synced(self, logs: list[PartitionLog], began: float, *, sync: bool) -> None:
-        """A batch was written with these partitions in it: with a sync, it covers all that was written before too."""
+        """Track the partitions of a written batch: a sync covers all earlier unsynced writes too."""
         if not self._unsynced:
             self._sync_due = began + UNSYNCED_S
         self._unsynced |= {id(log): log for log in logs}
@@ -321,7 +321,7 @@ class Committer:
         self._on_fenced(failure)
 
     def next_number(self) -> int:
-        """A page number: given once."""
+        """Return a new page number; none is reused."""
         self._number += 1
         return self._number
 
@@ -334,14 +334,14 @@ def _written(
     *,
     sync: bool,
 ) -> int:
-    """Commit, in the commit thread: a batch may hold a million writes. Returns how many they were."""
+    """Commit in the commit thread, since a batch may have a million writes; returns their number."""
     writes = [*_latest([write for batch in batches for write in batch]), *last]
     journal.commit(pages, writes, sync=sync)
     return len(writes)
 
 
 def _latest(writes: list[Write]) -> list[Write]:
-    """Leave out cursors that a later write of the same batch replaces."""
+    """Return the writes without cursors that a later write of the batch replaces."""
     seen: set[tuple[int, str, int]] = set()
     kept: list[Write] = []
     for write in reversed(writes):

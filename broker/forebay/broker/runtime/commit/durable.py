@@ -1,7 +1,7 @@
-"""Future of a batch, shared by all who wait for it.
+"""Future of a batch, shared by all waiters.
 
-A waiter that is cancelled (its call was cancelled, its connection broke) gives up waiting and nothing else: the future
-stays as it is for the others, and for the statistics, which show nothing before it is done.
+A waiter that is cancelled (its call was cancelled, its connection broke) stops waiting and has no other effect: the
+future stays valid for the others, and for the statistics, which show nothing before it is done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cutting a group: which waiting appends become durable together, and as what pages.
+"""Group: pending appends that become durable together, and their pages.
 
-Where much is waiting, the partitions that have ``SHARE_BYTES`` or more give it to one file, taking turns of
-``QUANTUM_BYTES`` until the group is full. Who has less gives it at once, through the log. Small appends of one
-partition are joined into one page. Within a partition the order is that of the offsets.
+Under load, partitions with ``SHARE_BYTES`` or more put them into one file, taking turns of ``QUANTUM_BYTES`` until the
+group is full. Partitions with less write it at once, through the log. Small appends of one partition are joined into
+one page. Within a partition the order is that of the offsets.
 """
 
 from __future__ import annotations
@@ -20,76 +20,76 @@ from forebay.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Wr
 from forebay.page.format import PAGE_BYTES_MAX
 
 BULK_BYTES: Final = 4 << 20
-"""Waiting in all the shares that could go into a file: less is not worth its two syncs."""
+"""Minimum of pending bytes in all shares that could go into a file: less is not worth its two syncs."""
 SHARE_BYTES: Final = 1 << 16
-"""Of one partition: less would leave holes in the file that are too small to be given back."""
+"""Minimum of bytes of one partition: less would leave holes too small to be reclaimed."""
 QUANTUM_BYTES: Final = 4 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
-"""Appends that are joined into one page: each keeps its own place in the entry."""
+"""Appends joined into one page: each keeps its own part in the entry."""
 
 
 class Companion(Protocol):
-    """Writes that belong to a page and are made when its group is cut, as everything stands then. On the loop."""
+    """Companion writes of a page, made on the loop when its group is cut."""
 
     def cut(self, first: int) -> Sequence[Write]:
-        """The page goes with this group, from offset ``first`` on; its writes come after all others of the batch."""
+        """Return the writes for a page that begins at offset ``first``; they follow all others of the batch."""
 
     def committed(self) -> None:
-        """The batch is durable, and the page is confirmed; nobody was told yet."""
+        """Apply the durable batch: the page is confirmed, and no waiter was notified yet."""
 
 
 @dataclass(slots=True)
 class Append:
-    """One page that waits for its batch."""
+    """Page that waits for its batch."""
 
     page: Incoming
     first: int
-    """Its first offset, given out already."""
+    """Its first offset, already assigned."""
 
     accepted_at_us: int
     age_us: int
     slot: PutSlot | None
-    """What its writer will be remembered by."""
+    """Slot of the page in its writer's window."""
 
     page_records: int
-    """Bound in records for a page that is made by joining."""
+    """Bound in records of a page made by joining."""
 
     done: asyncio.Future[None]
     companion: Companion | None = None
-    """What else becomes durable with the page, and not before or without it."""
+    """Writes that become durable exactly with the page."""
     fsync: bool = True
-    """It is confirmed only when it survives a power loss."""
+    """True if it is confirmed only when it survives a power loss."""
 
 
 class Queue(Protocol):
-    """What waits for one partition, and what becomes of it: appends to its log, or pages that are only staged."""
+    """Pending appends of one partition: records of its log, or staged pages."""
 
     waiting: deque[Append]
     size: int
-    """Bytes of the bodies that wait."""
+    """Bytes of the pending bodies."""
 
     def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
-        """Give the pages of a share their numbers, and put them and what is written with them into the group."""
+        """Number the pages of a share, and add them and their writes to the group."""
 
     def confirm(self, share: Share) -> PartitionLog | None:
-        """The group is durable, and nobody was told yet; returns the log that has grown."""
+        """Apply the durable group before any waiter is notified; returns the log that has grown."""
 
     def told(self, share: Share) -> None:
-        """Those who waited for their appends were told."""
+        """Note that the waiters of the appends were notified."""
 
 
 @dataclass(slots=True)
 class Lineup:
-    """The appends of one partition that wait, in the order of their offsets."""
+    """Pending appends of one partition, in the order of their offsets."""
 
     sink: int
     log: PartitionLog
     on_commit: Callable[[int, list[Entry]], None]
-    """Told, on the loop, which entries of the partition became durable."""
+    """Called on the loop with the durable entries of the partition."""
 
     beside: Callable[[], list[Write]] = list
-    """What has to be written with the tail, as of the cut."""
+    """Return the writes beside the tail, as of the cut."""
 
     waiting: deque[Append] = field(default_factory=deque)
     size: int = 0
@@ -111,18 +111,18 @@ class Lineup:
                 group.writes.extend(append.companion.cut(append.first))
 
     def confirm(self, share: Share) -> PartitionLog:
-        """The pages stand in the log; see ``Queue``."""
+        """Add the pages to the log; see ``Queue``."""
         self.log.confirm(share.tail, share.entries, share.size)
         return self.log
 
     def told(self, share: Share) -> None:
-        """Readers may have the pages; see ``Queue``."""
+        """Notify readers of the pages; see ``Queue``."""
         self.on_commit(self.log.number, share.entries)
 
 
 @dataclass(slots=True)
 class Share:
-    """What one partition gives to a group."""
+    """Share of one partition in a group."""
 
     lineup: Queue
     appends: list[Append] = field(default_factory=list)
@@ -143,18 +143,18 @@ class Group:
 
     @property
     def fsync(self) -> bool:
-        """Somebody waits for more than the operating system."""
+        """True if an append requires a sync."""
         return any(append.fsync for share in self.shares for append in share.appends)
 
 
 def cut(lineups: Iterable[Queue], next_number: Callable[[], int]) -> Group:
-    """Take a group off the lineups and number its pages."""
+    """Take a group from the queues and number its pages."""
     waiting = [lineup for lineup in lineups if lineup.waiting]
     large = [lineup.size for lineup in waiting if lineup.size >= SHARE_BYTES]
     filed = sum(large) >= BULK_BYTES
     shares = {id(lineup): Share(lineup, bulk=filed and lineup.size >= SHARE_BYTES) for lineup in waiting}
     total = 0
-    small = [share for share in shares.values() if not share.bulk]  # they never wait behind bulk
+    small = [share for share in shares.values() if not share.bulk]  # small shares never wait behind bulk
     turn = deque([*small, *(share for share in shares.values() if share.bulk)])
     while turn and total < GROUP_BYTES:
         share = turn.popleft()
@@ -177,10 +177,10 @@ def cut(lineups: Iterable[Queue], next_number: Callable[[], int]) -> Group:
 
 
 def _take_companions(share: Share) -> int:
-    """Take all up to the last append with a companion, however full the group is; returns their bytes.
+    """Take everything up to the last append with a companion, even above the bound; returns its bytes.
 
-    Writes without pages go with the next group. Those of a purge or seek after a dead letter would overtake it, and
-    after a crash in between the account of its origin would tell of a dead letter that is nowhere.
+    Writes without pages are in the next group. Those of a purge or seek after a dead letter would overtake it, and
+    after a crash in between the account of its origin would count a dead letter that does not exist.
     """
     waiting = share.lineup.waiting
     count = next((len(waiting) - at for at, each in enumerate(reversed(waiting)) if each.companion is not None), 0)
@@ -193,7 +193,7 @@ def _take_companions(share: Share) -> int:
 
 
 def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[Entry, Body, Tail]:
-    """The page that appends become together behind ``tail``, and the tail behind it."""
+    """Return the page that appends form behind ``tail``, and the tail behind it."""
     first = run[0]
     if len(run) == 1:
         body = Body(first.page.crc32, first.page.body)
@@ -225,13 +225,13 @@ def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[
 
 
 def _parts(run: list[Append]) -> tuple[Part, ...]:
-    """Every append's place; only the first ones keep who published them, as the store does."""
+    """Return a part per append; only the first ones keep their trace context, as in the store."""
     kept = [Part(a.first, a.accepted_at_us, a.page.traceparent) for a in run[:TRACES_MAX]]
     return (*kept, *(Part(a.first, a.accepted_at_us) for a in run[TRACES_MAX:]))
 
 
 def _runs(appends: list[Append]) -> Iterable[list[Append]]:
-    """Appends that become one page each: neighbours whose records and bytes fit together."""
+    """Yield the appends of one page each: neighbours whose records and bytes fit together."""
     run: list[Append] = []
     records = size = 0
     for append in appends:

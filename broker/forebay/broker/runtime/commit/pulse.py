@@ -1,4 +1,4 @@
-"""A moment that many may wait for, again and again."""
+"""Broadcast event: wakes every waiter, then re-arms."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 
 
 class Pulse:
-    """Take ``next()`` before you look, wait for it after you have found nothing: no moment is missed."""
+    """Broadcast event. Take ``next()`` before the check and await it after: no event is missed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def next(self) -> asyncio.Event:
-        """An event that the next ``fire`` sets."""
+        """Return the event that the next ``fire`` sets."""
         return self._event
 
     def fire(self) -> None:
-        """Wake everyone who waits."""
+        """Wake every waiter."""
         self._event.set()
         self._event = asyncio.Event()

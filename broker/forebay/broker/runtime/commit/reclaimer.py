@@ -1,8 +1,8 @@
-"""Giving disk space back: pages that nothing names any more are deleted, then their room is asked for.
+"""Reclaim of disk space: unreferenced pages are deleted, then their space is released.
 
-Bulk pages go all together, when ``BATCH_BYTES`` of them are due or nothing new became due for a while. Small ones go
-one partition at a time. The ledger forgets a range only when its room is back, so that a crash in between leaves no
-file that nobody would ever look at again.
+Bulk pages are reclaimed together, when ``BATCH_BYTES`` of them are due or nothing new became due for a while. Small
+ones are reclaimed one partition at a time. The ledger keeps a range until its space is released, so that a crash in
+between leaves no orphaned file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from forebay.broker.runtime.resources.supervision import Kept, Supervisor
 _log: Final = logging.getLogger(__name__)
 BATCH_BYTES: Final = 64 << 20
 LOOSE_BYTES: Final = 4 << 20
-"""Small pages deleted before the store is asked for their room: less than this stays in its log and buffers anyway."""
+"""Bytes of small pages deleted before the store is compacted: less stays in its buffers anyway."""
 IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096
 """Runs of pages deleted in one batch."""
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Reclaimer:
-    """Owns the reclaim thread and the ledger of due pages whose batch has been synced."""
+    """Owner of the reclaim thread and of the ledger of due pages whose batch was synced."""
 
     def __init__(self, journal: Journal, committer: Committer, due: Iterable[Due], supervisor: Supervisor) -> None:
         self._journal = journal
@@ -42,7 +42,7 @@ class Reclaimer:
         self._small: dict[tuple[int, int], list[Due]] = {}
         self._sizes: dict[bool, int] = {True: 0, False: 0}
         self._loose_bytes = 0
-        """Small pages deleted since the last compaction of theirs."""
+        """Bytes of small pages deleted since their last compaction."""
         self._event = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-reclaim")
         self._running: Kept | None = None
@@ -55,13 +55,13 @@ class Reclaimer:
         self._running = self._supervisor.keep("reclaimer", self._run)
 
     async def close(self) -> None:
-        """Stop after the range that is under way; the ledger goes on at the next start."""
+        """Stop after the current range; the ledger continues at the next start."""
         if self._running is not None:
             await self._running.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
 
     def add(self, due: Iterable[Due]) -> None:
-        """Take in ledger entries whose batch has been synced."""
+        """Add ledger entries whose batch was synced."""
         for item in due:
             runs = self._bulk if item.bulk else self._small.setdefault((item.sink, item.partition), [])
             runs.append(item)
@@ -81,7 +81,7 @@ class Reclaimer:
             await self._reclaim_all()
 
     async def _reclaim_all(self) -> None:
-        """Reclaim what is due now; what a failure leaves stays due."""
+        """Reclaim everything due; after a failure the rest stays due."""
         bulk, self._bulk = self._bulk, []
         small, self._small = self._small, {}
         self._sizes = {True: 0, False: 0}
@@ -126,12 +126,12 @@ class Reclaimer:
         _log.debug("pages were reclaimed runs=%d bytes=%d", len(dues), size)
 
     async def _compacted(self, runs: Sequence[Due]) -> bool:
-        """Ask for room; where that fails the others go on, and the ledger keeps these for the next start."""
+        """Release space; after a failure the ledger keeps the entries for the next start."""
         try:
             await self._call(self._journal.compact, runs)
         except StoreFenced as failure:
             place = (runs[0].sink, runs[0].partition, sum(run.size for run in runs))
-            _log.error("space of pages did not come back sink=%d partition=%d bytes=%d cause=%s", *place, failure)
+            _log.error("space of pages was not released sink=%d partition=%d bytes=%d cause=%s", *place, failure)
             return False
         return True
 

@@ -1,8 +1,8 @@
-"""Offsets reserved before they are handed out, and the counts that tell afterwards how many of them were.
+"""Reservation of offsets before they are assigned, and the counts of those that were.
 
-A partition whose sink may forget what it has accepted never hands out an offset that is not reserved, durably. What
-memory accepts is counted besides, in a place that survives a kill of the process: see ``storage.accepted``. Used on
-the loop only.
+A partition whose sink may lose accepted records never assigns an offset that is not durably reserved. Records accepted
+in memory are also counted in a place that survives a kill of the process: see ``storage.records.accepted``. Used on the
+loop only.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Extension:
-    """A reservation that is on its way to the disk."""
+    """Reservation that is being written."""
 
     reserve: Reserve
     counted: asyncio.Future[None]
-    """Done when it counts: no sooner, or who looks again would find neither the extension nor its result."""
+    """Done when the extension is effective, so that a waiter finds it in place."""
 
 
 class Reserving:
-    """The reserved offsets of one sink."""
+    """Reserved offsets of one sink."""
 
     def __init__(self, buffer: Buffer, services: Services, reserves: Mapping[int, Reserve]) -> None:
         self._buffer = buffer
@@ -39,7 +39,7 @@ class Reserving:
         self._under_way: dict[int, _Extension] = {}
 
     async def reserve(self, partition: int, records: int) -> None:
-        """Return when so many offsets more may be handed out; raises ``StoreFenced``."""
+        """Return when ``records`` more offsets may be assigned; raises ``StoreFenced``."""
         needed = self._buffer.logs[partition].next_offset + records
         while self._buffer.settings.forgets:
             found = self._reserves.get(partition)
@@ -51,14 +51,14 @@ class Reserving:
             return
 
     def covers(self, partition: int, records: int) -> bool:
-        """Whether so many offsets more may be handed out without a wait."""
+        """Return whether ``records`` more offsets may be assigned without a wait."""
         if not self._buffer.settings.forgets:
             return True
         found = self._reserves.get(partition)
         return found is not None and found.end >= self._buffer.logs[partition].next_offset + records
 
     def _extend(self, partition: int, needed: int) -> asyncio.Future[None]:
-        """Reserve more, once at a time."""
+        """Extend the reservation, one extension at a time."""
         under_way = self._under_way.get(partition)
         if under_way is not None:
             return under_way.counted
@@ -73,13 +73,13 @@ class Reserving:
         put = PutReserve(self._buffer.record.id, partition, extension.reserve)
 
         def done(written: asyncio.Future[None]) -> None:
-            wanted = self._under_way.get(partition) is extension  # else the sink has changed its promise meanwhile
+            wanted = self._under_way.get(partition) is extension  # else the sink changed its durability meanwhile
             if wanted:
                 del self._under_way[partition]
             failure = written.exception()
             if failure is not None:
                 counted.set_exception(failure)
-                counted.exception()  # it was made ahead of need, perhaps: nobody has to ask
+                counted.exception()  # retrieved: an extension made ahead may have no waiter
                 return
             if wanted:
                 self._reserves[partition] = extension.reserve
@@ -89,32 +89,32 @@ class Reserving:
         return counted
 
     def note(self, partition: int, end: int) -> None:
-        """Memory has accepted all below ``end``: called before anybody hears of it."""
+        """Count everything below ``end`` as accepted in memory, before it is reported."""
         slot = self._reserves[partition].slot
         if slot is not None:
             self._services.slots.accepted.note(slot, end)
 
     def forget(self, beside: Sequence[Write]) -> asyncio.Future[None]:
-        """The sink promises the disk from now on: written with ``beside``, which says so."""
+        """Remove the reservations of a sink that is durable on disk from now on; written with ``beside``."""
         gone = self._take_all()
         drops = [DropReserve(self._buffer.record.id, partition) for partition in gone]
         written = self._services.committer.write([*beside, *drops])
 
         def done(over: asyncio.Future[None]) -> None:
-            if over.exception() is None:  # until then a crash brings the reservations back, with their slots
+            if over.exception() is None:  # until then a crash restores the reservations, with their slots
                 self._give(gone)
 
         written.add_done_callback(done)
         return written
 
     def ended(self) -> Iterator[tuple[int, Write]]:
-        """What to write, by partition, when nothing more is handed out in the life of this process."""
+        """Yield the final reservations, by partition, when this process assigns no more offsets."""
         for partition, reserve in self._reserves.items():
             end = self._buffer.logs[partition].tail.next_offset
             yield partition, PutReserve(self._buffer.record.id, partition, Reserve(end, reserve.slot))
 
     def give_slots(self) -> None:
-        """The sink is deleted, durably."""
+        """Free the slots after the durable deletion of the sink."""
         self._give(self._take_all())
 
     def _take_all(self) -> dict[int, Reserve]:

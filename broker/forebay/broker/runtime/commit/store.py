@@ -1,4 +1,4 @@
-"""What the runtime needs of a store. Calls block: each says which thread makes it.
+"""Store interface of the runtime. Calls block; each docstring names the calling thread.
 
 Those that read the index raise ``IndexDamaged`` where a part of it cannot be read.
 """
@@ -29,7 +29,7 @@ class Journal(Protocol):
         ...
 
     def compact(self, dues: Sequence[Due]) -> None:
-        """Give the space of reclaimed ranges back: all bulk, or all small. The reclaim thread."""
+        """Release the space of reclaimed ranges: all bulk, or all small. The reclaim thread."""
         ...
 
     def bulk_of_sink(self, sink: int) -> list[Due]:
@@ -41,7 +41,7 @@ class Journal(Protocol):
         ...
 
     def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
-        """Let the system begin to read pages of bulk that will be asked for soon, and wait for none. A read thread."""
+        """Start read-ahead of bulk pages that will be read soon, without waiting. A read thread."""
         ...
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
@@ -63,11 +63,11 @@ class Journal(Protocol):
     def survey(
         self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
     ) -> Survey:
-        """Read all of a partition's index, and find the pages that it lacks. A read thread; takes long."""
+        """Read the whole index of a partition, and find missing pages. A read thread; takes long."""
         ...
 
     def rewrite_index(self) -> list[tuple[bytes, bytes]]:
-        """Leave behind what cannot be read of the index; returns the ranges of keys that went. The commit thread."""
+        """Rewrite the index without its unreadable parts; returns the lost ranges of keys. The commit thread."""
         ...
 
     def live_bytes(self) -> int:
@@ -79,5 +79,5 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the store up, when all threads are done."""
+        """Close the store, when all threads are done."""
         ...

@@ -1,4 +1,4 @@
-"""Pages of dead letters, and what becomes durable with them: the cursor of where they come from."""
+"""Pages of dead letters, and their companion: the cursor of their origin."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of dead letters."""
+    """Page of dead letters."""
 
     incoming: Incoming
     ranges: list[Range]
-    """Which records of the origin are in it."""
+    """Records of the origin that it contains."""
 
     bodies: Mapping[int, int]
-    """First offset of each uncut page whose body it holds, and which of its records does."""
+    """First offset of each uncut page whose body it holds, and the index of the record that holds it."""
 
     relies_on: frozenset[int]
     """First offsets of the uncut pages whose body an earlier dead letter holds."""
@@ -56,14 +56,14 @@ class Holder:
 
     @property
     def is_there(self) -> bool:
-        """It has neither been purged nor dealt with, and others of the page may rely on it."""
+        """True if it was neither purged nor settled, so that other dead letters of the page may need it."""
         return not self.sink.deleted and not self.sink.subscription("").lanes[self.partition].view.is_settled(
             self.offset
         )
 
 
 class Withdrawn(Exception):
-    """Not all of these records are still to be moved: look again."""
+    """Some of these records are not to be moved any more: determine them again."""
 
 
 @dataclass(slots=True)
@@ -74,45 +74,45 @@ class Request:
     reason: Reason
     error: str
     attempts: dict[int, int]
-    """Tries that failed, of those records that had failed before."""
+    """Failed attempts of those records that had failed before."""
 
     tried: int
-    """What this rejection adds to them."""
+    """Attempts that this rejection adds."""
 
     at_us: int
     done: asyncio.Future[None]
-    """Done when all are moved durably, or given back."""
+    """Done when all are durably moved, or returned."""
 
     moved: list[Range] = field(default_factory=list)
-    """What was moved, of it and of those that were looked at together with it."""
+    """Moved records, of this request and of those processed with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageMaker:
-    """Makes pages of dead letters; used in a read thread."""
+    """Builder of pages of dead letters; used in a read thread."""
 
     codec: RecordCodec
     schema_of: Callable[[int], SchemaRecord]
-    """A version of the schema of the sink that the records are in."""
+    """Returns a version of the schema of the origin."""
     subscription: str
     sink: str
     incarnation: str
     partition: int
     requests: Sequence[Request]
     kept: Collection[int] = ()
-    """First offsets of the pages that could not be cut, and of which a dead letter holds the body already."""
+    """First offsets of uncut pages whose body an earlier dead letter holds."""
 
     def pages(self, found: Sequence[tuple[Entry, Body, list[Range]]]) -> list[Page]:
-        """Pages of the records that are wanted of each stored page."""
+        """Return pages of the records that are wanted of each stored page."""
         spans = sorted(
             ((part, request) for request in self.requests for part in request.parts), key=lambda span: span[0]
         )
         firsts = [part.first for part, _ in spans]
         letters: list[tuple[int, PlainRecord, str]] = []
         bodies: dict[int, int] = {}
-        """First offset of an uncut page, by the offset of the record that carries its body."""
+        """First offset of an uncut page, by the offset of the record that holds its body."""
         without: dict[int, int] = {}
-        """The same, by the offset of each record whose page has its body in an earlier dead letter."""
+        """First offset of an uncut page whose body an earlier dead letter holds, by the offset of the record."""
         for entry, body, wanted in found:
             cuts, uncut = self._cuts(entry, body, wanted)
             if uncut and entry.base not in self.kept:
@@ -145,7 +145,7 @@ class PageMaker:
         ]
 
     def _cuts(self, entry: Entry, body: Body, wanted: Sequence[Range]) -> tuple[list[Cut], str]:
-        """The wanted records of a page, and why they could not be cut out of it, if so."""
+        """Return the wanted records of a page, and the reason if they could not be cut."""
         try:
             return self.codec.cut(entry, body, wanted, self.schema_of), ""
         except (InvalidPage, SchemaNotFound) as cause:
@@ -153,7 +153,7 @@ class PageMaker:
 
 
 class Burial:
-    """What belongs to a page of dead letters: the cursor of where they come from."""
+    """Companion of a page of dead letters: the cursor of their origin."""
 
     def __init__(self, subscription: Subscription, buffer: Buffer, partition: int, ranges: Sequence[Range]) -> None:
         self._subscription = subscription
@@ -178,9 +178,9 @@ class Burial:
 async def append_when_room(
     buffer: Buffer, services: Services, page: Incoming, companion: Companion, check: Callable[[], None]
 ) -> Append:
-    """Queue a page of ours; while too much waits for its sync, so does this. Raises the refusals of an append.
+    """Queue a page of the broker, after a wait while too much waits for its sync. Raises as an append.
 
-    ``check`` is called last, when nothing can refuse the page any more.
+    ``check`` is called last, when the page can no longer be rejected.
     """
     while True:
         moment = services.committer.committed.next()
@@ -191,7 +191,7 @@ async def append_when_room(
 
 
 def page_of(codec: RecordCodec, chunk: Sequence[tuple[int, PlainRecord, str]], partition: int) -> Incoming:
-    """A page of records; it keeps their publisher's context where all have the same."""
+    """Return a page of records; it keeps the trace context if all records share it."""
     traces = {trace for _, _, trace in chunk}
     return codec.page([record for _, record, _ in chunk], partition, traces.pop() if len(traces) == 1 else "")
 

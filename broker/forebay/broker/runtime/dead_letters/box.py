@@ -1,8 +1,8 @@
-"""The dead letters of a sink, for whoever looks after them: list them, send them on their way again, or let them go.
+"""Operations on the dead letters of a sink: list, redrive and purge.
 
-What is still to be dealt with is what the subscription `default` of the dead-letter sink has not settled. A record that
-is redriven is appended to its origin in the batch that settles it here, so it is never lost and never there twice.
-Calls are bounded; each answers where the next one goes on.
+Pending dead letters are those that the subscription `default` of the dead-letter sink has not settled. A record that is
+redriven is appended to its origin in the batch that settles it here, so it is never lost and never duplicated. Calls
+are bounded; each returns the position of the next one.
 """
 
 from __future__ import annotations
@@ -46,64 +46,67 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 LOOKED_AT_MAX: Final = 100_000
-"""Records that one call looks at; it answers with what it has found by then."""
+"""Records that one call examines; it returns what it found by then."""
 ANSWER_BYTES: Final = 4 << 20
-"""Bytes of records after which a list takes no more."""
+"""Bytes of records after which a list ends."""
 ENTRIES_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a call goes on. Nothing from ``end`` on is looked at: what comes back meanwhile is not met again."""
+    """Position at which a call continues.
+
+    Records from ``end`` on are not examined, so that redriven records that return are not met again.
+    """
 
     partition: int
     offset: int
     end: int
 
     def text(self) -> str:
-        """As it stands in a page token."""
+        """Return the text form in a page token."""
         return f"{self.partition}-{self.offset}-{self.end}"
 
     @classmethod
     def parse(cls, token: str) -> Position:
-        """Raises ``InvalidPageToken``."""
+        """Parse a page token. Raises ``InvalidPageToken``."""
         numbers = token.split("-")
         if len(numbers) != 3 or not all(n.isascii() and n.isdigit() and len(n) <= 18 for n in numbers):
-            raise InvalidPageToken("page_token is not one that was given", field="page_token")
+            raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
         return cls(*(int(number) for number in numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was found at one place."""
+    """Dead letters found at one position."""
 
     letters: Sequence[DeadLetter]
     looked_at: int
-    """Records that were looked at."""
+    """Records that were examined."""
 
     next: Position | None
-    """Where it goes on, or None at the end."""
+    """Position of the next step, or None at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a call has done."""
+    """Result of a call."""
 
     records: int
     next: Position | None
-    """Where the next call goes on; None when all was seen."""
+    """Position of the next call; None at the end."""
 
 
 class DeadLetterBox:
-    """The dead letters of one sink. Made for one call."""
+    """Dead letters of one sink. Created for one call."""
 
     def __init__(
         self, broker: Broker, sink: str, incarnation: str = "", *, ends: Mapping[int, int] | None = None
     ) -> None:
         """``sink`` names the origin, or the dead-letter sink; ``incarnation`` is the dead-letter sink's.
 
-        With ``ends`` nothing is looked at from these offsets on, by partition, nor any other partition.
-        Raises ``SinkNotFound`` when there is neither sink, ``SinkReplaced``, ``InvalidPartition``, ``OffsetAhead``.
+        With ``ends`` only their partitions are examined, below these offsets. Raises ``SinkNotFound`` if neither sink
+        exists, ``SinkReplaced``, ``InvalidPartition``, ``OffsetAhead``.
         """
         self._broker = broker
         self._services = broker.services
@@ -116,12 +119,12 @@ class DeadLetterBox:
         for partition, end in self._ends.items():
             self._check_end(partition, end)
 
-    # -- what a call asks
+    # -- calls
 
     async def list(
         self, wanted: Filter, size: int, position: Position | None
     ) -> tuple[list[tuple[int, DeadLetter]], Position | None]:
-        """Up to ``size`` dead letters that are not dealt with, each with its partition; and where it goes on."""
+        """Return up to ``size`` pending dead letters with their partitions, and the next position."""
         found: list[tuple[int, DeadLetter]] = []
         at, looked_at, room = self._begin(wanted, position), 0, ANSWER_BYTES
         while at is not None and looked_at < LOOKED_AT_MAX and len(found) < size and room > 0:
@@ -137,11 +140,11 @@ class DeadLetterBox:
         return found, at
 
     async def redrive(self, wanted: Filter, size: int, position: Position | None) -> Done:
-        """Append up to ``size`` dead letters to their origin again, for the subscription that they came from.
+        """Append up to ``size`` dead letters to their origin again, for their original subscription.
 
-        Those that could not be cut out of their page stay: there is no record to append.
-        What a consumer of the dead-letter sink has in flight is left to it. Raises the refusals of an append, and
-        ``SubscriptionNotFound``; what was redriven before that stays so.
+        Those that could not be cut out of their page stay: there is no record to append. Those that a consumer of the
+        dead-letter sink has in flight stay too. Raises as an append, and ``SubscriptionNotFound``; earlier redriven
+        records stay redriven.
         """
         origin = self._broker.sink(self._name)
         at, looked_at, records = self._begin(wanted, position), 0, 0
@@ -161,7 +164,7 @@ class DeadLetterBox:
         return Done(records, at)
 
     async def purge(self, wanted: Filter, size: int, position: Position | None) -> Done:
-        """Let up to ``size`` dead letters go: they count as skipped. Durable when this returns.
+        """Skip up to ``size`` dead letters, durably.
 
         One that holds the body of a page stays while others of that page stay: see ``PageBodies``.
         """
@@ -193,11 +196,11 @@ class DeadLetterBox:
             _log.warning("dead letters were purged sink=%s records=%d", self._name, records)
         return Done(records, at)
 
-    # -- looking
+    # -- reading
 
     @property
     def record(self) -> SinkRecord | None:
-        """Which dead-letter sink it is; None when there is none, and so nothing to look after."""
+        """Record of the dead-letter sink; None if it does not exist."""
         return None if self._dead is None else self._dead.record
 
     @property
@@ -239,7 +242,7 @@ class DeadLetterBox:
             raise OffsetAhead(end, logs[partition].earliest, logs[partition].tail.next_offset)
 
     async def _look(self, at: Position, which: Callable[[int, Range], Sequence[Range]], *, shown: bool = False) -> Step:
-        """The records at a place that are ``which``, taken apart, and where it goes on; ``shown`` to a person only."""
+        """Read the dead letters at a position that ``which`` selects; ``shown`` if only displayed."""
         if at.offset >= at.end:
             return Step((), 0, self._first(at.partition + 1) if at.partition + 1 < len(self._box.logs) else None)
         keeper, pages = self._keeper, self._services.pages
@@ -265,7 +268,7 @@ class DeadLetterBox:
         after = Position(at.partition, entries[-1].end, at.end)
         return Step(letters, sum(entry.count for entry in entries), after)
 
-    # -- doing
+    # -- settling
 
     def _skip(self, partition: int, parts: Sequence[Range]) -> tuple[int, asyncio.Future[None]]:
         keeper, lane = self._keeper, self._keeper.lanes[partition]
@@ -280,16 +283,16 @@ class DeadLetterBox:
         return records, keeper.save(partition)
 
     async def _send(self, origin: Buffer, partition: int, letters: Sequence[DeadLetter]) -> tuple[int, bool]:
-        """Append dead letters of one partition; how many, and whether none of them was taken by somebody else."""
+        """Append dead letters of one partition; returns their number, and False if some were withdrawn."""
         groups: dict[tuple[int, str], list[tuple[int, PlainRecord, str]]] = {}
         for letter in letters:
-            assert letter.origin is not None, "only what came from somewhere is sent back"
+            assert letter.origin is not None, "a redriven record has an origin"
             place = letter.origin.partition % len(origin.logs), letter.origin.subscription
             groups.setdefault(place, []).append((letter.offset, letter.record, letter.origin.traceparent))
         for _, name in groups:
             if name not in origin.subscriptions:
                 raise SubscriptionNotFound(origin.name, name)
-        # No page is larger than what the origin takes at all: it would be refused for ever.
+        # No page is larger than the origin's limits: it would always be rejected.
         records_max = min(PAGE_RECORDS_MAX, origin.settings.max_disk_cache or PAGE_RECORDS_MAX)
         bytes_max = min(PAGE_BYTES_MAX, origin.settings.max_total_bytes)
         codec, moved, whole = self._services.records, 0, True

@@ -1,8 +1,8 @@
-"""Moves records of one subscription to the sink's dead-letter sink: in the batch that settles them, or not at all.
+"""Transfer of rejected records to the dead-letter sink, atomic with their settlement.
 
-Records are held back from the moment that they are rejected; a worker per partition reads their pages, cuts them out
-and appends them. The cursor moves when the group with their page is cut, so that no earlier write can carry it.
-What cannot be moved goes back to its place in the line.
+Records are held from the moment that they are rejected. A worker per partition reads their pages, cuts the records out
+and appends them. The cursor moves when the group with their page is cut, so that no earlier write can include it.
+Records that cannot be moved return to delivery.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 ENTRIES_MAX: Final = 64
-"""Pages that are read at once."""
+"""Pages read at once."""
 KEPT_MAX: Final = 1_024
-"""Pages of a partition of which it is remembered that a dead letter holds their body; beyond it, they are forgotten."""
+"""Pages per partition whose body holder is remembered; above it, all are forgotten."""
 Results = tuple[tuple[int, Range, Outcome], ...]
 Moved = tuple[Page, "Buffer", Append]
 """A page of dead letters that was appended to a sink."""
 
 
 class DeadLetters:
-    """What one subscription rejects for good."""
+    """Rejected records of one subscription."""
 
     def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
         self.breaker = Breaker()
@@ -74,14 +74,14 @@ class DeadLetters:
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._closing = False
         self._kept: dict[int, dict[int, Holder]] = {}
-        """By partition and first offset, pages that could not be cut, and the dead letter that holds their body."""
+        """Dead letter that holds the body of an uncut page, by partition and first offset of the page."""
 
     def close(self) -> None:
-        """End the work; what is queued already goes on by itself."""
+        """End the workers; queued pages continue."""
         self._closing = True
         for worker in self._workers.values():
             worker.cancel()
-        for requests in self._waiting.values():  # a worker that had not begun yet will never see them
+        for requests in self._waiting.values():  # a worker that has not started never sees them
             _end(requests, self._closed())
         self._waiting.clear()
 
@@ -93,20 +93,20 @@ class DeadLetters:
         subscription = self._subscription
         return SubscriptionNotFound(self._buffer.name, subscription.name) if subscription.deleted else Draining()
 
-    # -- what is rejected
+    # -- rejection
 
     @property
     def enabled(self) -> bool:
-        """Whether rejected records have a place to go to."""
+        """True if rejected records have a dead-letter sink."""
         return self._buffer.settings.dlq
 
     @property
     def at_the_end(self) -> bool:
-        """These are dead letters already: there is nowhere further, they are tried again."""
+        """True for a dead-letter sink itself: its rejected records are retried."""
         return is_dead_letter_sink(self._buffer.name)
 
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], reason: str) -> Awaitable[Results]:
-        """Move records that a consumer has in flight; the result is there when the batch is durable."""
+        """Move records that a consumer has in flight; the result is available when the batch is durable."""
         lane = self._subscription.lane(partition)
         results: list[tuple[int, Range, Outcome]] = []
         taken: list[Range] = []
@@ -125,7 +125,7 @@ class DeadLetters:
         return answering
 
     def _rejected(self, judged: core.Results) -> core.Results:
-        """Outcomes of rejections: OK as far as the breaker lets records go."""
+        """Return the outcomes of rejections: OK as far as the breaker admits records."""
         found: core.Results = []
         for part, outcome in judged:
             if outcome is not Outcome.OK:
@@ -139,7 +139,7 @@ class DeadLetters:
         return found
 
     def look_for_exhausted(self, partition: int, error: str) -> None:
-        """A record has failed: it may have been its last try."""
+        """Dead-letter records whose last attempt has failed."""
         lane = self._subscription.lanes[partition]
         if self.at_the_end or self._subscription.deleted:
             return
@@ -174,7 +174,7 @@ class DeadLetters:
         subscription.lanes[partition].set_out(parts, subscription.now(), end, answered=answered)
 
     def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
-        """Have records moved that have set out."""
+        """Queue held records for the worker."""
         lane = self._subscription.lanes[partition]
         request = Request(
             parts=parts,
@@ -212,7 +212,7 @@ class DeadLetters:
         return await self.join(partition, tuple(told))
 
     def _became(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
-        """What became of held records."""
+        """Return the outcomes of held records."""
         cursor = self._subscription.lanes[partition].cursor
         found: list[tuple[Range, Outcome]] = []
         at = part.first
@@ -230,7 +230,7 @@ class DeadLetters:
         return joined(found)
 
     async def join(self, partition: int, results: Results) -> Results:
-        """An answer that speaks of records on their way is given when it is known where they are."""
+        """Delay an answer about records in transfer until their outcome is known."""
         lane, committer = self._subscription.lanes[partition], self._services.committer
         spoken_of = {
             part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
@@ -248,10 +248,10 @@ class DeadLetters:
             for p, part, outcome in results
         )
 
-    # -- the work
+    # -- transfer
 
     async def _work(self, partition: int) -> None:
-        """Move what waits, until nothing does."""
+        """Move queued records until none is left."""
         requests: list[Request] = []
         try:
             while requests := self._waiting.pop(partition, []):
@@ -265,7 +265,7 @@ class DeadLetters:
             unfinished = [*requests, *self._waiting.pop(partition, [])]
             if self._closing or self._buffer.deleted or self._services.committer.fenced is not None:
                 _end(unfinished, self._closed())
-            else:  # a mistake of ours: nothing may stay held back for it
+            else:  # an internal error: no record may stay held back for it
                 self._give_back(partition, unfinished, None, "the dead-letter worker failed")
                 for request in unfinished:
                     request.done.set_result(None)
@@ -274,7 +274,7 @@ class DeadLetters:
         appends: list[Moved] = []
         try:
             while await self._move(partition, requests, appends) and not self._buffer.deleted:
-                pass  # some were withdrawn, and the others of their page have to be looked at again
+                pass  # some were withdrawn: examine the others of their page again
         except (SinkFull, RecordTooLarge, TooManySinks) as full:
             self._give_back(partition, requests, 0.0, str(full))
             self._buffer.stop(f"DLQ_FULL: {full}")
@@ -296,14 +296,14 @@ class DeadLetters:
         self._give_back(partition, requests, None, "its page is gone")
 
     def _keep(self, partition: int, bodies: Mapping[int, Holder]) -> None:
-        """Dead letters that hold the bodies of these pages are durable: no other one of the pages has to."""
+        """Remember the durable holders of page bodies: no other dead letter of the pages needs the body."""
         kept = self._kept.setdefault(partition, {})
         if len(kept) + len(bodies) > KEPT_MAX:
             kept.clear()
         kept.update(bodies)
 
     def _held(self, partition: int) -> frozenset[int]:
-        """First offsets of the pages whose body a dead letter holds that has not been purged or dealt with since."""
+        """Return the first offsets of pages whose body an existing dead letter holds."""
         kept = {base: holder for base, holder in self._kept.get(partition, {}).items() if holder.is_there}
         self._kept[partition] = kept
         return frozenset(kept)
@@ -318,7 +318,7 @@ class DeadLetters:
             subscription.revoke(partition, revocation)
 
     async def _move(self, partition: int, requests: Sequence[Request], appends: list[Moved]) -> bool:
-        """Append all that is still waiting; whether something was withdrawn meanwhile."""
+        """Append everything that is waiting; returns True if records were withdrawn meanwhile."""
         lane = self._subscription.lanes[partition]
         parts = sorted(w for request in requests for part in request.parts for w in lane.moving.waiting_in(part))
         withdrawn = False
@@ -335,7 +335,7 @@ class DeadLetters:
         return withdrawn
 
     async def _places(self, partition: int, parts: list[Range]) -> tuple[list[tuple[Entry, list[Range]]], list[Range]]:
-        """The next pages with wanted records, each with what of it is wanted; and what is wanted behind them."""
+        """Return the next pages with their wanted records, and the wanted records behind them."""
         entries = await self._subscription.entry_reader(partition).upcoming(parts[0].first)
         if not entries:
             return [], []
@@ -385,7 +385,7 @@ class DeadLetters:
             if any(lane.moving.waiting_in(part) != [part] for part in page.ranges):
                 raise Withdrawn
             if not page.relies_on <= self._held(partition):
-                raise Withdrawn  # who held the body was purged just now: one of these has to
+                raise Withdrawn  # the holder of the body was just purged: one of these has to hold it
             lane.moving.queue(page.ranges)
 
         burial = Burial(self._subscription, self._buffer, partition, page.ranges)
@@ -398,11 +398,11 @@ class DeadLetters:
             try:
                 return target, await append_when_room(target, self._services, incoming, burial, check)
             except SinkNotFound:
-                continue  # the dead-letter sink was deleted just now: there will be another one
+                continue  # the dead-letter sink was just deleted: it is created again
 
 
 def _noticed(answer: asyncio.Future[Results]) -> None:
-    """Whoever asked may be gone by the time that there is an answer, and then nobody looks at it."""
+    """Retrieve the exception of an answer whose caller may be gone."""
     if not answer.cancelled():
         answer.exception()
 
@@ -411,7 +411,7 @@ def _end(requests: Sequence[Request], why: BrokerError) -> None:
     for request in requests:
         if not request.done.done():
             request.done.set_exception(why)
-            request.done.exception()  # whoever asked may be gone
+            request.done.exception()  # retrieved: the caller may be gone
 
 
 def _settled_or_stale(settled: bool) -> Outcome:

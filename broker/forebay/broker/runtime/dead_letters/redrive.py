@@ -1,4 +1,4 @@
-"""What becomes durable with records that are redriven: who has dealt with them, and who has nothing to do with them."""
+"""Companion of redriven records: settles the dead letters, and skips them for other subscriptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Redriven:
-    """What belongs to a page that goes back: the account of the dead letters, and those that it is not meant for."""
+    """Companion of a page that returns to its origin.
+
+    It settles the dead letters, and skips the records for the other subscriptions of the origin.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class Redriven:
         self._ahead: list[tuple[Subscription, Range]] = []
 
     def begin(self) -> None:
-        """Take the dead letters; raises ``Withdrawn`` when somebody else has them."""
+        """Take the dead letters; raises ``Withdrawn`` if another operation has them."""
         keeper = self._dead.subscription("")
         lane, now = keeper.lanes[self._partition], keeper.now()
         if self._dead.deleted or any(lane.idle_in(part) != [part] for part in self._ranges):

@@ -1,8 +1,7 @@
-"""Commits: what is staged for an epoch becomes records of its sinks, all at one instant, or not at all.
+"""Commits: staged pages become records of their sinks, atomically.
 
-A commit holds back the appends of the sinks that it names, for as long as its own batch takes: so it finds the ends of
-their partitions still, and every record that comes later stands behind its own. It is looked at as a whole before
-anything is changed, and again after each wait.
+A commit holds back the appends of its sinks while its batch is written: so the ends of their partitions do not change,
+and later records follow its own. Everything is checked before anything is changed, and again after each wait.
 """
 
 from __future__ import annotations
@@ -48,43 +47,46 @@ _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]
 OFFSET_MAX: Final = (1 << 64) - 1
 AHEAD_FROM: Final = 20_000
-"""Pages above which a commit writes its entries ahead, in batches; below, its one batch takes a tenth of a second."""
+"""Pages above which a commit writes its entries ahead, in batches.
+
+Below, its single batch takes at most a tenth of a second.
+"""
 SYNC_EVERY: Final = 8
-"""Batches ahead of the last one after which there is a sync: it has little to do then, and others share it."""
+"""Batches written ahead per sync, which keeps the last sync short."""
 STAGES_TOGETHER: Final = 128
-"""Stages whose pages of one partition are placed without a turn for others."""
+"""Stages whose pages of one partition are placed before other tasks get a turn."""
 AHEAD_BATCH: Final = 4_000
-"""Entries of a batch: others wait for it."""
+"""Entries per batch: other writes wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a commit came to."""
+    """Result of a commit."""
 
     epochs: tuple[EpochRecord, ...]
-    """In the order asked for."""
+    """Epochs in the order of the request."""
 
     already: bool
 
 
 @dataclass(slots=True)
 class _Placed:
-    """An epoch that has its offsets, and whose batch is on its way."""
+    """Epoch with assigned offsets, whose batch is pending."""
 
     buffer: Buffer
     wanted: Wanted
     producer: ProducerRecord
     record: EpochRecord
     entries: dict[int, list[Entry]] = field(default_factory=dict)
-    """The newest of each partition: no more than memory needs."""
+    """Newest entries of each partition: only those that memory keeps."""
     tails: dict[int, Tail] = field(default_factory=dict)
     due: list[Due] = field(default_factory=list)
 
 
 class _Ahead:
-    """Entries of a large commit on their way to the store before it: batches that others' are written between.
+    """Entries of a large commit, written ahead in batches between those of other tasks.
 
-    They stand behind the ends of their partitions, where nobody looks, until the last batch moves the ends. A start
+    They are behind the ends of their partitions, where no reader looks, until the last batch moves the ends. A start
     that finds them without that batch removes them.
     """
 
@@ -96,14 +98,14 @@ class _Ahead:
         self._under_way: asyncio.Future[None] | None = None
 
     async def begin(self, placed: Sequence[_Placed]) -> None:
-        """Note, durably and before any entry, what a start has to look for."""
+        """Record the epochs durably before any entry, for the next start."""
         epochs: dict[int, list[tuple[str, int]]] = {}
         for each in placed:
             epochs.setdefault(each.buffer.record.id, []).append((each.record.producer, each.record.epoch))
         await self._committer.write([PutPlacing(sink, tuple(found)) for sink, found in sorted(epochs.items())])
 
     async def put(self, write: Write, size: int) -> None:
-        """Give a write of so many entries, or of as much, to the store with the next batch."""
+        """Add a write of ``size`` entries to the next batch."""
         self._waiting.append(write)
         self._size += size
         if self._size >= AHEAD_BATCH:
@@ -120,44 +122,44 @@ class _Ahead:
             self._under_way = None
 
     async def end(self, sinks: Sequence[int]) -> list[Write]:
-        """Return when all is written, with what belongs into the last batch: it makes the others durable too."""
+        """Return the writes of the last batch, which makes the others durable, when all are written."""
         await self._flush()
         await self._flush()
         return [DropPlacing(sink) for sink in sinks]
 
 
 class _Together:
-    """Entries of a small commit, which go into its one batch."""
+    """Entries of a small commit, which are written in its single batch."""
 
     def __init__(self, writes: list[Write]) -> None:
         self._writes = writes
 
     async def put(self, write: Write, size: int) -> None:
-        """Take a write into the batch."""
+        """Add a write to the batch."""
         self._writes.append(write)
 
 
 class _Placing:
-    """Pages of one epoch that get their offsets in one partition, in the order of their tokens."""
+    """Placement of the pages of one epoch in one partition, in the order of their tokens."""
 
     def __init__(self, sink: int, log: PartitionLog, tail: Tail, accepted_at_us: int, age_us: int) -> None:
         self.tail = tail
         """End of the partition behind them."""
         self.stages: list[int] = []
-        """Number, records and pages of each stage: numbers are no work for garbage collection."""
+        """Number, records and pages of each stage, flat: integers cost no garbage collection."""
         self._before = tail
         self._sink = sink
         self._log = log
         self._accepted_at_us = accepted_at_us
         self._age_us = age_us
         self._pages: list[StagedPage] = []
-        """Those that no write has yet."""
+        """Pages that are not in a write yet."""
         self._newest: list[StagedPage] = []
-        """The last of the others: at least as many as memory keeps."""
+        """Last placed pages: at least as many as memory keeps."""
         self._first, self._last = OFFSET_MAX, 0
 
     def take(self, stages: Iterable[Stage]) -> Iterator[tuple[Write, int]]:
-        """Take over what attempts have staged in the partition; yields writes, and the number of their entries."""
+        """Place the staged pages of the partition; yields writes with the number of their entries."""
         partition, waiting, parts = self._log.number, self._pages, self.stages
         for stage in stages:
             pages = stage.pages.pop(partition)
@@ -186,7 +188,7 @@ class _Placing:
         return PutPlaced(self._sink, self._log.number, before, *times, pages), len(pages)
 
     def part(self) -> EpochPart:
-        """Return where all of them are."""
+        """Return the part of the epoch in this partition."""
         before, tail = self._before, self.tail
         return EpochPart(
             self._log.number,
@@ -216,7 +218,7 @@ class _Placing:
 
 
 class Epochs:
-    """The commits of one broker. Used on the loop only."""
+    """Commits of one broker. Used on the loop only."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -224,12 +226,12 @@ class Epochs:
         self._commits: set[asyncio.Task[Outcome]] = set()
 
     def take_ticket(self) -> int:
-        """A number above all before: a start begins above the last one."""
+        """Return a number above all earlier ones, over all starts."""
         self._ticket += 1
         return self._ticket
 
     async def commit(self, targets: Sequence[Target]) -> Outcome:
-        """Commit epochs together. Goes on to its end when whoever asked goes away.
+        """Commit epochs together. Continues to the end if the caller leaves.
 
         Raises ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``, ``ProducerChanged``,
         ``SinkNotFound``, ``StoreFenced``: nothing became visible then.
@@ -242,10 +244,10 @@ class Epochs:
     def _over(self, task: asyncio.Task[Outcome]) -> None:
         self._commits.discard(task)
         if not task.cancelled():
-            task.exception()  # perhaps nobody is left to ask for it
+            task.exception()  # retrieved: the caller may be gone
 
     async def close(self) -> None:
-        """Let the commits under way come to their end."""
+        """Wait for the commits in progress."""
         await asyncio.gather(*self._commits, return_exceptions=True)
 
     async def _commit(self, targets: Sequence[Target]) -> Outcome:
@@ -258,7 +260,7 @@ class Epochs:
             slices = Slices()
             found = [await buffer.staging.complete(wanted, slices) for buffer, wanted in targets]
             await self._prepare(targets, found, slices)
-            if not self._is_new(targets):  # a newer run may have come meanwhile, or an abort
+            if not self._is_new(targets):  # a newer run or an abort may have happened meanwhile
                 return await self._already(targets)
             for (buffer, _), stages in zip(targets, found, strict=True):
                 buffer.staging.check_there(stages)
@@ -270,7 +272,7 @@ class Epochs:
         return Outcome(tuple(each.record for each in placed), already=False)
 
     def _is_new(self, targets: Sequence[Target]) -> bool:
-        """Whether all of it is to be committed; False when all of it is already."""
+        """Return True if all epochs are to be committed, False if all are committed already."""
         new: list[bool] = []
         for buffer, wanted in targets:
             if buffer.deleted:
@@ -288,12 +290,12 @@ class Epochs:
     async def _already(self, targets: Sequence[Target]) -> Outcome:
         await self._remember_repeats(targets)
         found = [await self._committed(buffer, wanted) for buffer, wanted in targets]
-        for buffer, wanted in targets:  # what a later run has staged for it again
+        for buffer, wanted in targets:  # stages of a later run for the same epoch
             buffer.staging.discard(buffer.staging.leftover(wanted.claim))
         return Outcome(tuple(found), already=True)
 
     async def _remember_repeats(self, targets: Sequence[Target]) -> None:
-        """Store the tokens that a run repeats an epoch with, so that its second write under the name is told apart."""
+        """Store the tokens of a repeated epoch, to detect a second write of the same run under its name."""
         repeats = [(buffer, buffer.staging.producers.repeated(wanted)) for buffer, wanted in targets]
         found = [(buffer, record) for buffer, record in repeats if record is not None]
         if not found:
@@ -303,7 +305,7 @@ class Epochs:
             buffer.staging.producers.keep(record, self._services.age.now_us())
 
     async def _committed(self, buffer: Buffer, wanted: Wanted) -> EpochRecord:
-        """What is known of an epoch that was committed: where its record is damaged, what its producer's says."""
+        """Return a committed epoch, from its producer where its own record is damaged."""
         claim = wanted.claim
         known = buffer.staging.producers.known[claim.producer]
         try:
@@ -313,7 +315,7 @@ class Epochs:
             return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, (), known.content_digest)
 
     async def _prepare(self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices) -> None:
-        """Make room, reserve offsets, and wait until nothing of the partitions is on its way to the store."""
+        """Free room, reserve offsets, and wait until no write of the partitions is pending."""
         records: dict[int, dict[int, int]] = {}
         totals: dict[int, tuple[int, int]] = {}
         for (buffer, _), staged in zip(targets, found, strict=True):
@@ -338,10 +340,10 @@ class Epochs:
             raise committer.fenced
 
     async def _write(self, targets: Sequence[Target], found: Sequence[list[Stage]], slices: Slices) -> list[_Placed]:
-        """Give all pages their offsets, write that in one batch, and confirm it at one instant when it is durable.
+        """Assign offsets to all pages, write them in one batch, and confirm them when it is durable.
 
-        From the first step on nobody can throw the stages away. The ends of the partitions are moved with the last one,
-        so that no other batch carries an end that this one has not written yet.
+        From the first step on the stages cannot be discarded. The ends of the partitions are moved in the last step, so
+        that no other batch includes an end that is not written yet.
         """
         at_us = self._services.clock.wall_us()
         writes: list[Write] = []
@@ -375,7 +377,7 @@ class Epochs:
     def _begin(
         self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int, writes: list[Write]
     ) -> _Placed:
-        """Take the stages out of what is staged; a little that is left over of the epoch goes with the same batch."""
+        """Release the stages; a small leftover of the epoch is discarded in the same batch."""
         claim, staging = wanted.claim, buffer.staging
         content = Content(sum(stage.records for stage in stages), wanted.content.digest if wanted.content else "")
         producer = staging.producers.committed(claim, wanted.names, at_us, content)
@@ -392,7 +394,7 @@ class Epochs:
         )
         writes += [PutProducer(buffer.record.id, producer), *staging.release(stages)]
         leftover, due = staging.leftover(claim), list[Due]()
-        if are_few(leftover):  # else they go when the commit is durable
+        if are_few(leftover):  # otherwise they are discarded when the commit is durable
             thrown, due = staging.discarding(leftover)
             writes += thrown
         return _Placed(buffer, wanted, producer, record, due=due)
@@ -406,7 +408,7 @@ class Epochs:
         slices: Slices,
         store: _Ahead | _Together,
     ) -> None:
-        """Give the pages of an epoch their offsets, behind those of the epochs before it. Uses the stages up."""
+        """Assign offsets to the pages of an epoch, behind those of earlier epochs. Consumes the stages."""
         buffer, sink = placed.buffer, placed.buffer.record.id
         of_partition: dict[int, list[Stage]] = defaultdict(list)
         for stage in stages:
@@ -432,7 +434,7 @@ class Epochs:
             placed.entries[partition] = placing.newest()
             tails[sink, partition] = placed.tails[partition] = placing.tail
         placed.record = replace(placed.record, parts=tuple(parts))
-        while stages:  # a million pages that are let go of at once would hold everybody up
+        while stages:  # freeing a million pages at once would block the loop
             stages.pop()
             await slices.turn()
 
@@ -448,7 +450,7 @@ class Epochs:
             writes += buffer.tier.beside(log)
 
     def _confirm(self, placed: _Placed) -> None:
-        """The batch is durable: the records are there. Nothing else runs before all of them are."""
+        """Confirm the records of a durable batch, without a turn for other tasks."""
         buffer, claim = placed.buffer, placed.wanted.claim
         buffer.staging.producers.keep(placed.producer, self._services.age.now_us())
         for part in placed.record.parts:
@@ -456,21 +458,21 @@ class Epochs:
             log.confirm(placed.tails[part.partition], entries, part.size, left_out=part.pages - len(entries))
             log.synced = max(log.synced, part.end)
         self._services.reclaimer.add(placed.due)
-        buffer.staging.discard(buffer.staging.leftover(claim))  # what began to be staged while the batch was on its way
+        buffer.staging.discard(buffer.staging.leftover(claim))  # stages begun while the batch was pending
         buffer.staging.spent.discard(claim.producer)
 
     async def _tell(self, placed: _Placed, slices: Slices) -> None:
-        """Wake who waits for records of the partitions."""
+        """Wake the readers of the partitions."""
         for part in placed.record.parts:
             entries = placed.entries[part.partition]
             records, size = sum(entry.count for entry in entries), sum(entry.size for entry in entries)
             placed.buffer.committed(part.partition, entries, beside=(part.records - records, part.size - size))
             await slices.turn()
 
-    # -- asking
+    # -- queries
 
     async def get(self, buffer: Buffer, producer: str, epoch: int | None) -> EpochRecord:
-        """What is known of an epoch, the last one for None; raises ``EpochNotFound``."""
+        """Return an epoch, the last one for None; raises ``EpochNotFound``."""
         known = buffer.staging.producers.known.get(producer)
         last = known.epoch if known is not None else None
         if known is None or last is None or (epoch is not None and epoch > last):

@@ -1,4 +1,4 @@
-"""One attempt's stage: what it has staged, the stream that brings it, and its way into a group."""
+"""Stage of one attempt: its pages, its publish stream, and its way into a group."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Stage:
-    """What one attempt has staged."""
+    """Pages of one attempt."""
 
     record: StageRecord
     active: float
-    """When it was last touched, by the broker's monotonic clock."""
+    """Monotonic time of the last access."""
 
     admitted: dict[int, int] = field(default_factory=dict)
-    """Pages taken in, by partition: the sequence of the next one."""
+    """Admitted pages by partition: the sequence of the next one."""
 
     pages: dict[int, list[StagedPage]] = field(default_factory=dict)
-    """Those that have a number, by partition and in order."""
+    """Pages with a number, by partition and in order."""
 
     durable: dict[int, int] = field(default_factory=dict)
-    """How many of them are."""
+    """Number of durable pages, by partition."""
 
     counts: dict[int, int] = field(default_factory=dict)
     """Records, by partition."""
@@ -47,10 +47,10 @@ class Stage:
     """Bytes of bodies."""
 
     written: bool = False
-    """The store knows of it."""
+    """True if the stage is stored."""
 
     gone: bool = False
-    """It was thrown away, or committed."""
+    """True if it was discarded or committed."""
 
     session: StageSession | None = None
     waiting: dict[tuple[int, int], StagedAppend] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Stage:
 
     @staticmethod
     def stored(record: StageRecord, pages: Mapping[tuple[int, int], StagedPage], now: float) -> Stage:
-        """As a start found it: of each partition as far as no page is missing."""
+        """Return a stage as a start found it: the pages of each partition up to the first missing one."""
         stage = Stage(record, now, written=True)
         for (partition, sequence), page in sorted(pages.items()):
             if sequence == stage.admitted.get(partition, 0):
@@ -68,7 +68,7 @@ class Stage:
         return stage
 
     def takes(self, partition: int, records: int, size: int) -> None:
-        """Count a page in."""
+        """Count a page as admitted."""
         self.admitted[partition] = self.admitted.get(partition, 0) + 1
         self.counts[partition] = self.counts.get(partition, 0) + records
         self.page_count += 1
@@ -76,7 +76,7 @@ class Stage:
         self.size += size
 
     def lacks(self, parts: Sequence[TokenPart] | StagedSummary) -> str:
-        """What is missing of, or not the same as, what a commit says is staged; empty when it is just that."""
+        """Return the difference from the parts of a commit; empty if there is none."""
         if isinstance(parts, StagedSummary):
             return self._lacks_of(parts)
         named = {part.partition: part for part in parts}
@@ -103,7 +103,7 @@ class Stage:
         return ""
 
     def end(self) -> None:
-        """It is over: thrown away, or committed."""
+        """Mark the stage as discarded or committed."""
         self.gone = True
         if self.session is not None:
             self.session.fence()
@@ -111,14 +111,14 @@ class Stage:
 
 @dataclass(slots=True, kw_only=True)
 class StagedAppend(Append):
-    """A page that waits to be staged; ``first`` is its sequence."""
+    """Page that waits to be staged; ``first`` is its sequence."""
 
     stage: Stage
 
 
 @dataclass(slots=True)
 class StageLineup:
-    """The pages of one partition that wait to be staged, of all its stages."""
+    """Pending pages of one partition, of all its stages."""
 
     sink: int
     partition: int
@@ -126,7 +126,7 @@ class StageLineup:
     size: int = 0
 
     def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
-        """Each page as it came, with its name beside it; what was thrown away meanwhile is left out."""
+        """Add each page with its name, as received; pages of discarded stages are left out."""
         for append in share.appends:
             assert isinstance(append, StagedAppend)
             stage, page = append.stage, append.page
@@ -148,7 +148,7 @@ class StageLineup:
             group.writes.append(PutStaged(self.sink, stage.record.number, self.partition, append.first, staged))
 
     def confirm(self, share: Share) -> None:
-        """The pages are durable; no log has grown."""
+        """Count the durable pages; no log has grown."""
         for append in share.appends:
             assert isinstance(append, StagedAppend)
             if not append.done.done():
@@ -156,33 +156,36 @@ class StageLineup:
                 durable[self.partition] = durable.get(self.partition, 0) + 1
 
     def told(self, share: Share) -> None:
-        """Nobody reads what is staged."""
+        """Do nothing: staged pages have no readers."""
 
 
 class StageSession:
-    """One publish stream that stages. It has the methods of ``publishing.Session``."""
+    """Publish stream that stages pages. It has the methods of ``publishing.Session``."""
 
     def __init__(self, staging: Staging, stage: Stage) -> None:
         self._staging = staging
         self.stage = stage
         self.epoch = stage.record.number
-        """What the publisher resumes with."""
+        """Number with which the publisher resumes."""
         self.fenced: WriterFenced | None = None
         self.on_fenced = asyncio.Event()
         self._begun: set[int] = set()
-        """Partitions whose first page came in this stream."""
+        """Partitions whose first page arrived in this stream."""
 
     def next_sequences(self) -> dict[int, int]:
-        """The next sequence expected, per partition in which something is staged."""
+        """Return the next expected sequence per partition with staged pages."""
         return dict(self.stage.admitted)
 
     def arrived(self, partition: int, sequence: int) -> None:
-        """Note the first page of a partition before it is looked at: it may be refused, and come again."""
+        """Note the first page of a partition before it is checked: it may be rejected and retried."""
         if sequence == 0:
             self._begun.add(partition)
 
     async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
-        """Take a checked page in; the future is done when it is durable. Raises as ``publishing.Session.publish``."""
+        """Admit a checked page; the future is done when it is durable.
+
+        Raises as ``publishing.Session.publish``.
+        """
         partitions = self._staging.partitions
         if page.partition >= partitions:
             raise InvalidPartition(page.partition, partitions)
@@ -192,7 +195,7 @@ class StageSession:
         if sequence < expected:
             return self._joined(page, sequence)
         if sequence > expected:
-            if not expected and page.partition not in self._begun:  # what was staged before is gone
+            if not expected and page.partition not in self._begun:  # earlier staged pages are gone
                 raise WriterFenced(self.stage.record.token, self.epoch, None)
             raise SequenceGap(page.partition, sequence, expected)
         if self._staging.draining:
@@ -204,7 +207,7 @@ class StageSession:
 
         def confirm(done: asyncio.Future[None]) -> None:
             failure = done.exception()
-            if failure is None:  # else it stays, so that a duplicate fails as its original did
+            if failure is None:  # otherwise it stays, so that a duplicate fails as its original did
                 self.stage.waiting.pop(key, None)
             pass_on(result, failure, Stored(None, page.record_count, duplicate=False, staged=True))
 
@@ -212,7 +215,7 @@ class StageSession:
         return result
 
     def _joined(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
-        """A duplicate: answered when its original is durable."""
+        """Answer a duplicate when its original is durable."""
         loop = asyncio.get_running_loop()
         stored = Stored(None, page.record_count, duplicate=True, staged=True)
         original = self.stage.waiting.get((page.partition, sequence))
@@ -226,20 +229,20 @@ class StageSession:
         return result
 
     def check(self) -> None:
-        """Raise when the stage is gone, or another stream has it."""
+        """Raise if the stage is gone, or another stream has it."""
         if self.fenced is not None:
             raise self.fenced
 
     def fence(self) -> None:
-        """Another stream has the token now, or what it has staged is gone."""
+        """Fence the stream: another stream has the token, or its stage is gone."""
         self.fenced = WriterFenced(self.stage.record.token, self.epoch, None)
         self.on_fenced.set()
 
     def end(self) -> None:
-        """The stream is over; what it has staged waits for the commit."""
+        """End the stream; its staged pages wait for the commit."""
         if self.stage.session is self:
             self.stage.session = None
             self._staging.touched(self.stage)
 
     async def forget(self) -> None:
-        """The publisher has staged all it had."""
+        """Do nothing: the publisher has staged everything."""

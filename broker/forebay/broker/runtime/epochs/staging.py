@@ -1,8 +1,8 @@
-"""What is staged in one sink: pages that are stored, and that nothing shows before their epoch is committed.
+"""Staging area of one sink: stored pages that no reader sees before their epoch is committed.
 
-A page is staged under the token of its attempt and is durable when it is answered. It takes its share of the sink's
-limits from then on. What will not be committed any more goes at once: the tokens of a run when a newer one begins, the
-others with the commit of their epoch, or when nobody has touched them for the sink's `staging_ttl`.
+A page is staged under the token of its attempt and is durable when it is answered. It counts towards the sink's limits
+from then on. Obsolete stages are discarded at once: those of a run when a newer one begins, the others with the commit
+of their epoch, or after `staging_ttl` without an access.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 STAGES_MAX: Final = 100_000
-"""Tokens of a sink that may have pages staged; a commit names no more."""
+"""Tokens of a sink with staged pages; also the bound of a commit."""
 FEW_PAGES: Final = 4_000
-"""Pages of stages that are thrown away in one batch: others wait for it."""
+"""Pages of stages discarded in one batch: other writes wait for it."""
 RUNS_FROM: Final = 16
-"""Stages that go together from which on it is looked for runs of them."""
+"""Number of stages above which runs of them are deleted as ranges."""
 START_BITS: Final = 40
-"""A stage is numbered as pages are: above them stands the start that it was made in."""
+"""Bits below the start count in the number of a stage, as in page numbers."""
 
 
 class Staging:
-    """The stages and producers of one sink. Used on the loop only."""
+    """Stages and producers of one sink. Used on the loop only."""
 
     def __init__(
         self,
@@ -65,23 +65,23 @@ class Staging:
         self.producers = Producers(buffer.name)
         self.producers.recall(producers, services.age.now_us())
         self._stages: dict[tuple[str, int, str], Stage] = {}
-        """By producer, epoch and token."""
+        """Stages by producer, epoch and token."""
         self._lineups: dict[int, StageLineup] = {}
         self.records = 0
-        """Records staged, those on their way to the store included."""
+        """Records staged, including pending ones."""
         self.size = 0
         """Bytes of their bodies."""
         self.waiting = 0
         """Pages that wait for their batch."""
         self.committing = 0
-        """Commits that have taken their stages, and whose batch is not durable yet."""
+        """Commits that have released their stages, and whose batch is not durable yet."""
         self._recovered = True
-        """No sweep has looked at what a start has found."""
+        """True until the first sweep has checked the stages that a start found."""
         self._leaving: set[int] = set()
-        """Numbers of stages that were taken out, and whose names are not deleted yet."""
+        """Numbers of released stages whose names are not deleted yet."""
         self._discards: set[asyncio.Task[None]] = set()
         self.spent: set[str] = set()
-        """Producers of whose epochs no page is left, as the last sweep of ``runtime.epochs`` has seen it."""
+        """Producers whose epochs have no page left, as of the last sweep of ``runtime.epochs``."""
         for record in stages:
             stage = Stage.stored(record, (staged or {}).get(record.number, {}), self._now())
             self._stages[record.producer, record.epoch, record.token] = stage
@@ -95,16 +95,16 @@ class Staging:
 
     @property
     def stages(self) -> list[Stage]:
-        """All of them."""
+        """All stages."""
         return list(self._stages.values())
 
     @property
     def partitions(self) -> int:
-        """How many the sink has."""
+        """Number of partitions of the sink."""
         return len(self._buffer.logs)
 
     def touched(self, stage: Stage) -> None:
-        """Somebody was there just now."""
+        """Note an access to a stage."""
         stage.active = self._now()
 
     def _now(self) -> float:
@@ -118,10 +118,10 @@ class Staging:
     # -- staging
 
     def open(self, claim: Claim, token: str, resumed: int | None) -> StageSession:
-        """Begin a stream that stages, or go on with what another one of the same token has staged.
+        """Open a stream that stages, or resume the stage of the same token.
 
         ``resumed`` is the number of the stage that the publisher has seen. Raises ``StagingUnsupported``,
-        ``WriterFenced`` when what it has staged is gone, and what ``Producers.stage`` does.
+        ``WriterFenced`` if its stage is gone, and the errors of ``Producers.stage``.
         """
         if self.draining:
             raise Draining
@@ -132,7 +132,7 @@ class Staging:
         stage = self._stages.get(key)
         if stage is None:
             if resumed is not None and resumed >> START_BITS == self._services.start_count:
-                raise WriterFenced(token, resumed, None)  # it was thrown away, or it never had a page: both end it
+                raise WriterFenced(token, resumed, None)  # it was discarded, or it never had a page: both end it
             self._check_room_for_stage()
             number = self._services.committer.next_number()
             record = StageRecord(number, claim.producer, claim.write_name, claim.epoch, token, claim.run, claim.ticket)
@@ -205,7 +205,7 @@ class Staging:
     # -- committing, see ``runtime.epochs``
 
     async def complete(self, wanted: Wanted, slices: Slices) -> list[Stage]:
-        """The stages of a commit, in its order; raises ``StagedIncomplete`` unless all is there, and durable.
+        """Return the stages of a commit in its order; raises ``StagedIncomplete`` unless all are durable.
 
         Called with the admission held, so that none of them grows meanwhile; see ``check_there``.
         """
@@ -227,13 +227,13 @@ class Staging:
         return found
 
     def check_there(self, stages: Iterable[Stage]) -> None:
-        """Raise ``StagedIncomplete`` for a stage that was thrown away since it was found complete."""
+        """Raise ``StagedIncomplete`` for a stage that was discarded since it was found complete."""
         gone = next((stage for stage in stages if stage.gone), None)
         if gone is not None:
-            raise StagedIncomplete(self._buffer.name, gone.record.token, "it was thrown away meanwhile")
+            raise StagedIncomplete(self._buffer.name, gone.record.token, "it was discarded meanwhile")
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:
-        """These are being committed: their pages are records from now on. Returns what to write with that."""
+        """Remove stages that are committed or discarded; returns the writes for it."""
         gone: list[int] = []
         for stage in stages:
             record = stage.record
@@ -247,9 +247,9 @@ class Staging:
         return [DropStages(sink, first, last) for first, last in self._runs(gone)]
 
     def _runs(self, gone: list[int]) -> Iterator[tuple[int, int]]:
-        """Numbers of stages as runs between which no other stage stands.
+        """Yield runs of stage numbers between which no other stage exists.
 
-        The names of a run are deleted as one range: thousands of deleted ranges would hold the store up, also later.
+        The names of a run are deleted as one range: thousands of deleted ranges would slow down the store, also later.
         """
         if len(gone) < RUNS_FROM:
             yield from ((number, number) for number in gone)
@@ -260,17 +260,17 @@ class Staging:
             yield numbers[0], numbers[-1]
 
     def leftover(self, claim: Claim) -> list[Stage]:
-        """What a producer has staged up to an epoch that is committed, and whatever older runs have staged."""
+        """Return the stages of a producer up to a committed epoch, and those of older runs."""
         own = [stage for stage in self.stages if stage.record.producer == claim.producer]
         return [stage for stage in own if stage.record.epoch <= claim.epoch or _is_older(stage.record, claim)]
 
-    # -- throwing away
+    # -- discarding
 
     def discard(self, stages: Iterable[Stage]) -> asyncio.Future[None] | None:
-        """Throw stages away; the future is done when that is durable, None when nothing of them was stored.
+        """Discard stages; the future is done when that is durable, None if none of them was stored.
 
-        Nothing of them can be committed from now on. Where they are large their names are deleted in several batches;
-        what a crash leaves of them the first sweep after it throws away.
+        They can no longer be committed. The names of large stages are deleted in several batches; the first sweep after
+        a crash discards the rest.
         """
         gone = list(stages)
         if not are_few(gone):
@@ -283,14 +283,14 @@ class Staging:
         return written
 
     def discarding(self, stages: Iterable[Stage]) -> tuple[list[Write], list[Due]]:
-        """Throw stages away: what to write about it, and what the reclaimer is to hear of when that is durable."""
+        """Discard stages: returns the writes, and the pages to reclaim when they are durable."""
         gone = list(stages)
         writes = self.release(gone)
         due = [each for stage in gone for each in self._due(stage)]
         return [*writes, *(PutDue(each) for each in due)], due
 
     def _due(self, stage: Stage) -> Iterator[Due]:
-        """Let go of a stage that was taken out; yields its pages for the reclaimer."""
+        """Release the memory of a removed stage; yields its pages for the reclaimer."""
         self._services.quota.give(stage.size)
         for partition, pages in stage.pages.items():
             yield from due_runs(self._buffer.record.id, partition, pages)
@@ -298,7 +298,7 @@ class Staging:
                 self._services.pages.tail.drop(page.number)
 
     def _discard_many(self, gone: list[Stage]) -> asyncio.Future[None]:
-        """Take stages out now, and delete their names in batches that others' are written between."""
+        """Remove stages now, and delete their names in batches between those of other tasks."""
         stored = [stage for stage in gone if stage.written]
         self.release(gone)
         self._leaving |= {stage.record.number for stage in stored}
@@ -324,20 +324,20 @@ class Staging:
             self._leaving -= {stage.record.number for stage in batch}
             await written
             self._services.reclaimer.add(due)
-        for stage in stages:  # the sink is deleted, and their bytes go with it
+        for stage in stages:  # the sink is deleted, and their bytes with it
             self._services.quota.give(stage.size)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._discards.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
-            _log.error("staged pages were not thrown away sink=%s cause=%s", self._buffer.name, failure)
+            _log.error("staged pages were not discarded sink=%s cause=%s", self._buffer.name, failure)
 
     async def close(self) -> None:
-        """Return when nothing is being thrown away any more."""
+        """Return when no discard is in progress."""
         await asyncio.gather(*self._discards, return_exceptions=True)
 
     async def abort(self, producer: str, epoch: int, tokens: Sequence[str]) -> int:
-        """Throw the named tokens away, as far as they are staged; returns how many."""
+        """Discard the named tokens, as far as they are staged; returns their number."""
         found = [self._stages.get((producer, epoch, token)) for token in dict.fromkeys(tokens)]
         stages = [stage for stage in found if stage is not None]
         written = self.discard(stages)
@@ -346,7 +346,7 @@ class Staging:
         return len(stages)
 
     def sweep(self) -> None:
-        """Throw away what nobody has touched for `staging_ttl`, and forget producers of which nothing is left."""
+        """Discard stages not accessed for `staging_ttl`, and drop producers without pages."""
         ttl_s = self._buffer.settings.staging_ttl_us / 1_000_000
         active: dict[tuple[str, int], float] = {}
         for stage in self.stages:
@@ -365,7 +365,7 @@ class Staging:
                 self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
 
     def _is_spent(self, stage: StageRecord) -> bool:
-        """It cannot be committed any more: a crash came before it was thrown away."""
+        """Return whether a stage can no longer be committed: a crash prevented its discard."""
         known = self.producers.known.get(stage.producer)
         if known is None:
             return False
@@ -373,7 +373,7 @@ class Staging:
         return older or (known.epoch is not None and stage.epoch <= known.epoch)
 
     def clear(self) -> None:
-        """The sink is to be deleted: its pages go with it."""
+        """Release all stages of a sink that is being deleted."""
         stages = self.stages
         self.release(stages)
         self._services.quota.give(sum(stage.size for stage in stages))
@@ -384,7 +384,7 @@ def _is_older(record: StageRecord, claim: Claim) -> bool:
 
 
 def are_few(stages: Iterable[Stage]) -> bool:
-    """Return True when stages may be thrown away in one batch."""
+    """Return True if stages may be discarded in one batch."""
     return sum(stage.page_count for stage in stages) <= FEW_PAGES
 
 

@@ -1,4 +1,4 @@
-"""Forgetting epochs of which no page is left. Few are looked at: the first of each producer, whose pages go first."""
+"""Sweep of epochs without pages; it reads the first epochs of each producer, whose pages go first."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
 FRONT: Final = 64
-"""Epochs of a producer that are read together."""
+"""Epochs of a producer read together."""
 
 
 @dataclass(slots=True)
 class Front:
-    """The first epochs of a producer."""
+    """First epochs of a producer."""
 
     epochs: list[EpochRecord] = field(default_factory=list)
     looked: int = 0
-    """Epochs below it were read."""
+    """Number below which its epochs were read."""
 
 
 class EpochSweep:
-    """Looks at the epochs of all sinks, once a second. Used on the loop only."""
+    """Sweep over the epochs of all sinks, once a second. Used on the loop only."""
 
     def __init__(self, services: Services, sinks: Callable[[], Iterable[Buffer]]) -> None:
         self._services = services
         self._sinks = sinks
         self._fronts: dict[tuple[int, str], Front] = {}
-        """By sink and producer."""
+        """Fronts by sink and producer."""
 
     async def sweep(self) -> None:
-        """Forget epochs of which no page is left."""
+        """Delete epochs without pages."""
         known: set[tuple[int, str]] = set()
         slices = Slices()
         for buffer in list(self._sinks()):
@@ -69,7 +69,7 @@ class EpochSweep:
             gone.append(DropEpoch(buffer.record.id, producer, epoch.epoch, partitions))
         if gone:
             self._services.committer.write(gone)
-        last = buffer.staging.producers.known[producer].epoch  # it may have committed another one meanwhile
+        last = buffer.staging.producers.known[producer].epoch  # another epoch may have been committed meanwhile
         lives = last is None or last >= front.looked
         if lives or any(epoch.epoch != last or not _is_gone(epoch, buffer.logs) for epoch in front.epochs):
             buffer.staging.spent.discard(producer)
