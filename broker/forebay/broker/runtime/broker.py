@@ -1,7 +1,7 @@
-"""The broker while it runs: all sinks, and what they share.
+"""Running broker: all sinks and their shared resources.
 
-The composition root gives it a journal and what was recovered; it starts the commit thread, the reclaimer and the
-sweeper, and stops them in the right order.
+The composition root passes in a journal and the recovered state. The broker starts the commit thread, the reclaimer and
+the sweeper, and stops them in the right order.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
 
 _log: Final = logging.getLogger(__name__)
 PROBE_S: Final = 2.0
-"""How often reads that failed are tried again though nobody asks."""
+"""Interval between retries of failed reads that no reader requests."""
 SWEEP_S: Final = 1.0
 
 
 class StoredSink(Protocol):
-    """A sink as a store found it."""
+    """Sink as a store found it."""
 
     @property
     def record(self) -> SinkRecord: ...
@@ -115,7 +115,7 @@ class StoredSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a start found in the store."""
+    """State that a start found in the store."""
 
     start_count: int
     next_sink: int
@@ -125,12 +125,12 @@ class Found:
     quarantined: Sequence[PutQuarantine] = ()
     mended: Sequence[Mended] = ()
     stopped: bool = False
-    """The run before stopped in order."""
+    """True if the run before stopped in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one broker holds at most."""
+    """Bounds of one broker."""
 
     sinks: int = 10_000
     partitions: int = 100_000
@@ -142,17 +142,17 @@ class Bounds:
     record_bytes: int = 8 << 20
     disk_reserve: int = 0
     stored_bytes: int = 0
-    """Of pages of all sinks; 0 is no bound."""
+    """Bytes of pages of all sinks; 0 is unlimited."""
     session_timeout_s: float = 15.0
     """Time that a consumer has to answer a ping."""
     clock_step_us: int = MAX_CLOCK_STEP_US
-    """Step of the wall clock between two runs that is believed; a larger one makes nothing older."""
+    """Largest trusted step of the wall clock between two runs; a larger one does not age any page."""
     memory_high_watermark: float = 0.8
-    """Part of the memory that the process may have, above which it holds less."""
+    """Fraction of the memory limit of the process above which it holds less."""
 
 
 class Broker:
-    """All sinks of one store. Made and used on the loop."""
+    """All sinks of one store. Created and used on the loop."""
 
     def __init__(
         self,
@@ -172,10 +172,11 @@ class Broker:
         accepted: Accepted | None = None,
         delivered: Accepted | None = None,
     ) -> None:
-        """``accepted`` and ``delivered`` are counts that a kill leaves: of what memory accepted, of what was delivered.
+        """``accepted`` and ``delivered`` are the counts of such records, which survive a kill.
 
-        ``on_memory`` is called when memory was given up, to give it back to the system; ``on_deleted`` when a sink
-        is gone, and what it was made of with it."""
+        ``on_memory`` is called after memory was freed, to return it to the system; ``on_deleted`` after a sink and its
+        state were deleted.
+        """
         self.bounds = bounds or Bounds()
         self.sink_defaults = sink_defaults or SinkSettings()
         self.clock = clock
@@ -218,7 +219,7 @@ class Broker:
         )
         self.quarantine = Quarantine(found.quarantined)
         self.mended = found.mended
-        """What the start had to mend."""
+        """Repairs of the start."""
         self.quota = Quota(self.bounds.stored_bytes)
         self._accepted: Accepted = accepted or AcceptedUnknown()
         self._marks = DeliveryMarks(delivered or AcceptedUnknown(), stopped=found.stopped, damaged=bool(found.mended))
@@ -248,7 +249,7 @@ class Broker:
         self.epoch_sweep = EpochSweep(self.services, self.sinks.values)
         restarting = Restarting(journal, self._accepted.found, self._marks, at_us=clock.wall_us())
         self._superseded: list[Buffer] = []
-        """Sinks that were deleted and made anew, and whose deletion a crash kept from the store."""
+        """Sinks that were deleted and recreated, and whose deletion a crash kept from the store."""
         for stored in sorted(found.sinks, key=lambda one: one.record.id):
             self._add_stored(stored, restarting)
         journal.commit([], [PutCounting(found.start_count)])  # a start killed before it leaves the counts as they are
@@ -307,11 +308,11 @@ class Broker:
         self._set_draining(buffer)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the background work."""
         self.committer.start()
         self.reclaimer.start()
         for former in self._superseded:
-            _log.warning("deletion of a sink that was made anew is brought to its end sink=%s", former.name)
+            _log.warning("deletion of a recreated sink is completed sink=%s", former.name)
             self._delete(former)
         jobs: list[tuple[str, Callable[[], float], Work]] = [
             ("sinks", lambda: SWEEP_S, self._sweep_sinks),
@@ -332,7 +333,7 @@ class Broker:
             self._on_memory()
 
     async def _sweep_sinks(self) -> None:
-        """Time limits, memory and lag of each sink: one that fails keeps no other from its turn."""
+        """Sweep time limits, memory and lag of each sink; a sink that fails does not affect the others."""
         pending = list(self.sinks.values())
         self._sweeps += 1
         while pending:
@@ -369,7 +370,7 @@ class Broker:
         self.committer.write([self.services.age.reading()])
 
     async def _store_deliveries(self) -> None:
-        """Nothing is delivered any more: write the cursors, and that they say how far deliveries went."""
+        """Write the cursors at the end of all deliveries, with a mark that they are up to date."""
         writes: list[Write] = [
             write
             for buffer in self.sinks.values()
@@ -393,7 +394,7 @@ class Broker:
                 self.services.instruments.measured(buffer.name, subscription.name, lanes)
 
     def _reads_work(self, sink: int, partition: int) -> None:
-        """Wake whoever waits for the disk: it answers again."""
+        """Wake the subscriptions of a partition whose reads work again."""
         for buffer in self.sinks.values():
             if buffer.record.id == sink:
                 for subscription in buffer.subscriptions.values():
@@ -416,10 +417,10 @@ class Broker:
     # -- sinks
 
     def sink(self, name: str, incarnation: str = "") -> Buffer:
-        """The sink of that name, and of that incarnation if one is named.
+        """Return the sink with that name, and that incarnation if one is given.
 
-        Every request that is about a sink finds it by this, so nothing of a former sink reaches its successor.
-        Raises ``SinkNotFound``, ``SinkReplaced``.
+        Every request for a sink looks it up here, so no request for a former one reaches its successor. Raises
+        ``SinkNotFound``, ``SinkReplaced``.
         """
         found = self.sinks.get(name)
         if found is None:
@@ -429,9 +430,9 @@ class Broker:
         return found
 
     async def create(self, name: str, settings: SinkSettings, *, request_id: str = "") -> tuple[Buffer, bool]:
-        """Make a sink, durably; answers the existing one when it has the same settings.
+        """Create a sink, durably; returns the existing one if it has the same settings.
 
-        One that was made by the request of the same id is answered as made, whatever its settings are by now.
+        A sink that the request of the same id created is returned as created, whatever its settings are by now.
         """
         self.check_serving()
         sink_name(name)
@@ -467,7 +468,7 @@ class Broker:
             raise TooManySinks("partitions", self.bounds.partitions)
 
     async def update(self, name: str, values: Mapping[str, Any], *, incarnation: str = "") -> Buffer:
-        """Change settings of a sink, durably: those that are named, by the core's names."""
+        """Change the named settings of a sink, durably."""
         self.check_serving()
         buffer = self.sink(name, incarnation)
         settings = buffer.settings.changed(values)
@@ -480,7 +481,7 @@ class Broker:
         return buffer
 
     def dead_letter_sink(self, origin: Buffer) -> Buffer:
-        """The dead-letter sink of a sink, made on first use: its creation goes with the next batch."""
+        """Return the dead-letter sink of a sink, created on first use, in the next batch."""
         name = dead_letter_sink_name(origin.name)
         found = self.sinks.get(name)
         if found is None:
@@ -488,7 +489,7 @@ class Broker:
         return found
 
     async def delete(self, name: str, *, force: bool, dead_letters: bool = False, incarnation: str = "") -> None:
-        """Delete a sink with all that it holds. Its dead-letter sink stays, unless it is to go too."""
+        """Delete a sink with its content, and its dead-letter sink only with ``dead_letters``."""
         buffers = [self.sink(name, incarnation)]
         if dead_letters and (found := self.sinks.get(dead_letter_sink_name(name))) is not None:
             buffers.append(found)
@@ -497,7 +498,7 @@ class Broker:
                 raise SinkNotEmpty(buffer.name, buffer.pending)
         deletions = [self._begin_deletion(buffer) for buffer in buffers]
         for deletion in deletions:
-            await asyncio.shield(deletion)  # whoever asked may go away: what was begun is brought to its end
+            await asyncio.shield(deletion)  # the caller may leave: the deletion is completed anyway
 
     def _begin_deletion(self, buffer: Buffer) -> asyncio.Future[None]:
         del self.sinks[buffer.name]
@@ -505,7 +506,7 @@ class Broker:
         return self._delete(buffer)
 
     def _delete(self, buffer: Buffer) -> asyncio.Future[None]:
-        """Bring the deletion of a sink that nobody finds any more to its end."""
+        """Complete the deletion of a sink that lookups no longer find."""
         deletion = asyncio.ensure_future(self._finish(buffer))
         self._deletions.add(deletion)
         deletion.add_done_callback(self._deleted)
@@ -522,26 +523,26 @@ class Broker:
     def _deleted(self, deletion: asyncio.Future[None]) -> None:
         self._deletions.discard(deletion)
         if not deletion.cancelled() and (error := deletion.exception()) is not None:
-            self.supervisor.note("deletion", error)  # perhaps nobody is left to ask for it
+            self.supervisor.note("deletion", error)  # the caller may be gone
 
     # -- streams, and the end
 
     def check_serving(self) -> None:
-        """Raise unless the broker takes new work."""
+        """Raise unless the broker accepts new work."""
         if self.committer.fenced is not None:
             raise self.committer.fenced
         if self.draining:
             raise Draining
 
     def enter_stream(self) -> None:
-        """Count a stream in; raises at the bound."""
+        """Count a new stream; raises at the bound."""
         self.check_serving()
         if self.streams >= self.bounds.streams:
             raise TooManyStreams(self.bounds.streams)
         self.streams += 1
 
     def leave_stream(self) -> None:
-        """Count a stream out."""
+        """Count a stream as ended."""
         self.streams -= 1
 
     async def ended(self) -> None:
@@ -549,7 +550,7 @@ class Broker:
         await self._ended.wait()
 
     async def drain(self) -> None:
-        """Refuse new work and let what waits become durable."""
+        """Reject new work, and return when pending work is durable."""
         self.draining = True
         for buffer in self.sinks.values():
             self._set_draining(buffer)
@@ -564,7 +565,7 @@ class Broker:
         buffer.staging.draining = self.draining
 
     async def _all_sinks(self) -> AsyncIterator[Buffer]:
-        """Each sink once, those that are made meanwhile too: a first dead letter makes a sink during a stop."""
+        """Yield each sink once, including new ones: a first dead letter creates a sink during a stop."""
         seen: set[int] = set()
         while rest := [buffer for buffer in self.sinks.values() if buffer.record.id not in seen]:
             for buffer in rest:
@@ -572,9 +573,9 @@ class Broker:
                 yield buffer
 
     async def close(self) -> None:
-        """Stop everything and give the store up; each step is done whatever became of the others.
+        """Stop everything and close the store; each step runs whatever the result of the others.
 
-        Raises ``StopFailed`` at the end where a step failed.
+        Raises ``StopFailed`` at the end if a step failed.
         """
         stopping = Stopping()
         await stopping.step("drain", self.drain)

@@ -1,7 +1,7 @@
-"""Time, for everything that runs: a monotonic clock, the wall clock, and an age clock of our own.
+"""Clocks of the broker: the monotonic clock, the wall clock, and the broker's own age clock.
 
-The age clock goes on over restarts: by the machine's boot clock, or after a reboot by the wall clock's difference, only
-where that is believable. A device without a battery boots in 1970, and nothing may expire because of it.
+The age clock continues over restarts: by the machine's boot clock, or after a reboot by the difference of the wall
+clock, only where that is plausible. A device without a battery boots in 1970, and no page may expire because of it.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from forebay.broker.core.partition.age import elapsed_us
 from forebay.broker.core.writes import PutAge
 
 _BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Linux has one that goes on while the machine sleeps."""
+"""Clock that continues while the machine sleeps, where the system has one."""
 MAX_CLOCK_STEP_US: Final = 7 * 24 * 3_600 * 1_000_000
 
 
 class Clock(Protocol):
-    """What the broker knows of time and chance."""
+    """Source of time and randomness."""
 
     def monotonic(self) -> float:
-        """Seconds; never goes back."""
+        """Return seconds; never decreases."""
         ...
 
     def wall_us(self) -> int:
-        """Microseconds since 1970-01-01 UTC, as the machine believes."""
+        """Return microseconds since 1970-01-01 UTC, as the machine shows it."""
         ...
 
     @property
     def boot(self) -> bytes:
-        """Name of this running of the machine; empty where that is not known."""
+        """Boot id of the machine; empty if unknown."""
         ...
 
     def boot_us(self) -> int:
-        """Microseconds since the machine started, the time that it slept included; never goes back."""
+        """Return microseconds since the machine booted, including sleep; never decreases."""
         ...
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
         ...
 
 
 class SystemClock:
-    """The machine's own."""
+    """Clock of the machine."""
 
     def __init__(self, boot: bytes = b"") -> None:
         self.boot = boot
@@ -65,7 +65,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class FakeClock:
-    """A clock that a test moves."""
+    """Clock that a test sets."""
 
     now: float = 1_000.0
     wall: int = 1_700_000_000_000_000
@@ -85,18 +85,18 @@ class FakeClock:
         return self.chance
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on both clocks."""
+        """Advance both clocks."""
         self.now += seconds
         self.wall += int(seconds * 1_000_000)
 
     def reboot(self) -> None:
-        """The machine starts again: only the wall clock goes on."""
+        """Reboot the machine: only the wall clock continues."""
         self.boot += b"!"
         self.now = 5.0
 
 
 class AgeClock:
-    """Microseconds on a clock that no change of the wall clock moves while the broker runs."""
+    """Age clock in microseconds, unaffected by changes of the wall clock while the broker runs."""
 
     def __init__(
         self,
@@ -106,15 +106,15 @@ class AgeClock:
         max_step_us: int = MAX_CLOCK_STEP_US,
         at_least_us: int = 0,
     ) -> None:
-        """``max_step_us``: the largest step of the wall clock that is believed.
+        """``max_step_us``: the largest step of the wall clock that is trusted.
 
-        ``at_least_us``: the youngest stamp that was given out.
+        ``at_least_us``: the youngest stamp that was issued.
         """
         self._clock = clock
         self._from_us = clock.boot_us()
         now = PutAge(0, clock.wall_us(), clock.boot, self._from_us)
         passed_us, self.rejected_step_us = elapsed_us(stored, now, max_step_us=max_step_us)
-        """The wall clock's step since the last run, when it was not believed; else 0."""
+        """Step of the wall clock since the last run if it was not trusted; else 0."""
         self._base_us = max(stored.age_us + passed_us, at_least_us)
 
     def now_us(self) -> int:

@@ -1,4 +1,4 @@
-"""What the runtime tells whoever measures it. This one listens to nobody; the composition root brings another."""
+"""Instruments interface of the runtime. This implementation does nothing; the server passes another."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Instruments:
-    """Called on the loop, once per event; must be quick and must not fail."""
+    """Events of the runtime. Called on the loop, once per event; calls must be quick and must not fail."""
 
     wants_lag: bool = False
-    """Whether ``measured`` is to be called: with many sinks it is work, so only while somebody looks."""
+    """True if ``measured`` is to be called: with many sinks it is costly, so only while it is read."""
 
     def ingested(
         self,
@@ -28,46 +28,46 @@ class Instruments:
         *,
         beside: tuple[int, int] = (0, 0),
     ) -> None:
-        """Pages have become durable; ``age_now_us`` is the time now on the clock of their age stamps.
+        """Count pages that became durable; ``age_now_us`` is the time now on the clock of their age stamps.
 
-        ``beside``: records and bytes of pages that became durable with them, and that no entry here stands for.
+        ``beside``: records and bytes of pages that became durable with them, and that have no entry here.
         """
 
     def synced(self, synced: Synced) -> None:
-        """A batch was committed."""
+        """Record a committed batch."""
 
     def delivered(self, sink: str, subscription: str, event: Delivered, redelivered: int, now_us: int) -> None:
-        """Pages were put in flight, ``redelivered`` of their records not for the first time."""
+        """Count pages put in flight; ``redelivered`` of their records were sent before."""
 
     def leased(self, sink: str, subscription: str, partition: int, records: int) -> None:
-        """Records that had stepped aside were given out in a set, which is sending them again."""
+        """Count records that were leased from the retry queue as a set: a redelivery."""
 
     def settled(self, sink: str, subscription: str, partition: int, outcome: str, records: int) -> None:
-        """Records were settled: ``acked``, ``dropped`` or ``skipped``."""
+        """Count settled records: ``acked``, ``dropped`` or ``skipped``."""
 
     def resided(self, sink: str, subscription: str, seconds: Sequence[float]) -> None:
-        """Pages were answered to their last record, so long after they had been accepted."""
+        """Record the times from acceptance to the last answer of pages."""
 
     def failed(self, sink: str, subscription: str, why: str) -> None:
-        """A delivery failed and will be repeated: ``nack``, ``deadline`` or ``disconnect``."""
+        """Count a failed delivery that will be retried: ``nack``, ``deadline`` or ``disconnect``."""
 
     def stored(self, sink: str, records: int, size: int) -> None:
-        """What all partitions of a sink hold was summed up; with every measurement of its lag."""
+        """Record the total content of a sink; with every measurement of its lag."""
 
     def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
-        """The lag of a subscription, once a second."""
+        """Record the lag of a subscription, once a second."""
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
-        """Records were dropped."""
+        """Count dropped records."""
 
     def connections_closed(self, reason: str, count: int) -> None:
-        """Connections were closed for a bound: ``per_peer`` or ``total``."""
+        """Count connections closed for a bound: ``per_peer`` or ``total``."""
 
     def call_refused(self, caller: str, reason: str) -> None:
-        """A call was refused by access control; ``caller`` is what it is known by, never its name."""
+        """Count a call refused by access control; ``caller`` is its kind of credential, never its name."""
 
     def stream_shed(self, held: int) -> None:
-        """A stream was ended that held so many bytes, since its peer took nothing and others waited for room."""
+        """Count a stream that was ended with ``held`` bytes: its peer read nothing while others waited."""
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
-        """A sink was deleted, or one of its subscriptions."""
+        """Remove a deleted sink, or one of its subscriptions."""

@@ -1,4 +1,4 @@
-"""What became of a page that was published, and the futures that say so."""
+"""Result of a published page, and the futures that carry it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from forebay.broker.core.partition.pages import Durability
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a page."""
+    """Result of a published page."""
 
     first: int | None
-    """First offset, or None for a duplicate whose offsets are forgotten."""
+    """First offset, or None for a duplicate whose offsets are no longer known."""
 
     count: int
     duplicate: bool
     durability: Durability = Durability.DISK
     staged: bool = False
-    """It gets its offsets when its epoch is committed."""
+    """True if it gets its offsets when its epoch is committed."""
 
 
 def done_with(loop: asyncio.AbstractEventLoop, stored: Stored) -> asyncio.Future[Stored]:
-    """A future that is done."""
+    """Return a future that is done."""
     future: asyncio.Future[Stored] = loop.create_future()
     future.set_result(stored)
     return future
 
 
 def pass_on(result: asyncio.Future[Stored], failure: BaseException | None, stored: Stored) -> None:
-    """End a future with what became of the page."""
+    """Complete a future with the result of the page."""
     if result.done():
         return
     if failure is not None:
         result.set_exception(failure)
-        result.exception()  # the stream may be gone: nobody has to ask
+        result.exception()  # retrieved: the stream may be gone
     else:
         result.set_result(stored)

@@ -1,7 +1,7 @@
-"""Writers of one sink: who they are, their epochs, and the windows that make publishing idempotent.
+"""Writers of one sink: their identities, epochs, and the windows for idempotent publishing.
 
-An epoch is issued durably before the writer hears of it. A page is judged, admitted and queued in one go per stream,
-so pages of a writer never overtake each other; a duplicate of a page that waits for its sync joins it.
+An epoch is durable before the writer receives it. A page is judged, admitted and queued in one step per stream, so
+pages of a writer never overtake each other; a duplicate of a page that waits for its sync joins it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
 from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 EPOCH_BITS: Final = 40
-"""The start count stands above them: an epoch is never issued twice, also when its writer was forgotten."""
+"""Bits below the start count in an epoch, so that none is reused, even of a dropped writer."""
 WRITERS_MAX: Final = 10_000
-"""Writers remembered per sink; beyond it the longest idle one is forgotten."""
+"""Writers kept per sink; above it the one idle longest is dropped."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Writer:
     epoch: int
     active: float
     windows: dict[int, WriterWindow] | None = None
-    """None while no stream has needed them: they are read when one resumes."""
+    """None while no stream has needed the windows: they are read when one resumes."""
     waiting: dict[tuple[int, int], asyncio.Future[None]] = field(default_factory=dict)
     session: Session | None = None
 
@@ -42,24 +42,24 @@ class Session:
         self.writer_id = writer_id
         self.epoch = writer.epoch
         self.fenced: WriterFenced | None = None
-        """Set when another stream took the writer over."""
+        """Set when another stream took over the writer."""
         self.on_fenced = asyncio.Event()
 
     def next_sequences(self) -> dict[int, int]:
-        """The next sequence expected, per partition in which this epoch has written."""
+        """Return the next expected sequence per partition in which this epoch has written."""
         windows = self._writer.windows or {}
         return {p: w.highest + 1 for p, w in windows.items() if w.highest is not None}
 
     def arrived(self, partition: int, sequence: int) -> None:
-        """Note a page before it is looked at: the first to arrive is the expected one, also when it is refused."""
+        """Note a page before it is checked: the first to arrive is the expected one, even if rejected."""
         windows = self._writer.windows
         if self.fenced is None and windows is not None and partition < len(self._writers.buffer.logs):
             windows.setdefault(partition, WriterWindow()).arrived(sequence)
 
     async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
-        """Take a checked page in; the future is done when it is durable.
+        """Admit a checked page; the future is done when it is durable.
 
-        Raises a refusal (see ``core.errors``) when it is not taken in; ``WriterFenced`` ends the stream.
+        Raises an error of ``core.errors`` if it is not admitted; ``WriterFenced`` ends the stream.
         """
         buffer = self._writers.buffer
         if page.partition >= len(buffer.logs):
@@ -100,7 +100,7 @@ class Session:
         return result
 
     def _joined(self, partition: int, slot: Slot) -> asyncio.Future[Stored]:
-        """A duplicate: answered when its original is durable."""
+        """Answer a duplicate when its original is durable."""
         loop = asyncio.get_running_loop()
         original = self._writer.waiting.get((partition, slot.sequence))
 
@@ -119,17 +119,17 @@ class Session:
             raise self.fenced
 
     def fence(self, current: int | None) -> None:
-        """Another stream has the writer now."""
+        """Fence the stream: another stream has the writer."""
         self.fenced = WriterFenced(self.writer_id, self.epoch, current)
         self.on_fenced.set()
 
     def end(self) -> None:
-        """The stream is over; the writer may come back."""
+        """End the stream; the writer may reconnect."""
         if self._writer.session is self:
             self._writer.session = None
 
     async def forget(self) -> None:
-        """The publisher said that it will not come back."""
+        """Remove a writer that announced that it will not reconnect."""
         await self._writers.forget(self.writer_id, self)
 
 
@@ -148,7 +148,7 @@ class Writers:
         return self._services.clock.monotonic()
 
     def remembers(self, put: PutSlot) -> bool:
-        """Whether a page is still known by its sequence: a later one has not taken its place."""
+        """Return whether the window still has a page under its sequence."""
         writer = self._writers.get(put.writer_id)
         if writer is None or writer.epoch != put.epoch or writer.windows is None:
             return False
@@ -156,10 +156,10 @@ class Writers:
         return window is not None and window.knows(put.slot)
 
     async def open(self, writer_id: str, epoch: int | None) -> Session:
-        """Begin a stream: with a new epoch, durably issued, or the one that is to be resumed.
+        """Open a stream: with a new epoch, durably issued, or with the epoch to resume.
 
         Raises:
-            WriterFenced: the epoch is not the writer's current one, or the writer was forgotten.
+            WriterFenced: the epoch is not the writer's current one, or the writer was dropped.
         """
         if self.draining:
             raise Draining
@@ -171,7 +171,7 @@ class Writers:
         else:
             writer = await self._issue(writer_id)
         current = self._writers.get(writer_id)
-        if current is not writer:  # somebody took a newer epoch meanwhile, or it was forgotten
+        if current is not writer:  # another stream took a newer epoch meanwhile, or the writer was dropped
             raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
         if writer.session is not None:
             writer.session.fence(writer.epoch)
@@ -208,7 +208,7 @@ class Writers:
             self._drop(min(idle)[1])
 
     def sweep(self) -> None:
-        """Forget writers that were idle for longer than `writer_ttl`, and windows that nobody uses."""
+        """Drop writers idle for longer than `writer_ttl`, and unused windows."""
         oldest = self.now() - self.buffer.settings.writer_ttl_us / 1_000_000
         for name, writer in list(self._writers.items()):
             if writer.session is None and not writer.waiting:
@@ -222,7 +222,7 @@ class Writers:
         return self._services.committer.write([DropWriter(self.buffer.record.id, writer_id)])
 
     async def forget(self, writer_id: str, session: Session) -> None:
-        """Forget a writer whose stream is ``session``."""
+        """Drop a writer whose stream is ``session``."""
         writer = self._writers.get(writer_id)
         if writer is not None and writer.session is session:
             if writer.waiting:

@@ -1,6 +1,6 @@
-"""Gathering what there is to say of a record: at most one look into the index, then everything as of one moment.
+"""Explanation of a record: at most one index read, then the state of one moment.
 
-Told when what it is based on is durable.
+It is returned when the state that it is based on is durable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An explanation, and the wall clock of its moment."""
+    """Explanation, and the wall clock time of its moment."""
 
     explanation: Explanation
     now: float
@@ -27,14 +27,14 @@ class Explained:
     """The same moment on the wall clock."""
 
     def wall_us(self, at: float) -> int:
-        """A monotonic time on the wall clock."""
+        """Return a monotonic time on the wall clock."""
         return self.now_us + round((at - self.now) * 1_000_000)
 
 
 async def explained(
     buffer: Buffer, services: Services, subscription: Subscription, partition: int, offset: int
 ) -> Explained:
-    """Say all that is known of a record; raises ``InvalidPartition`` and ``StoreFenced``."""
+    """Return the explanation of a record; raises ``InvalidPartition`` and ``StoreFenced``."""
     lane = subscription.lane(partition)
     log = buffer.logs[partition]
     entry = await _entry(subscription, log, offset)
@@ -53,7 +53,7 @@ async def explained(
 
 
 async def _entry(subscription: Subscription, log: PartitionLog, offset: int) -> Entry | None:
-    """The page that an offset is stored in, if it still stands when it has been looked up."""
+    """Return the stored page that holds an offset, if it still exists after the lookup."""
     if offset >= log.tail.next_offset or log.gap_at(offset) is not None:
         return None
     try:

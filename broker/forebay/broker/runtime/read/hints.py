@@ -1,6 +1,6 @@
-"""Tells the system what a reader of one partition will ask for soon, so that the disk is at it before.
+"""Read-ahead hints to the system for one reader of a partition.
 
-The pages of a partition stand in many files, where the system cannot guess what comes next.
+The pages of a partition are in many files, where the system cannot predict the next read.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from forebay.broker.core.partition.pages import Entry
 from forebay.broker.runtime.read.pages import Pages
 
 SOON_BYTES: Final = 8 << 20
-"""So far behind what is sent the system is told what will be read."""
+"""Distance behind the current step up to which hints are given."""
 
 
 class Hints:
-    """The hints of one reader. Nobody waits for them."""
+    """Hints of one reader. No task waits for them."""
 
     def __init__(self, pages: Pages, sink: int, partition: int) -> None:
         self._pages = pages
         self._sink = sink
         self._partition = partition
         self._named_to = 0
-        """The system was told of the pages below."""
+        """Offset below which hints were given."""
         self._under_way: set[asyncio.Task[None]] = set()
 
     def tell(self, entries: Sequence[Entry], position: int, stop: int | None, *, realtime: bool) -> None:
-        """Name those of ``entries`` that are wanted after the step that begins at ``position``, once each.
+        """Give hints for those of ``entries`` that follow the step at ``position``, once each.
 
-        That step itself is read at once: no hint comes before it. Raises what an earlier hint has met.
+        That step itself is read at once: no hint precedes it. Raises the error of an earlier hint.
         """
         for earlier in [task for task in self._under_way if task.done()]:
             self._under_way.remove(earlier)
@@ -43,7 +43,7 @@ class Hints:
             self._under_way.add(asyncio.create_task(told))
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End the pending hint."""
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)

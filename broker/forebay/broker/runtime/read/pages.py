@@ -1,10 +1,10 @@
-"""Finding pages: entries from memory or the index, bodies from the tail or the store.
+"""Lookup of pages: entries from memory or the index, bodies from the tail or the store.
 
-Reads run in four threads of their own; everything else happens on the loop. A reader looks at one position at a time
-and is told the next thing there: a page, a gap, or nothing yet.
+Reads run in four threads of their own; everything else happens on the loop. A reader asks for one position at a time
+and gets the next item there: a page, a gap, or nothing yet.
 
-A read that fails is tried again after short pauses. If that does not help, ``ReadFailed`` goes to whoever asked, who
-asks again later, and the partition is noted in ``holds``. A read error is never taken for a missing or damaged page.
+A failed read is retried after short pauses. If that does not help, the caller gets ``ReadFailed`` and retries later,
+and the partition is recorded in ``holds``. A read error is never taken for a missing or damaged page.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from forebay.broker.runtime.read.tail import Tail
 _log: Final = logging.getLogger(__name__)
 READ_THREADS: Final = 4
 RETRY_DELAYS_S: Final = (0.02, 0.1, 0.3)
-"""Pauses before a failed read is tried again, unless the partition is known to fail."""
+"""Pauses before retries of a failed read, unless the partition is known to fail."""
 PROBED_MAX: Final = 16
-"""Pages of a partition that are read again at once, to see whether reads work."""
+"""Pages of a partition that are read again at once, to check if reads work."""
 _END: Final = (1 << 64) - 1
 DECODE_THREADS: Final = 2
-"""Pages that are taken apart at the same time: each may become 64 MiB of rows, and as much again of text."""
+"""Pages decoded at the same time: each may become 64 MiB of rows, and as much again of text."""
 LOOKS_MAX: Final = 64
-"""Looks of people that are under way or wait for one of as many threads of their own."""
+"""Display reads that run or wait, for one of as many threads of their own."""
 WINDOW: Final = 256
 """Entries that a reader loads at once."""
 
@@ -61,18 +61,18 @@ class Pages:
         self.tail = tail
         self._in_commit_thread = in_commit_thread
         self._rewriting = asyncio.Lock()
-        """Held while the index is written anew; who waits for it finds it done."""
+        """Held while the index is rewritten."""
         self.rewritten = 0
-        """How often the index was written anew."""
+        """Number of rewrites of the index."""
         self.held: dict[int, Body] = {}
-        """Bodies that only memory holds, by page number."""
+        """Bodies that are only in memory, by page number."""
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="forebay-read")
         self._decoders = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="forebay-decode")
         self._shown = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="forebay-show")
         self._looks = 0
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a blocking read in a read thread; raises ``ReadFailed`` where it fails, also when tried again."""
+        """Run a blocking read in a read thread; raises ``ReadFailed`` if its retries fail too."""
         return await self._patiently(RETRY_DELAYS_S, lambda: function(*args, **kwargs))
 
     async def _patiently(self, delays_s: Sequence[float], read: Callable[[], _T]) -> _T:
@@ -90,15 +90,15 @@ class Pages:
             raise
 
     def _delays_s(self, sink: int, partition: int) -> Sequence[float]:
-        """Pauses between tries: none where reads are known to fail, for who asks comes again by itself."""
+        """Return the pauses between retries: none where reads are known to fail, as the caller retries."""
         return RETRY_DELAYS_S if self.holds.at(sink, partition) is None else ()
 
     async def decode(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Take a page apart in a thread of its own kind, so that no read waits for it."""
+        """Decode a page in a thread of its own kind, so that no read waits for it."""
         return await asyncio.get_running_loop().run_in_executor(self._decoders, lambda: function(*args, **kwargs))
 
     async def show(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """The same for a look of a person, which no record waits for. Raises ``TooManyStreams`` for too many."""
+        """Decode a page for display, as ``decode``. Raises ``TooManyStreams`` for too many."""
         if self._looks >= LOOKS_MAX:
             raise TooManyStreams(LOOKS_MAX, "looks at records at the same time")
         self._looks += 1
@@ -117,7 +117,7 @@ class Pages:
         return found
 
     async def index(self, sink: int, partition: int, read: Callable[[], _T]) -> _T:
-        """Read a partition's index, which is written anew where a part of it is damaged. Raises ``ReadFailed``."""
+        """Read a partition's index; a damaged part is excluded by a rewrite. Raises ``ReadFailed``."""
         seen = self.rewritten
         try:
             return await self._index(sink, partition, read)
@@ -135,12 +135,12 @@ class Pages:
     async def survey(
         self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
     ) -> Survey:
-        """See what stands in a partition."""
+        """Survey a partition."""
         survey = self.journal.survey
         return await self.index(sink, partition, lambda: survey(sink, partition, earliest, end, gaps, known))
 
     async def load_oldest(self, sink: int, log: PartitionLog) -> None:
-        """Bring the first entries of a partition into memory, if they are needed."""
+        """Load the first entries of a partition, if they are needed."""
         first = log.head.earliest
         while log.needs_oldest:
             held, end = _held(log, first, log.tail.next_offset)
@@ -149,7 +149,7 @@ class Pages:
             first = end
 
     async def load_more(self, sink: int, log: PartitionLog) -> None:
-        """Bring further first entries into memory: those that are there are not enough."""
+        """Load further first entries, where those in memory are not enough."""
         if log.needs_oldest:
             await self.load_oldest(sink, log)
         elif not log.complete:
@@ -159,7 +159,7 @@ class Pages:
             log.offer_more(_with(held, found, first, end), first, end)
 
     async def _slice(self, sink: int, log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
-        """Entries in ``[first, end)``, and the offset below which none was left out."""
+        """Return entries in ``[first, end)``, and the offset below which they are complete."""
         entries = self.journal.entries
         found = await self.index(sink, log.number, lambda: entries(sink, log.number, first, end, WINDOW))
         return found, found[-1].end if found else end
@@ -167,9 +167,9 @@ class Pages:
     async def bodies(
         self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
     ) -> tuple[list[Body | None], bool]:
-        """Bodies in order, None where a page is missing or damaged; and whether all came from memory.
+        """Return bodies in order, None for a missing or damaged page; and True if all came from memory.
 
-        Where a read fails they end before its page. Raises ``ReadFailed`` where that is the first one.
+        They end before the page of a failed read. Raises ``ReadFailed`` if that is the first one.
         """
         found: list[Body | None] = [
             self.held.get(entry.number) or (self.tail.get(entry.number) if realtime else None) for entry in entries
@@ -190,7 +190,7 @@ class Pages:
     async def all_bodies(
         self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
     ) -> list[Body | None]:
-        """Bodies of all entries in order, None where a page is missing or damaged. Raises ``ReadFailed``."""
+        """Return the bodies of all entries, None for a missing or damaged page. Raises ``ReadFailed``."""
         found: list[Body | None] = []
         while len(found) < len(entries):  # where a read failed, it is the first of the rest, and raises
             more, _ = await self.bodies(sink, partition, entries[len(found) :], realtime=realtime)
@@ -212,7 +212,7 @@ class Pages:
     async def _one_by_one(
         self, sink: int, partition: int, entries: Sequence[Entry], known: Sequence[Body | None]
     ) -> list[Body | None]:
-        """The bodies up to the first that cannot be read; a read of all together has failed."""
+        """Return the bodies up to the first failed read, after a read of all together failed."""
         found: list[Body | None] = []
         for entry, body in zip(entries, known, strict=True):
             try:
@@ -224,14 +224,14 @@ class Pages:
         return found
 
     async def expect(self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool) -> None:
-        """Let the system begin to read the bulk among what will be asked for soon, where memory does not hold it."""
+        """Start read-ahead of bulk pages that will be requested soon and are not in memory."""
         numbers = [entry.number for entry in entries if entry.bulk]
         wanted = [number for number in numbers if number not in self.held and not (realtime and number in self.tail)]
         if wanted:
             await self.call(self.journal.expect, sink, partition, wanted)
 
     async def probe(self) -> None:
-        """Read again what failed, once each, so that a partition that nobody reads is not shown as failing for ever."""
+        """Retry failed reads once each, so that a partition without readers recovers too."""
         for sink, partition, hold in self.holds:
             with suppress(ReadFailed, StoreFenced):
                 if hold.index:
@@ -248,7 +248,7 @@ class Pages:
 
 
 class EntryReader:
-    """The entries of one partition from a position on, for one reader."""
+    """Entries of one partition from a position on, for one reader."""
 
     def __init__(self, pages: Pages, sink: int, log: PartitionLog) -> None:
         self._pages = pages
@@ -258,7 +258,7 @@ class EntryReader:
         self._mended = log.mended
 
     async def upcoming(self, position: int) -> list[Entry]:
-        """Confirmed entries that end above ``position``, by offset; removed ones may be among them."""
+        """Return confirmed entries that end above ``position``, by offset; some may be removed already."""
         recent = self._log.recent_from(position)
         if recent is not None:
             self._ahead = []
@@ -272,7 +272,7 @@ class EntryReader:
         return ahead
 
     def _follows(self, position: int) -> bool:
-        """The loaded entries begin below ``position``, so nothing between was left out."""
+        """Return whether the loaded entries begin below ``position``, so that none is missing."""
         return bool(self._ahead) and self._ahead[0].base <= position
 
     async def _load(self, position: int) -> list[Entry]:
@@ -308,11 +308,11 @@ class EntryReader:
 
 
 def _held(log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
-    """What memory holds in ``[first, end)``, and the offset below which nothing of that was left out."""
+    """Return the held entries in ``[first, end)``, and the offset below which they are complete."""
     held = log.held_in(first, end)
     return held, min(end, held[-1].end) if len(held) == RECENT_MAX else end
 
 
 def _with(held: list[Entry], found: list[Entry], first: int, end: int) -> list[Entry]:
-    """What the index has in ``[first, end)``, and what memory held when it was asked."""
+    """Return the index entries in ``[first, end)``, merged with those held in memory at the read."""
     return in_order(found, [entry for entry in held if first <= entry.base < end])

@@ -1,6 +1,6 @@
-"""Damaged pages whose bytes are kept aside, so that somebody may look at them.
+"""Quarantine: damaged pages whose bytes are kept for inspection.
 
-Bounded: the oldest go first, and each that goes is counted and logged with what is lost by it.
+It is bounded: the oldest page is evicted first, and each eviction is counted and logged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BYTES_MAX: Final = 256 << 20
 
 
 class Quarantine:
-    """What one broker keeps. Used on the loop."""
+    """Quarantined pages of one broker. Used on the loop."""
 
     def __init__(self, kept: Iterable[PutQuarantine] = (), *, pages_max: int = PAGES_MAX) -> None:
         self._kept = deque(kept)
@@ -27,15 +27,15 @@ class Quarantine:
         self.size = sum(one.entry.size for one in self._kept)
         """Bytes of their bodies."""
         self.evicted = 0
-        """Pages given up for newer ones by this process."""
+        """Pages evicted by this process."""
 
     @property
     def pages(self) -> int:
-        """How many are kept."""
+        """Number of quarantined pages."""
         return len(self._kept)
 
     def keep(self, sink: int, partition: int, entries: Sequence[Entry]) -> tuple[list[Write], list[Due]]:
-        """Keep more pages; returns what is to be written, and what becomes due in their place."""
+        """Quarantine more pages; returns the writes, and the evicted pages to reclaim."""
         writes: list[Write] = []
         due: list[Due] = []
         for entry in entries:
@@ -56,6 +56,6 @@ class Quarantine:
         return writes, due
 
     def forget(self, sink: int) -> None:
-        """A sink was deleted, with what was kept of it."""
+        """Remove the pages of a deleted sink."""
         self._kept = deque(one for one in self._kept if one.sink != sink)
         self.size = sum(one.entry.size for one in self._kept)

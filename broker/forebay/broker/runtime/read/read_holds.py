@@ -1,7 +1,7 @@
-"""Partitions whose reads fail: since when, for which reason, and which pages.
+"""Partitions whose reads fail: the time, the reason and the pages.
 
-A read error says nothing about the bytes. So whoever needs them waits and reads again, nothing is dropped, and here
-stands what operators are shown meanwhile. A partition leaves when what failed has been read, or was removed.
+A read error says nothing about the bytes. So their readers wait and retry, nothing is dropped, and operators see the
+partition here meanwhile. It is removed when the failed pages were read or removed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from forebay.broker.core.partition.pages import Entry
 _log: Final = logging.getLogger(__name__)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 PAGES_MAX: Final = 1_000
-"""Pages remembered per partition."""
+"""Pages kept per partition."""
 
 
 @dataclass(slots=True)
 class ReadHold:
-    """What is known of one partition's failing reads."""
+    """Failing reads of one partition."""
 
     reason: str
     since_us: int
@@ -31,19 +31,19 @@ class ReadHold:
 
     failures: int = 0
     index: bool = False
-    """The index could not be read."""
+    """True if the index could not be read."""
 
     pages: dict[int, Entry] = field(default_factory=dict)
     """Pages that could not be read, by number."""
 
     @property
     def since(self) -> str:
-        """The time of the first failure, for people."""
+        """Time of the first failure, as text."""
         return (_EPOCH + timedelta(microseconds=self.since_us)).isoformat(timespec="seconds")
 
     @property
     def over(self) -> bool:
-        """All that failed has been read."""
+        """True if everything that failed was read."""
         return not self.index and not self.pages
 
 
@@ -55,21 +55,21 @@ class ReadHolds:
         self.on_over: Callable[[int, int], None] = lambda _sink, _partition: None
         """Called when the reads of a partition work again."""
         self.failures = 0
-        """Reads that failed in the life of the process, repeated ones included."""
+        """Failed reads of this process, including retries."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     def __iter__(self) -> Iterator[tuple[int, int, ReadHold]]:
-        """Sink id, partition and what is known, in order, as of now."""
+        """Yield sink id, partition and hold, in order, as of now."""
         return iter([(sink, partition, hold) for (sink, partition), hold in sorted(self._held.items())])
 
     def at(self, sink: int, partition: int) -> ReadHold | None:
-        """Return what is known of a partition; None while its reads work."""
+        """Return the hold of a partition; None while its reads work."""
         return self._held.get((sink, partition))
 
     def failed(self, sink: int, partition: int, entry: Entry | None, cause: ReadFailed, at_us: int) -> None:
-        """Note that a page, or the index where ``entry`` is None, could not be read, also when it was tried again."""
+        """Record a page that could not be read, or the index if ``entry`` is None, after all retries."""
         hold = self._held.get((sink, partition))
         if hold is None:
             hold = self._held[sink, partition] = ReadHold(str(cause), at_us)
@@ -82,13 +82,13 @@ class ReadHolds:
             hold.pages[entry.number] = entry
 
     def index_worked(self, sink: int, partition: int) -> None:
-        """Note that the index was read."""
+        """Record that the index was read."""
         if self._held and (hold := self.at(sink, partition)) is not None:
             hold.index = False
             self._close(sink, partition, hold)
 
     def worked(self, sink: int, partition: int, numbers: Iterable[int]) -> None:
-        """Note that pages were read, or removed: nobody will read them."""
+        """Record that pages were read, or removed."""
         if self._held and (hold := self.at(sink, partition)) is not None:
             for number in numbers:
                 hold.pages.pop(number, None)
@@ -101,6 +101,6 @@ class ReadHolds:
             self.on_over(sink, partition)
 
     def forget(self, sink: int, partitions: Collection[int]) -> None:
-        """Let go of a sink that was deleted."""
+        """Remove a deleted sink."""
         for partition in partitions:
             self._held.pop((sink, partition), None)

@@ -1,4 +1,4 @@
-"""Reading a partition again, from a position, without changing anything."""
+"""Replay of a partition from a position, without any change of state."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Batch:
 
 
 class Replay:
-    """One reading of one partition."""
+    """Replay of one partition."""
 
     def __init__(self, buffer: Buffer, partition: int, pages: Pages, memory: Share | None = None) -> None:
-        """``memory`` holds the pages that are read; whoever is given a step gives it back."""
+        """``memory`` counts the pages that are read; the receiver of a step releases it."""
         self._memory = memory or Share()
         self._buffer = buffer
         self._log: PartitionLog = buffer.logs[partition]
@@ -44,7 +44,7 @@ class Replay:
         self._reader = EntryReader(pages, buffer.record.id, self._log)
 
     async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
-        """The first offset to answer for.
+        """Return the first offset of the replay.
 
         Raises:
             OffsetTrimmed: it was settled and trimmed.
@@ -84,13 +84,13 @@ class Replay:
     async def read(
         self, start: int, end: int | None, *, follow: bool, ahead: bool = False
     ) -> AsyncGenerator[Batch | Gap]:
-        """Pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
+        """Yield pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
 
-        ``ahead``: while one step is made use of, the next is read, so that a disk and a wire are busy at once, and the
-        system is told of those behind. The first step is one page then: nobody waits for what comes behind it.
+        ``ahead``: the next step is read while the current one is used, so that disk and network are busy at once, and
+        the system gets hints for those behind. The first step is then one page, for a low latency.
 
         Raises:
-            OffsetTrimmed: what it was about to read was settled and trimmed.
+            OffsetTrimmed: the next records were settled and trimmed.
             ReadFailed: the disk does not answer; nothing is lost, and the same position may be read later.
             SinkNotFound: the sink was deleted.
         """
@@ -168,7 +168,7 @@ class Replay:
         return Batch(tuple(pages))
 
     async def _around_damage(self, position: int, first: Entry, pages: list[tuple[Entry, Body]]) -> Batch | Gap | None:
-        """A page is missing: it was trimmed or dropped meanwhile, or it is damaged."""
+        """Handle a missing page: it was trimmed or dropped meanwhile, or it is damaged."""
         readable = []
         at = first.base
         for entry, body in pages:
@@ -190,6 +190,6 @@ class Replay:
         return await self._told(gap, position) if gap is not None else None
 
     async def _told(self, gap: Gap, position: int) -> Gap:
-        """The gap from ``position`` on, once it is durable; raises ``StoreFenced`` when it will never be."""
+        """Return the gap from ``position`` on, once it is durable; raises ``StoreFenced`` if it never is."""
         await self._buffer.drops_durable(self._log.number)
         return gap.cut(position)

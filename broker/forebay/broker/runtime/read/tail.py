@@ -1,4 +1,4 @@
-"""The most recent durable pages, in memory, for readers at the head. Bounded in bytes; the oldest go first."""
+"""Most recent durable pages in memory, for readers at the head; bounded in bytes, evicted by age."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ class Tail:
         self._pages: OrderedDict[int, Body] = OrderedDict()
 
     def put(self, number: int, body: Body) -> None:
-        """Keep a page that has just become durable."""
+        """Add a page that has just become durable."""
         self._pages[number] = body
         self.size += len(body.data)
         self.bound(self.bytes_max)
 
     def bound(self, bytes_max: int) -> None:
-        """Hold so much from now on."""
+        """Set the bound."""
         self.bytes_max = bytes_max
         while self.size > self.bytes_max and self._pages:
             _, old = self._pages.popitem(last=False)
             self.size -= len(old.data)
 
     def get(self, number: int) -> Body | None:
-        """The page, if it is still here."""
+        """Return the page, if it is in memory."""
         return self._pages.get(number)
 
     def __contains__(self, number: int) -> bool:
         return number in self._pages
 
     def drop(self, number: int) -> None:
-        """Forget a page that is gone from the log."""
+        """Remove a page that left the log."""
         old = self._pages.pop(number, None)
         if old is not None:
             self.size -= len(old.data)

@@ -1,6 +1,6 @@
-"""Keeping a ballast on the device.
+"""Ballast on the device: reserved space that is released when the device is full.
 
-It is made while there is room for it above the reserve, never at the cost of an append.
+It is allocated while there is room for it above the reserve, never at the cost of an append.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Ballast(Protocol):
-    """Allocated room that can be given up."""
+    """Allocated space that can be released."""
 
     @property
     def size(self) -> int:
-        """Bytes that it holds now."""
+        """Bytes allocated now."""
         ...
 
     def make(self, size: int) -> None:
-        """Hold so many. Blocks; raises ``OSError``, and holds none then."""
+        """Allocate so many bytes. Blocks; raises ``OSError``, and then holds none."""
         ...
 
     def release(self) -> None:
-        """Hold none."""
+        """Release all bytes."""
         ...
 
 
 class BallastKeeper:
-    """Looks after the ballast, when it is told to."""
+    """Keeper of the ballast, driven by its caller."""
 
     def __init__(self, ballast: Ballast, *, size: int, reserve_bytes: int) -> None:
-        """``size`` is what it is to hold, 0 for none; ``reserve_bytes`` stay free beside it."""
+        """``size`` is the target size, 0 for none; ``reserve_bytes`` stay free beside it."""
         self._ballast = ballast
         self._size = size
         self._reserve_bytes = reserve_bytes
         self._failed = False
 
     async def look(self, free_bytes: int) -> None:
-        """Make the ballast when it is missing, and there is room, given what the device has left."""
+        """Allocate a missing ballast if the free bytes of the device allow it."""
         held = self._ballast.size
         if held == self._size:
             return

@@ -1,6 +1,7 @@
-"""Keeper of a broker's connections: counts them, knows who made an accepted call, and closes those beyond the bounds.
+"""Keeper of a broker's connections: tracks their accepted calls, and closes those beyond the bounds.
 
-See ``core.connections`` for the choice. A connection that never makes a call is a stranger, whatever it sends.
+See ``core.resources.connections`` for the choice. A connection that never makes a call is a stranger, whatever it
+sends.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from forebay.broker.runtime.resources.sockets import Accepted
 
 _log: Final = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
-"""Pause between two looks."""
+"""Interval between two checks."""
 
 BUSY_LOOK_S: Final = 0.1
-"""Pause after a look that found too many."""
+"""Interval after a check that found too many."""
 
 TOLD_S: Final = 10.0
-"""Closed connections are told once in so long, with their number."""
+"""Interval between log lines about closed connections, each with their number."""
 
 Address = tuple[str, int]
 """Host and port of a peer."""
@@ -62,30 +63,30 @@ class Connections:
         *,
         on_closed: Callable[[str, int], None] = lambda reason, count: None,
     ) -> None:
-        """``clock`` is monotonic, in seconds. ``on_closed`` is told how many were closed.
+        """``clock`` is monotonic, in seconds. ``on_closed`` gets the number of closed connections.
 
-        The reason is ``per_peer``, ``total`` or ``unread``, a bound, or ``untaken``: the peer took not even the end of
-        a call.
+        The reason is ``per_peer``, ``total`` or ``unread``, a bound, or ``untaken``: the peer did not even read the end
+        of a call.
         """
         self.limits = limits
         self.counts: dict[Use, int] = dict.fromkeys(Use, 0)
-        """Open connections by their use, as of the last look."""
+        """Open connections by their use, as of the last check."""
         self._clock = clock
         self._on_closed = on_closed
         self._callers: dict[Address, _Caller] = {}
         self._opened: dict[int, float] = {}
         self._read: dict[int, tuple[float | None, int]] = {}
-        """By inode: the last call that was seen, and what the connection had sent then."""
+        """Last observed call and the bytes received by then, by inode."""
         self._closing: set[int] = set()
-        """Inodes of connections that were shut down and are not gone yet."""
+        """Inodes of connections that were shut down and still exist."""
         self._told_at: float | None = None
         self._untold = 0
         self._doomed: set[Address] = set()
-        """Peers to be closed with the next look."""
+        """Peers to close at the next check."""
         self._hurry = asyncio.Event()
 
     def enter(self, address: Address) -> None:
-        """Count an accepted call in."""
+        """Count an accepted call."""
         caller = self._callers.get(address)
         if caller is None:
             caller = self._callers[address] = _Caller(self._clock())
@@ -93,19 +94,19 @@ class Connections:
         caller.calls += 1
 
     def leave(self, address: Address) -> None:
-        """Count it out."""
+        """Count the end of a call."""
         caller = self._callers.get(address)
         if caller is not None:
             caller.used_at = self._clock()
             caller.calls -= 1
 
     def close(self, address: Address) -> None:
-        """Close a connection whose peer takes nothing: with the next look, which comes at once."""
+        """Close a connection whose peer reads nothing, at an immediate check."""
         self._doomed.add(address)
         self._hurry.set()
 
     async def run(self, sockets: FindsSockets) -> None:
-        """Look until it is cancelled."""
+        """Check until it is cancelled."""
         while True:
             busy = await self.look(sockets)
             self._hurry.clear()
@@ -116,7 +117,7 @@ class Connections:
                 continue
 
     async def look(self, sockets: FindsSockets) -> bool:
-        """Look once; true when there were too many."""
+        """Check once; True if there were too many."""
         before = set(self._callers)
         found, received = await asyncio.to_thread(_asked, sockets)
         now = self._clock()
@@ -139,7 +140,7 @@ class Connections:
         return bool(chosen) or len(connections) >= self.limits.total_max
 
     def _forget(self, before: set[Address], found: Sequence[Accepted]) -> None:
-        """Forget callers that were known before the look and whose connection it did not find."""
+        """Remove callers that were known before the check and whose connection it did not find."""
         if found:
             gone = before - {(accepted.host, accepted.port) for accepted in found}
             for address in gone:

@@ -1,7 +1,7 @@
-"""How much memory the process and its control group really use, and what is done about too much of it.
+"""Memory use of the process and its control group, and the guard of the high watermark.
 
-The system's own figures are believed, not a sum of what the broker thinks it holds. What the system could take back at
-once (the page cache) does not count. Over the high watermark the broker holds less: see ``MemoryGuard``.
+The figures of the system are used, not a sum of the broker's own counts. Memory that the system can reclaim at once
+(the page cache) does not count. Above the high watermark the broker holds less: see ``MemoryGuard``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from forebay.broker.core.errors import MemoryOverloaded
 
 _log: Final = logging.getLogger(__name__)
 NO_LIMIT: Final = 1 << 60
-"""What a control group of the first kind says when it has no limit is above this."""
+"""A version 1 control group without a limit reports more than this."""
 BELOW: Final = 0.95
-"""The watermark counts as passed until the use is below this part of it: the state does not flicker."""
+"""Fraction of the watermark below which the use must fall to end the overload: a hysteresis."""
 SHARE: Final = 16
-"""Over the watermark so many times fewer bytes may wait for their sync."""
+"""Divisor of the bytes that may wait for their sync during an overload."""
 
 Read = Callable[[str], str | None]
-"""The text of a file of the system, or None where there is none."""
+"""Reader of a system file: its text, or None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A use of memory and what bounds it, in bytes."""
+    """Memory use and its limit, in bytes."""
 
     what: str
     """``process`` or ``cgroup``."""
@@ -38,7 +38,7 @@ class Reading:
 
 
 def read_file(path: str) -> str | None:
-    """The text of a file, or None when it cannot be read."""
+    """Return the text of a file, or None if it cannot be read."""
     try:
         return Path(path).read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -46,7 +46,7 @@ def read_file(path: str) -> str | None:
 
 
 def measure(read: Read = read_file) -> list[Reading]:
-    """What the process and its control group use now; empty where the system does not say."""
+    """Return the memory use of the process and its control group; empty if the system has no figures."""
     readings: list[Reading] = []
     total = _fields(read("/proc/meminfo")).get("MemTotal", 0)
     mine = _fields(read("/proc/self/status"))
@@ -68,7 +68,7 @@ class _Names:
     limit: str
     used: str
     prefix: str
-    """Of the fields of ``memory.stat`` that count the groups below too."""
+    """Prefix of the fields of ``memory.stat`` that include the groups below."""
 
 
 _FIRST: Final = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
@@ -76,9 +76,9 @@ _SECOND: Final = _Names("memory.max", "memory.current", "")
 
 
 def _groups(text: str) -> Iterator[tuple[str, _Names]]:
-    """Where the process's control group and those above it stand: any of them may have a limit.
+    """Yield the folders of the process's control group and of its parents: any may have a limit.
 
-    Within a container the path may be the host's, and the group's own files stand at the top.
+    Within a container the path may be the host's, and the group's own files are at the top.
     """
     for line in text.splitlines():
         number, _, rest = line.partition(":")
@@ -95,7 +95,7 @@ def _groups(text: str) -> Iterator[tuple[str, _Names]]:
 
 
 def _fields(text: str | None) -> dict[str, int]:
-    """``Name: 12 kB`` and ``name 12`` as bytes by name."""
+    """Return ``Name: 12 kB`` and ``name 12`` as bytes by name."""
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         words = line.replace(":", " ").split()
@@ -109,7 +109,7 @@ def _number(text: str | None) -> int | None:
 
 
 class MemoryGuard:
-    """Whether the high watermark is passed, and what appends may still do then. Used on the loop only."""
+    """Guard of the high watermark, and of appends above it. Used on the loop only."""
 
     def __init__(
         self,
@@ -119,16 +119,16 @@ class MemoryGuard:
         waiting_bytes_max: int = 0,
         on_change: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """``high_watermark`` is a part of the limit; ``on_change`` is told when it was passed, and when no longer."""
+        """``high_watermark`` is a fraction of the limit; ``on_change`` is called at every crossing of it."""
         self.overloaded = False
-        """The high watermark is passed: who can hold less does so."""
+        """True above the high watermark: components hold less where they can."""
         self._measure = measure
         self._high_watermark = high_watermark
         self._waiting_bytes_max = max(1, waiting_bytes_max // SHARE)
         self._on_change = on_change
 
     def look(self) -> None:
-        """Measure: once a second."""
+        """Measure the use, once a second."""
         readings = self._measure()
         worst = max(readings, key=lambda each: each.used / each.limit, default=None)
         if worst is None:
@@ -144,6 +144,6 @@ class MemoryGuard:
         self._on_change(overloaded)
 
     def admit(self, waiting: int, size: int) -> None:
-        """Raise ``MemoryOverloaded`` unless ``size`` more bytes may wait for their sync besides ``waiting``."""
+        """Raise ``MemoryOverloaded`` unless ``size`` more bytes may wait beside ``waiting``."""
         if self.overloaded and waiting and waiting + size > self._waiting_bytes_max:
             raise MemoryOverloaded(waiting, self._waiting_bytes_max)

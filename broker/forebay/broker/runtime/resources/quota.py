@@ -1,4 +1,4 @@
-"""What all sinks of a broker may hold together. Kept by adding and taking away, never by counting what is there."""
+"""Quota of the bytes of all sinks of a broker, maintained by increments, never by a scan."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from forebay.broker.core.errors import BrokerFull
 
 
 class Quota:
-    """Bytes of pages of all sinks, those that wait for their batch included. Used on the loop only."""
+    """Bytes of pages of all sinks, including pending ones. Used on the loop only."""
 
     def __init__(self, bytes_max: int = 0) -> None:
         self.bytes_max = bytes_max
-        """The bound, or 0 for none."""
+        """Bound, or 0 for unlimited."""
         self.used = 0
 
     def admit(self, size: int) -> None:
@@ -19,9 +19,9 @@ class Quota:
             raise BrokerFull(self.used, self.bytes_max)
 
     def take(self, size: int) -> None:
-        """Count bytes in."""
+        """Add bytes."""
         self.used += size
 
     def give(self, size: int) -> None:
-        """Count bytes out."""
+        """Remove bytes."""
         self.used -= size

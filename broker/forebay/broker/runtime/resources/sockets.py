@@ -1,11 +1,11 @@
 """Accepted sockets of a listening port of this process, found among its file descriptors.
 
-gRPC's listener tells nobody of its connections and closes none on request. Its sockets are descriptors of this process
-all the same: the system lists them, and a socket that is shut down here is closed by gRPC as if the peer had left.
-Where the system does not list descriptors, nothing is found.
+gRPC's listener reports no connections and closes none on request. Its sockets are descriptors of this process all the
+same: the system lists them, and gRPC closes a socket that is shut down here as if the peer had left. Where the system
+does not list descriptors, nothing is found.
 
-A descriptor may be closed, and its number used again, at any time by gRPC's threads. So a socket is known by its inode,
-which is looked at before and after.
+A descriptor may be closed, and its number used again, at any time by gRPC's threads. So a socket is identified by its
+inode, which is checked before and after.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DESCRIPTORS: Final = "/dev/fd"
 _MAPPED: Final = "::ffff:"
 _TCP_INFO: Final[int | None] = socket.TCP_INFO if sys.platform == "linux" else None
 _RECEIVED_AT: Final = 128
-"""Where ``tcpi_bytes_received`` stands in Linux's ``struct tcp_info``, which only grows at its end."""
+"""Offset of ``tcpi_bytes_received`` in Linux's ``struct tcp_info``, which only grows at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Sockets:
     def __init__(self, port: int) -> None:
         self._port = port
         self._known: dict[int, tuple[int, Accepted | None]] = {}
-        """What a descriptor is, by its number: the inode, and the connection if it is one of the port."""
+        """Inode, and connection if it is one of the port, by descriptor number."""
 
     def scan(self) -> list[Accepted]:
         """Return the connections that are open."""
@@ -58,7 +58,7 @@ class Sockets:
         return [found for _, found in known.values() if found is not None]
 
     def received(self, accepted: Accepted) -> int:
-        """Return the bytes that a connection has sent so far; 0 where the system does not say, or it is gone."""
+        """Return the bytes that a connection has sent so far; 0 if unknown, or if it is gone."""
         if _TCP_INFO is None:
             return 0
         try:
@@ -76,7 +76,7 @@ class Sockets:
         return int.from_bytes(found[_RECEIVED_AT:], sys.byteorder)
 
     def shut(self, accepted: Accepted) -> bool:
-        """Shut a connection down; false when it is gone, or no descriptor is left to do it with."""
+        """Shut a connection down; False if it is gone, or if no descriptor is left for it."""
         try:
             own = os.dup(accepted.descriptor)
         except OSError:

@@ -1,4 +1,4 @@
-"""Steps of a stop: each is done whatever became of those before it, and what failed is told at the end."""
+"""Steps of a stop: each runs whatever the result of the others; failures are reported at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StopFailed(Exception):
-    """A stop came to its end, and some of its steps failed: the process ends with an error."""
+    """Stop in which some steps failed: the process exits with an error."""
 
     def __init__(self, failures: list[str]) -> None:
         super().__init__(f"{len(failures)} steps of the stop failed: {'; '.join(failures)}")
@@ -23,10 +23,10 @@ class Stopping:
 
     def __init__(self) -> None:
         self.failures: list[str] = []
-        """What failed, in order."""
+        """Failed steps, in order."""
 
     async def step(self, what: str, work: Work) -> None:
-        """Do a step; a failure is logged and kept for the end."""
+        """Run a step; a failure is logged and kept for the end."""
         error = await outcome(work)
         if isinstance(error, StopFailed):
             self.failures += error.failures
@@ -35,6 +35,6 @@ class Stopping:
             self.failures.append(f"{what}: {error}")
 
     def finish(self) -> None:
-        """Raise ``StopFailed`` where a step failed."""
+        """Raise ``StopFailed`` if a step failed."""
         if self.failures:
             raise StopFailed(self.failures)

@@ -1,7 +1,7 @@
-"""Memory of streams at run time: waits for room, wakes those that wait, and ends streams whose peers take nothing.
+"""Memory of streams at run time: waits for room, wake-ups, and the end of streams whose peers stall.
 
-What is counted is what the process holds: a page on its way out is held twice, as a message and as gRPC's copy of it,
-until flow control has taken it off. So ``reserve`` counts double.
+The count is that of the process: an outgoing page is held twice, as a message and as gRPC's copy of it, until flow
+control has released it. So ``reserve`` counts double.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from forebay.broker.core.resources.stream_budget import StreamBudget, StreamShar
 COPIES: Final = 2
 PEAK_PARTS: Final = 4
 CALM_S: Final = 30.0
-"""Free memory is given back at most once in so long."""
+"""Minimum interval between returns of free memory to the system."""
 SHED_PARTS: Final = 4
-"""One look frees at most this part of the budget: it does not end all slow streams at once."""
+"""Fraction of the budget that one check frees at most, so that not all slow streams end at once."""
 
 
 class Share:
-    """Memory of one stream. Used on the loop; a context that gives everything back at its end."""
+    """Memory of one stream. Used on the loop; a context manager that releases everything at its end."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class Share:
         wake: Callable[[], None] = lambda: None,
         on_shed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Without ``memory`` there is room for everything. ``on_shed``: see ``shed``."""
+        """Without ``memory`` there is always room. ``on_shed``: see ``shed``."""
         self._memory = memory
         self._account = StreamShare()
         self._wake = wake
         self._on_shed = on_shed
         self._room = asyncio.Event()
         self.is_short = False
-        """There was no room when it asked last."""
+        """True if the last request found no room."""
         self.shed = asyncio.Event()
-        """Set when the stream is to end, since its peer takes nothing and others need the memory."""
+        """Set when the stream must end: its peer reads nothing, and other streams need the memory."""
 
     @property
     def held(self) -> int:
@@ -48,21 +48,21 @@ class Share:
 
     @property
     def step_bytes(self) -> int | None:
-        """What one step should hold at most, in bytes of pages; None for no bound."""
+        """Bytes of pages that one step should hold at most; None is unlimited."""
         return None if self._memory is None else self._memory.budget.step_bytes() // COPIES
 
     def reserve(self, size: int) -> bool:
-        """Take room for ``size`` bytes of pages; false when there is none, and then ``wake`` is called later."""
+        """Reserve ``size`` bytes of pages; False if there is no room, and then ``wake`` is called later."""
         self.is_short = self._memory is not None and not self._memory.reserve(self, self._account, size * COPIES)
         return not self.is_short
 
     def stop_waiting(self) -> None:
-        """Ask for no more room: others have their turn."""
+        """Withdraw the request for room, in favour of other streams."""
         if self._memory is not None:
             self._memory.withdraw(self)
 
     async def room(self, size: int) -> None:
-        """Take room for ``size`` bytes of pages, waiting for it."""
+        """Reserve ``size`` bytes of pages, after a wait if necessary."""
         while not self.reserve(size):
             self._room.clear()
             await self._room.wait()
@@ -73,33 +73,33 @@ class Share:
             self._memory.take(self, self._account, size)
 
     async def settled(self) -> None:
-        """Wait until as much fits as before: a stream that holds something goes on only while others have room."""
+        """Wait until the held memory fits again: a stream with memory continues only if others have room."""
         while self._memory is not None and not self._memory.may_go_on(self, self._account):
             self._room.clear()
             await self._room.wait()
 
     def give(self, size: int) -> None:
-        """Give room of pages back: the peer has taken them, or they are not sent."""
+        """Release the memory of pages that the peer received, or that are not sent."""
         self.release(size * COPIES)
 
     def release(self, size: int) -> None:
-        """Give back what ``take`` counted."""
+        """Release bytes counted by ``take``."""
         if self._memory is not None:
             self._memory.give(self._account, size)
             self._room.set()
 
     def end(self) -> None:
-        """End the stream, since others need its memory."""
+        """End the stream, since other streams need its memory."""
         self.shed.set()
         self._on_shed()
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         if self._memory is not None:
             self._memory.leave(self, self._account)
 
     def woken(self) -> None:
-        """Room may be there: look again."""
+        """Check again after a wake-up."""
         self._room.set()
         self._wake()
 
@@ -118,16 +118,16 @@ class StreamMemory:
     def __init__(
         self, bytes_max: int, now: Callable[[], float], *, on_shed: Callable[[int], None] = lambda held: None
     ) -> None:
-        """``now`` is monotonic, in seconds; ``on_shed`` is told what each stream held that is ended."""
+        """``now`` is monotonic, in seconds; ``on_shed`` gets the bytes held by each ended stream."""
         self.budget = StreamBudget(bytes_max)
         self._now = now
         self._on_shed = on_shed
         self._beginning: dict[Share, int] = {}
-        """Streams that hold nothing and wait for room, in their order, with what they asked for."""
+        """Streams that hold nothing and wait for room, in order, with the requested bytes."""
         self._going_on: dict[Share, int] = {}
-        """Streams that hold something and wait for more; the others go first."""
+        """Streams that hold memory and wait for more; the others take precedence."""
         self._called: set[Share] = set()
-        """Streams that were woken and have not asked again: it is their turn, whoever else waits."""
+        """Streams that were woken and have not asked again: they take precedence."""
         self._shares: dict[StreamShare, Share] = {}
         self._peak = 0
         self._calmed_at = now()
@@ -170,14 +170,17 @@ class StreamMemory:
         self._wake()
 
     def leave(self, share: Share, account: StreamShare) -> None:
-        """The stream is over."""
+        """Remove an ended stream."""
         self.budget.give(account, account.held, self._now())
         self._shares.pop(account, None)
         self._turn_of(share)
         self._wake()
 
     def calmed(self) -> bool:
-        """Whether most of what was held is free again: worth giving back to the system. Once per peak and 30 s."""
+        """Return whether most of the peak use is free again, to return it to the system.
+
+        True once per peak, and at most every 30 s.
+        """
         self._peak = max(self._peak, self.budget.used)
         now = self._now()
         high = self._peak > self.budget.bytes_max // PEAK_PARTS
@@ -187,7 +190,7 @@ class StreamMemory:
         return True
 
     def look(self) -> None:
-        """Wake who finds room now, and end streams that take nothing while others wait: once a second."""
+        """Wake streams that have room now, and end stalled ones while others wait: once a second."""
         self._wake()
         if not self._beginning:
             return
@@ -198,15 +201,15 @@ class StreamMemory:
                 self._on_shed(account.held)
 
     def _wanted(self) -> int:
-        """Return the bytes that should be free: the first in the line has room then, whatever it asked for.
+        """Return the bytes that should be free: the first waiting stream then has room.
 
-        Those that hold something go on when their own peers take it, and nobody is ended for them.
+        Streams that hold memory continue when their own peers read; no stream is ended for them.
         """
         first = next(iter(self._beginning.values()))
         return max(first, min(sum(self._beginning.values()), self.budget.bytes_max // SHED_PARTS))
 
     def _turn_of(self, share: Share) -> bool:
-        """Take a stream out of the line; true when nobody is before it."""
+        """Remove a stream from the queue; True if no stream is before it."""
         called = share in self._called
         self._called.discard(share)
         self._beginning.pop(share, None)
@@ -214,14 +217,14 @@ class StreamMemory:
         return called or not self._beginning
 
     def _wake(self) -> None:
-        """Wake those that find room, in their order. Whoever is woken asks again, or does not want it any more."""
+        """Wake the streams that have room, in order. Each asks again, or withdraws."""
         free = self.budget.bytes_max - self.budget.used
         free, empty = self._call(self._beginning, free, empty=self.budget.used == 0)
         if not self._beginning:
             self._call(self._going_on, free - self.budget.bytes_max // 2, empty=empty)
 
     def _call(self, waiting: dict[Share, int], free: int, *, empty: bool) -> tuple[int, bool]:
-        """Wake those that fit into ``free`` bytes, and one that is larger where nobody holds anything."""
+        """Wake the streams that fit into ``free`` bytes, or a larger one if no memory is held."""
         while waiting:
             share, size = next(iter(waiting.items()))
             if size > free and not empty:

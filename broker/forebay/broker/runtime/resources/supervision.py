@@ -1,9 +1,9 @@
-"""Background work of a broker: started, watched, restarted when it fails, and counted.
+"""Supervision of a broker's background work: started, watched, restarted on failure, and counted.
 
-No background task ends in silence. Work that has to run for as long as the broker does is either *kept* (one coroutine
-that never returns) or *repeated* (a job per period). Where it fails, or returns early, that is logged and counted by
-the name of the work, and it begins again after a pause; one job that fails keeps no other from its turn. Work whose
-failure the broker cannot survive (the committer) fences the store instead.
+No background task ends silently. Work that has to run for as long as the broker does is either *kept* (one coroutine
+that never returns) or *repeated* (a job per period). A failure or an early return is logged and counted by the name of
+the work, and the work is restarted after a pause; a failed job does not delay the others. Work whose failure the broker
+cannot survive (the committer) fences the store instead.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 
 _log: Final = logging.getLogger(__name__)
 RESTART_DELAYS_S: Final = (0.1, 1.0, 5.0, 30.0)
-"""Pauses before kept work that failed begins again; the last one holds from then on."""
+"""Pauses before restarts of failed kept work; the last one repeats."""
 STEADY_S: Final = 60.0
-"""Kept work that ran for so long begins at the first pause again."""
+"""Run time after which kept work restarts with the first pause again."""
 LOGGED_AGAIN: Final = 100
-"""A failure for the same reason is logged the first time, and then once per so many."""
+"""Interval, in failures, at which a repeated reason is logged again."""
 CLOSE_S: Final = 10.0
-"""How long a stop waits for a job that is under way."""
+"""Time that a stop waits for a running job."""
 
 Work = Callable[[], Awaitable[object]]
 Forever = Callable[[], Coroutine[Any, Any, None]]
@@ -34,15 +34,15 @@ class Failures:
 
     count: int = 0
     reason: str = ""
-    """Of the last one."""
+    """Reason of the last one."""
 
 
 class EndedEarly(Exception):
-    """Background work returned although the broker runs."""
+    """Background work that returned although the broker runs."""
 
 
 async def outcome(work: Work) -> Exception | None:
-    """Run ``work`` to its end and return what it failed of; None where it did not. Cancelled with its caller."""
+    """Run ``work`` to its end and return its exception, or None. Cancelled with its caller."""
     task = asyncio.ensure_future(_awaited(work))
     try:
         await asyncio.wait([task])
@@ -66,16 +66,16 @@ class Supervisor:
     """Owner of a broker's background tasks. Used on the loop."""
 
     def __init__(self, ended: asyncio.Event) -> None:
-        """``ended`` is set when the broker drains or is fenced: nothing is restarted or repeated from then on."""
+        """``ended`` is set when the broker drains or is fenced: no work restarts or repeats from then on."""
         self.failures: dict[str, Failures] = {}
-        """By the name of the work."""
+        """Failures by the name of the work."""
         self._ended = ended
         self.kept: set[Kept] = set()
-        """Work that is begun again whenever it ends."""
+        """Work that is restarted whenever it ends."""
         self._repeated: set[asyncio.Task[None]] = set()
 
     def keep(self, name: str, work: Forever) -> Kept:
-        """Run ``work``, which never returns, until what is returned is stopped, or ``close`` is called."""
+        """Run ``work``, which never returns, until the returned object is stopped, or until ``close``."""
         return Kept(self, name, work)
 
     def repeat(self, name: str, period_s: Callable[[], float], job: Work) -> None:
@@ -85,14 +85,14 @@ class Supervisor:
         task.add_done_callback(self._repeated.discard)
 
     async def attempt(self, name: str, job: Work) -> bool:
-        """Run ``job`` once; a failure is counted and logged under ``name``, and answered with False."""
+        """Run ``job`` once; a failure is counted and logged under ``name``, and returns False."""
         error = await outcome(job)
         if error is not None:
             self.note(name, error)
         return error is None
 
     async def close(self) -> None:
-        """End all: jobs that are under way are brought to their end, for a while."""
+        """End all work; running jobs may finish within a time limit."""
         if self._repeated:
             await asyncio.wait(self._repeated, timeout=CLOSE_S)
         for task in list(self._repeated):
@@ -109,7 +109,7 @@ class Supervisor:
                 await self.attempt(name, job)
 
     def note(self, name: str, error: BaseException) -> bool:
-        """Count and log a failure; False, and nothing, where the broker ends anyway."""
+        """Count and log a failure; returns False, without effect, if the broker ends anyway."""
         if self._ended.is_set():
             return False
         known = self.failures.setdefault(name, Failures())
@@ -123,7 +123,7 @@ class Supervisor:
 
 
 class Kept:
-    """Work that is begun again whenever it ends, until ``stop``."""
+    """Work that is restarted whenever it ends, until ``stop``."""
 
     def __init__(self, supervisor: Supervisor, name: str, work: Forever) -> None:
         self._supervisor = supervisor
@@ -137,7 +137,7 @@ class Kept:
         self._task = self._begin()
 
     async def stop(self) -> None:
-        """End it. Stopping twice does nothing."""
+        """End the work. A second stop has no effect."""
         self._stopped = True
         self._supervisor.kept.discard(self)
         if self._timer is not None:
