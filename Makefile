@@ -89,6 +89,14 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
+quick: venv ## run the fast unit and contract tests, in about a minute
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup -m 'not slow and not spark' --hypothesis-profile quick \
+		tests/unit tests/contract $(PYTEST_ARGS)
+
+coverage: java venv ## measure the branch coverage of unit, contract and property tests; lines are in htmlcov/index.html
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --cov --cov-report=term --cov-report=html \
+		tests/unit tests/contract tests/property $(PYTEST_ARGS)
+
 check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules, documentation
 	@echo "forebay: ruff format --check" && $(BIN)/ruff format --check .
 	echo "forebay: ruff check" && $(BIN)/ruff check .

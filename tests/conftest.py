@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 HERE = Path(__file__).parent
 # Spark starts once per process; the READMEs say one port.
 TOGETHER = {"spark": HERE / "spark", "readmes": HERE / "unit" / "test_readmes.py"}
+
+settings.register_profile("quick", max_examples=15)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read

@@ -108,6 +108,7 @@ def test_every_relative_link_leads_somewhere(path: Path) -> None:
     assert broken_links(path, ROOT) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", WITH_BLOCKS, ids=name_of)
 def test_the_blocks_of_a_document_run(path: Path, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def test_providers_by_name_export_only_what_was_asked_for() -> None:
     meters.shutdown()
 
 
+@pytest.mark.slow
 def test_the_endpoint_for_prometheus_takes_so_many_connections_and_closes_further_ones() -> None:
     class Echo(socketserver.BaseRequestHandler):
         def handle(self) -> None:

@@ -207,6 +207,7 @@ async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_i
         assert [state.pending for _, _, [state] in await sink_states(buffer)] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", range(40))
 async def test_a_sink_that_is_deleted_at_any_turn_of_a_commit_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, turns: int

@@ -136,6 +136,7 @@ def test_a_commit_of_many_tasks_and_partitions_is_small() -> None:
     assert commit_message(EpochCommit.of("orders", STAGE, tokens)).ByteSize() < 1 << 20
 
 
+@pytest.mark.slow
 def test_a_commit_is_made_again_until_its_outcome_is_known() -> None:
     answer = pb.CommitEpochResponse(epochs=[pb.Epoch(sink="orders")], already_committed=True)
     away = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED] * 5

@@ -540,6 +540,7 @@ def test_a_block_that_ends_by_an_error_says_goodbye_too(fake: WireFake, script: 
     until(lambda: script.goodbyes == 1)
 
 
+@pytest.mark.slow
 def test_closing_does_not_wait_for_a_broker_that_does_not_answer(fake: WireFake, script: Script) -> None:
     with fake.client() as client:
         subscriber = client.subscriber("s")

@@ -436,6 +436,7 @@ ops = st.one_of(
 add = ("add", 0, False, NEVER)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(st.lists(ops, max_size=120), st.integers(1, 4))
 @example([("open",), add, add, ("send",), ("send",), ("process", True), ("process", False), ("read",)], 4)

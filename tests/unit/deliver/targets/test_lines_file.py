@@ -221,6 +221,7 @@ def test_a_full_disk_leaves_no_part_of_a_line_and_nothing_counts_as_written(tmp_
     assert offsets(path) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_moment_leaves_whole_lines_each_once_after_its_restart(tmp_path: Path) -> None:
     # The writer tells what it may ack, and after each kill begins again at the first offset that was not acked.
     program = textwrap.dedent("""

@@ -58,6 +58,7 @@ def filled(one: ArrowPager, *batches: pa.RecordBatch) -> list[Ready]:
     return [ready for each in batches for ready in one.add(each, now_s=0.0)] + list(one.rest())
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 3_000), max_size=6),

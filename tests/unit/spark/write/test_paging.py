@@ -242,6 +242,7 @@ record = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.lists(record, max_size=30), min_size=1, max_size=4), st.integers(0, 9), st.integers(0, 5))
 def test_every_record_arrives_once_in_its_partition_and_in_order(

@@ -177,6 +177,7 @@ def all_ok(results: Results) -> bool:
     return [(part.first, outcome) for _, part, outcome in results] == [(first, Outcome.OK) for first, _ in SCATTERED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", Ordering, ids=lambda found: found.name)
 @pytest.mark.parametrize("how", ["ack", "drop", "dead letter", "retry"])
 async def test_thousands_of_scattered_records_are_answered_in_order_while_others_run(

@@ -168,6 +168,7 @@ def test_a_value_of_no_known_kind_and_a_part_that_cannot_be_read_are_found() -> 
     assert any("no known kind" in problem for problem in damaged_values(store))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slot", "reserve", "epoch", "quarantined page", "totals"])
 def test_verify_calls_no_directory_clean_that_has_a_damaged_value(kind: str, tmp_path: Path) -> None:
     directory = tmp_path / "data"

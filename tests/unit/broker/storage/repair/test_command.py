@@ -58,6 +58,7 @@ def test_verify_reports_pages_that_the_disk_does_not_give_back(bad_sector: Path)
     assert orders.damaged_pages > 0
 
 
+@pytest.mark.slow
 def test_repair_saves_the_rest_of_a_directory_with_a_part_that_cannot_be_read(bad_sector: Path) -> None:
     into = bad_sector.parent / "into"
 

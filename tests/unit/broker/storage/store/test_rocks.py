@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 
 
+pytestmark = pytest.mark.slow  # each opens a RocksDB
+
+
 class RocksHost:
     """Opens a ``RocksStore`` again, and breaks it from below."""
 
