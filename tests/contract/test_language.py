@@ -77,8 +77,6 @@ OFFENDERS: Final = {
     "broker/forebay/broker/storage/store": Offenders(questions=19, long=19, banned=14),
     "client/forebay/arrow": Offenders(questions=3, long=14, banned=4),
     "client/forebay/credentials": Offenders(long=5, banned=2),
-    "client/forebay/deliver": Offenders(questions=25, long=5, banned=10),
-    "client/forebay/deliver/targets": Offenders(questions=11, long=1, banned=6),
     "client/forebay/process": Offenders(questions=1, long=2, banned=2),
     "client/forebay/text": Offenders(long=2, banned=1),
     "spark_integration/forebay/spark": Offenders(questions=10, long=14, banned=8),

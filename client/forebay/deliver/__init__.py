@@ -1,4 +1,4 @@
-"""The deliverer: reads a sink, sends to a target, settles what became of it.
+"""Deliverer: reads a sink, sends its records to a target, and settles them.
 
 with Client() as client:
     Deliverer(client, "orders", targets.create("http", {"url": "https://example.org/orders"})).run()

@@ -1,8 +1,7 @@
-"""What goes to a target at once: consecutive records of one partition.
+"""Batch: consecutive records of one partition that are sent to a target together.
 
-A batch has no holes, so its first and last offset name its content exactly, and the same is true of the
-idempotency keys made from them. It is cut from a delivery lazily, because taking a record extends the
-deadline.
+A batch has no holes, so that its first and last offset identify its content, and so do the idempotency keys made from
+them. Batches are cut from a delivery lazily, because taking a record extends the ack deadline.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How much goes to a target at once."""
+    """Upper bounds of a batch."""
 
     records_max: int = 500
-    """Most records of a batch, at least 1."""
+    """Maximum number of records, at least 1."""
 
     bytes_max: int = 1 << 20
-    """Most bytes of keys and values of a batch; one larger record goes alone."""
+    """Maximum bytes of keys and values; a larger record is sent alone."""
 
     def __post_init__(self) -> None:
-        """Refuse limits under which nothing could be sent."""
+        """Reject limits under which nothing could be sent."""
         for name in ("records_max", "bytes_max"):
             if (value := getattr(self, name)) < 1:
-                raise ValueError(f"{name} is {value}; at least 1 is needed")
+                raise ValueError(f"{name} = {value}: must be at least 1")
 
     def within(self, other: BatchLimits) -> BatchLimits:
-        """Return the tighter of both."""
+        """Return the tighter limits of both."""
         return BatchLimits(
             records_max=min(self.records_max, other.records_max),
             bytes_max=min(self.bytes_max, other.bytes_max),
@@ -48,16 +47,16 @@ class Batch:
     """Name of the sink."""
 
     incarnation: str
-    """Which sink of this name: a sink deleted and made again hands out the same offsets again."""
+    """Incarnation of the sink: a sink that was deleted and created again reuses offsets."""
 
     partition: int
     """Partition, from 0."""
 
     records: tuple[SourceRecord, ...]
-    """At least one; offsets rise by one."""
+    """At least one record; offsets are consecutive."""
 
     resend: bool = False
-    """Some of it was delivered before, perhaps to another target."""
+    """At least one record was delivered before, possibly to another target."""
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -75,11 +74,11 @@ class Batch:
 
     @property
     def key(self) -> str:
-        """Idempotency key of the batch: the same records in one batch always have the same."""
+        """Idempotency key of the batch: equal for equal records."""
         return f"{self.incarnation}-{self.partition}-{self.first_offset}-{self.last_offset}"
 
     def record_key(self, offset: int) -> str:
-        """Return the idempotency key of one record: the same however the batches are cut."""
+        """Return the idempotency key of one record, independent of the batches."""
         return f"{self.incarnation}-{self.partition}-{offset}"
 
     def only(self, index: int) -> Batch:
@@ -87,18 +86,18 @@ class Batch:
         return replace(self, records=self.records[index : index + 1])
 
     def after(self, count: int) -> Batch:
-        """Return what remains without the first ``count`` records; ``count`` is below the length."""
+        """Return the rest after the first ``count`` records; ``count`` is below the length."""
         return replace(self, records=self.records[count:])
 
     def below(self, offset: int | None) -> Batch | None:
-        """Return the records below an offset, or all without one; ``None`` if there are none."""
+        """Return the records below an offset, or all if it is None; ``None`` if there are none."""
         if offset is None or offset > self.last_offset:
             return self
         count = offset - self.first_offset
         return replace(self, records=self.records[:count]) if count > 0 else None
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Return both halves of a batch of two records or more."""
+        """Return both halves of a batch with at least two records."""
         middle = len(self.records) // 2
         return replace(self, records=self.records[:middle]), self.after(middle)
 
@@ -113,8 +112,10 @@ class UnreadableRange:
 
 
 def cut(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Batch | UnreadableRange]:
-    """Cut a delivery into batches, in order, taking no more records from it than the next batch needs and
-    one. Records that cannot be decoded stand between the batches.
+    """Cut a delivery into batches, in order.
+
+    Takes at most one record more from the delivery than the next batch needs. Records that cannot be decoded are
+    yielded between the batches.
     """
     records: list[SourceRecord] = []
     unreadable: UnreadableRange | None = None

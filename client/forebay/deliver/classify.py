@@ -1,7 +1,7 @@
-"""Which failures pass, and which are final.
+"""Classification of failures: temporary or permanent.
 
-One table for statuses. Whatever it does not name is retried, and so is every exception:
-a wrong guess then costs a duplicate and never a record.
+One table for HTTP statuses. Statuses that it does not contain are retried, and so are all exceptions: a wrong guess
+then costs a duplicate and never a record.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.text import visible
 
 REASON_CHARACTERS_MAX: Final = 500
-"""Longest reason handed on; the broker takes 1,024 characters."""
+"""Maximum length of a reason; the broker accepts 1,024 characters."""
 
 _RETRY_AFTER_CHARACTERS_MAX: Final = 64
-"""An HTTP date has 29."""
+"""Maximum length of the header; an HTTP date has 29 characters."""
 
 _RETRIED_CLIENT_ERRORS: Final = frozenset(
     {
@@ -32,14 +32,14 @@ _RETRIED_CLIENT_ERRORS: Final = frozenset(
 
 
 def status(code: int, *, place: str, detail: str = "", retry_after_s: float | None = None) -> Outcome:
-    """Return what an HTTP status means for the request it answers.
+    """Return the outcome of a request for an HTTP status.
 
-    - 2xx: taken.
-    - 4xx except 408, 425 and 429: rejected, for some record of the request.
-    - everything else, 3xx among it: later. A redirect is not followed, since that could carry records and
-      credentials to another place; the reason says that it is one.
+    - 2xx: delivered.
+    - 4xx except 408, 425 and 429: rejected because of a record of the request.
+    - Others, including 3xx: retried. A redirect is not followed, because that could send records and
+      credentials to another host; the reason names it.
 
-    ``place`` is host and path, without credentials or query; ``detail`` is what the target said, without
+    ``place`` is host and path, without credentials or query; ``detail`` is the target's text, without
     payload.
     """
     if 200 <= code < 300:
@@ -51,9 +51,9 @@ def status(code: int, *, place: str, detail: str = "", retry_after_s: float | No
 
 
 def transport(error: Exception, *, place: str, quotes: bool = False) -> Retry:
-    """Return what an exception of a transport means, whose text speaks of the connection and never of records.
+    """Return the outcome for an exception of a transport, whose text never contains records.
 
-    ``quotes``: the text may quote what was sent or came, and is left out.
+    ``quotes``: the text may quote sent or received data, and is omitted.
     """
     text = "" if quotes else " ".join(str(error).split())
     name = type(error).__name__
@@ -61,9 +61,9 @@ def transport(error: Exception, *, place: str, quotes: bool = False) -> Retry:
 
 
 def foreign(error: Exception) -> Retry:
-    """Return what an exception out of a target means that nobody knows.
+    """Return the outcome for an unknown exception of a target.
 
-    The reason names its class and the line that raised it; its text may quote a record and is left out.
+    The reason names its class and the line that raised it; its text may quote a record and is omitted.
     """
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
@@ -71,25 +71,23 @@ def foreign(error: Exception) -> Retry:
 
 
 def answer(value: object, count: int) -> Outcome:
-    """Return a target's answer for ``count`` records if it makes sense, and otherwise a retry that says
-    why not.
-    """
+    """Return a target's answer for ``count`` records if it is valid, otherwise a retry with the reason."""
     if isinstance(value, Delivered):
         return value
     if not isinstance(value, Retry | Reject):
         return Retry(f"the target returned {type(value).__qualname__} instead of Delivered, Retry or Reject")
     if not 0 <= value.delivered < count:
-        return Retry(f"the target said that it took {value.delivered} of {count} records and then failed")
+        return Retry(f"the target returned a failure with delivered = {value.delivered}: must be below {count}")
     if isinstance(value, Retry) and not _is_delay(value.delay_s):
-        return Retry("the target asked for a delay that is no number of seconds", delivered=value.delivered)
+        return Retry("the target returned a delay_s that is not a number of seconds", delivered=value.delivered)
     return value
 
 
 def retry_after(header: str | None, *, now: datetime, delay_max_s: float) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks for, above 0 and up to ``delay_max_s``.
+    """Return the delay of a ``Retry-After`` header in seconds, above 0 and up to ``delay_max_s``.
 
-    It holds seconds or an HTTP date (RFC 9110, section 10.2.3). ``None``, which leaves the pause to the sink's
-    back-off, if there is none, it makes no sense, or it asks for no pause: 0 seconds, or a date in the past.
+    The header has seconds or an HTTP date (RFC 9110, section 10.2.3). Returns ``None``, which applies the sink's
+    back-off, if the header is missing or invalid, or requests no delay: 0 seconds, or a date in the past.
     """
     text = (header or "").strip()[:_RETRY_AFTER_CHARACTERS_MAX]
     if text.isascii() and text.isdigit():

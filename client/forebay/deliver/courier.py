@@ -1,9 +1,9 @@
-"""Takes one delivery to the target and settles it, in order.
+"""Courier: sends one delivery to the target and settles it, in order.
 
-What the target took is acked before anything else is tried. Where it fails, the rest goes back from
-exactly that record on; in RELAXED order only the batch goes back, and the next one is tried. Where it
-rejects, the record at fault is found by halving, and what is behind it goes on: in STRICT order once that record
-is among the dead letters. A delivery that was revoked is not sent any further.
+Delivered records are acked first. After a failure the rest is rejected for redelivery from the failed record on; in
+RELAXED order only the batch is rejected, and the next one is sent. After a permanent rejection the record is found by
+halving the batch. Later records are then sent, in STRICT order only once that record is a dead letter. A revoked
+delivery is not sent any further.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _OUT_OF_THE_LINE = frozenset({"OK", "ALREADY_SETTLED"})
 
 
 class Courier:
-    """Delivers one sink's records to one target, or those that were delivered before to another.
+    """Delivers one sink's records to a target, and redelivered ones to a second target if there is one.
 
-    Called by many threads, for a partition by one at a time.
+    Thread-safe; a partition is delivered by one thread at a time.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Courier:
         self._stopping = stopping
 
     def deliver(self, delivery: SourceDelivery) -> None:
-        """Send and settle a delivery, until it is done, revoked, failed, or the deliverer stops.
+        """Send and settle a delivery until it is done, revoked, failed, or the deliverer stops.
 
-        Raises `TargetGone` if the target does; then the record it was raised for is not settled.
+        Raises `TargetGone` if the target does; the record for which it was raised is then not settled.
         """
         if delivery.gap is not None:
             self._instruments.gap(delivery.partition)
@@ -74,7 +74,7 @@ class Courier:
                 return
 
     def _settle(self, delivery: SourceDelivery, target: Target, batch: Batch) -> bool:
-        """Send a batch, in parts if it must be, and return whether what follows it may be sent."""
+        """Send a batch, in parts if necessary; return True if later records may be sent."""
         parts = deque([batch])
         while parts:
             part = parts.popleft().below(delivery.void_from)
@@ -103,7 +103,7 @@ class Courier:
         return True
 
     def _bury(self, delivery: SourceDelivery, part: UnreadableRange) -> bool:
-        """Make dead letters of records that cannot be decoded; whether what is behind them may be sent now."""
+        """Dead-letter records that cannot be decoded; return True if later records may be sent."""
         first = part.first_offset
         last = part.last_offset if delivery.void_from is None else min(part.last_offset, delivery.void_from - 1)
         if last < first or self._stopping():
@@ -123,7 +123,7 @@ class Courier:
                 outcome = classify.answer(target.send(batch), len(batch))
             except TargetGone:
                 raise
-            except Exception as error:  # noqa: BLE001 - the user's code: all it raises is retried
+            except Exception as error:  # noqa: BLE001 - user code: every exception is retried
                 outcome = classify.foreign(error)
             note(outcome)
         return outcome
@@ -140,17 +140,17 @@ class Courier:
         delay_s = None if outcome.delay_s is None else min(max(outcome.delay_s, 0.0), self._retry_delay_max_s)
         reason = classify.shorten(outcome.reason)
         _log.info(
-            "records given back sink=%s partition=%d from=%d delay_s=%s reason=%r",
+            "records rejected for redelivery sink=%s partition=%d from=%d delay_s=%s reason=%r",
             *(self._sink, batch.partition, batch.first_offset, delay_s, reason),
         )
         last = batch.last_offset if delivery.relaxed else None
         delivery.nack_from(batch.first_offset, last=last, delay_s=delay_s, reason=reason)
 
     def _give_up(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> bool:
-        """Say that the first record will never be taken; whether what is behind it may be sent now.
+        """Dead-letter the first record; return True if later records may be sent.
 
-        In STRICT order it may not before the record is out of the line for good: else it would come after those
-        behind it.
+        In STRICT order they may not before the dead letter is confirmed: otherwise the record could be redelivered
+        after them.
         """
         reason = classify.shorten(outcome.reason)
         _log.error(
@@ -161,7 +161,7 @@ class Courier:
         return self._dead_letter(delivery, reason, batch.first_offset, batch.first_offset)
 
     def _dead_letter(self, delivery: SourceDelivery, reason: str, first: int, last: int) -> bool:
-        """Make dead letters; whether they are out of the line, so that what is behind them may be sent."""
+        """Dead-letter a range; return True if it is confirmed, so that later records may be sent."""
         try:
             results = delivery.dead_letter(reason, offset=first, last=last, wait=not delivery.relaxed)
         except DeadlineExceeded as late:

@@ -1,8 +1,8 @@
-"""Runs a deliverer: reads a subscription, hands deliveries to the lanes, stops in good order.
+"""Deliverer: reads a subscription, distributes deliveries to lanes, stops in order.
 
-Three parties meet in `run`: a thread that reads the subscription, the lanes that send, and whoever calls
-`stop`. They speak through one queue, which may be written to from a signal handler. Nothing is acked that
-the target has not taken, so whatever is left at a stop comes again at the next start.
+Three parties meet in `run`: a thread that reads the subscription, the lanes that send, and the caller of `stop`. They
+communicate through one queue, which is safe to use from a signal handler. Only delivered records are acked, so that all
+others are redelivered at the next start.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _log = logging.getLogger("forebay.deliver")
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """Somebody asked for the end."""
+    """Request to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The subscription ended, or something failed."""
+    """End of the subscription, or a failure."""
 
     error: BaseException | None
 
 
 class Deliverer:
-    """Delivers one subscription of a sink to one target, until told to stop."""
+    """Delivers one subscription of a sink to one target, until stopped."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Deliverer:
         settings: DelivererSettings | None = None,
         instruments: Instruments | None = None,
     ) -> None:
-        """Deliver ``sink`` to ``target``; records that were delivered before go to ``resend_to``, if there is one."""
+        """Deliver ``sink`` to ``target``, and redelivered records to ``resend_to`` if it is given."""
         self._client = client
         self._sink = sink
         self._target = target
@@ -66,11 +66,10 @@ class Deliverer:
         self._stopped = Event()
 
     def run(self) -> None:
-        """Deliver until `stop` is called; blocks, and may be called once.
+        """Deliver until `stop` is called; blocks, and may be called only once.
 
-        An unreachable broker or target is waited for. Raises what ends it all the same: a `ForebayError`
-        that no waiting mends (such as a sink that does not exist), what the target's ``open`` raised, or
-        `TargetGone`.
+        An unavailable broker or target is retried. Raises a permanent `ForebayError` (for example if the sink does not
+        exist), the exception of the target's ``open``, or `TargetGone`.
         """
         settings = self._settings
         try:
@@ -100,10 +99,10 @@ class Deliverer:
         return settings.batch.within(tighter) if tighter else settings.batch
 
     def stop(self, *, wait_s: float | None = 0.0) -> bool:
-        """Ask `run` to end once the sends under way are settled, and return whether it has.
+        """Stop `run` once the sends in progress are settled; return True if it has ended.
 
-        From any thread or signal handler, any number of times. Waits up to ``wait_s`` seconds, ``None``
-        without bound; never wait in the thread that runs it.
+        May be called from any thread or signal handler, repeatedly. Waits up to ``wait_s`` seconds, without limit if it
+        is ``None``; never wait in the thread that runs `run`.
         """
         self._stopping = True
         self._events.put(_Stop())

@@ -1,12 +1,12 @@
-"""What can go wrong before, or instead of, delivering.
+"""Errors that prevent delivering.
 
     DeliverError
-    ├── UnknownTarget      name one of those that exist
-    ├── TargetUnusable     install or mend what the message names
+    ├── UnknownTarget      use one of the existing targets
+    ├── TargetUnusable     install or correct what the message names
     ├── InvalidOption      correct the option
     └── TargetGone         nothing more can be sent: the deliverer stops
 
-A failed delivery is not among them: that is an `Outcome`.
+A failed delivery is not an error, but an `Outcome`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class DeliverError(Exception):
-    """Anything that keeps a deliverer from working."""
+    """Base of the errors of the deliverer."""
 
 
 class UnknownTarget(DeliverError):
-    """There is no target of this name. Name one of ``known``, or a ``module:attribute`` of your own."""
+    """The target does not exist. Use one of ``known``, or your own ``module:attribute``."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        super().__init__(f"there is no target {name!r}; there are {', '.join(known)}, or name one as module:attribute")
+        super().__init__(f"unknown target {name!r}: must be one of {', '.join(known)}, or module:attribute")
         self.name = name
         self.known = tuple(known)
 
 
 class TargetUnusable(DeliverError):
-    """The target exists and cannot be used. Install or mend what ``problem`` names."""
+    """The target cannot be used. Install or correct what ``problem`` names."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"target {name!r} cannot be used: {problem}")
@@ -40,7 +40,7 @@ class TargetUnusable(DeliverError):
 
 
 class InvalidOption(DeliverError):
-    """An option is missing, unknown or wrong. Correct it."""
+    """An option is missing, unknown or invalid. Correct it."""
 
     def __init__(self, target: str, option: str, problem: str) -> None:
         super().__init__(f"target {target!r}, option {option!r}: {problem}")
@@ -50,6 +50,7 @@ class InvalidOption(DeliverError):
 
 
 class TargetGone(DeliverError):
-    """Raised by a target that can never send again, such as a closed pipe: the deliverer stops, nothing is
-    settled.
+    """The target can never send again, for example after a closed pipe.
+
+    Raised by a target: the deliverer stops, and the records are not settled.
     """

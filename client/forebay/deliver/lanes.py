@@ -1,8 +1,8 @@
-"""Partitions side by side, each in order.
+"""Lanes: partitions processed concurrently, each in order.
 
-A lane holds one partition's deliveries and hands them out one at a time; lanes share a bounded number of
-threads and take turns. What waits in the lanes is bounded by the subscription's credit. The threads are daemons: a
-target that never returns keeps neither `drain` nor the end of the process waiting.
+A lane queues one partition's deliveries and processes them one at a time. Lanes share a bounded number of threads and
+take turns. The credit of the subscription bounds the queues. The threads are daemons: a target that never returns
+delays neither `drain` nor the end of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """Calls ``work`` for each delivery: in order within a partition, ``threads`` partitions at a time."""
+    """Calls ``work`` for each delivery, in order within a partition, for ``threads`` partitions at a time."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Lanes:
         self._on_failure = on_failure
         self._threads_max = threads
         self._steps: SimpleQueue[tuple[int, SourceDelivery] | None] = SimpleQueue()
-        """Next deliveries of lanes that run; None ends a thread."""
+        """Next deliveries of running lanes; None ends a thread."""
         # Protects the four below; `drain` waits on it until no lane is running.
         self._idle = Condition()
         self._waiting: dict[int, deque[SourceDelivery]] = {}
@@ -43,7 +43,7 @@ class Lanes:
         self._open = True
 
     def put(self, delivery: SourceDelivery) -> None:
-        """Queue a delivery in its partition's lane; after `drain` it is left alone."""
+        """Queue a delivery in its partition's lane; ignored after `drain`."""
         with self._idle:
             if not self._open:
                 return
@@ -51,14 +51,14 @@ class Lanes:
             self._start(delivery.partition)
 
     def drain(self, timeout_s: float) -> bool:
-        """Leave what waits, and return whether what runs ended within ``timeout_s``."""
+        """Discard queued deliveries; return True if running ones ended within ``timeout_s``."""
         with self._idle:
             self._open = False
             self._waiting.clear()
             return self._idle.wait_for(lambda: not self._running, timeout_s)
 
     def close(self) -> None:
-        """Let the threads go; one that still runs ends with its send."""
+        """End the threads; a thread that still runs ends after its send."""
         with self._idle:
             for _ in range(self._threads):
                 self._steps.put(None)
@@ -74,20 +74,20 @@ class Lanes:
                 GuardedThread(self._serve, name=name, on_fault=self._on_failure).start()
 
     def _serve(self) -> None:
-        """Work off steps. Runs on each of the threads."""
+        """Process steps. Runs on each of the threads."""
         while (step := self._steps.get()) is not None:
             partition, delivery = step
             error: Exception | None = None
             try:
                 self._work(delivery)
-            except Exception as failure:  # noqa: BLE001 - whatever it is, it belongs to who runs the deliverer
+            except Exception as failure:  # noqa: BLE001 - reported to the caller of the deliverer
                 error = failure
             self._ended(partition, error)
 
     def _ended(self, partition: int, error: Exception | None) -> None:
         with self._idle:
             self._running.discard(partition)
-            if error is not None:  # what follows must not overtake what failed
+            if error is not None:  # later deliveries must not overtake a failed one
                 self._open = False
                 self._waiting.clear()
             if not self._waiting.get(partition):

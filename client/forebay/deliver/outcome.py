@@ -1,8 +1,7 @@
-"""What became of a batch at its target.
+"""Outcome of sending a batch to a target.
 
-A target answers with one of three values and decides nothing else: whether a record is acked, sent again
-or given up is the deliverer's business. An answer always speaks of the batch from its first record on,
-because order is kept.
+A target returns one of three values; the deliverer decides about acks, redelivery and dead letters. The counts of an
+outcome refer to the front of the batch, because order is kept.
 """
 
 from __future__ import annotations
@@ -13,38 +12,39 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The target has taken every record of the batch, for good."""
+    """The target has accepted every record of the batch permanently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The target could not take the records now. They stay in the buffer and are delivered again."""
+    """The target could not accept the records now. They stay in the buffer and are redelivered."""
 
     reason: str
-    """What went wrong, for people: no payload and no credential. It is shown in the sink's statistics."""
+    """Cause for users, without payload and credentials; shown in the sink's statistics."""
 
     delay_s: float | None = None
-    """Not before this many seconds. ``None`` leaves it to the sink's back-off."""
+    """Minimum delay of the redelivery in seconds; ``None`` applies the sink's back-off."""
 
     delivered: int = 0
-    """How many records at the front of the batch were taken before it went wrong."""
+    """Number of records at the front of the batch that were accepted before the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The target will never take one of the records."""
+    """The target rejects one of the records permanently."""
 
     reason: str
-    """What the target said, for people: no payload and no credential. It goes with the dead letter."""
+    """Cause for users, without payload and credentials; stored with the dead letter."""
 
     delivered: int = 0
-    """How many records at the front of the batch were taken before it."""
+    """Number of records at the front of the batch that were accepted before the rejection."""
 
     exact: bool = False
-    """Whether the record right after those delivered is the one at fault. If not, the deliverer finds it
-    by halving.
+    """True if the record after the delivered ones is the rejected one.
+
+    Otherwise the deliverer finds it by halving the batch.
     """
 
 
 Outcome: TypeAlias = Delivered | Retry | Reject
-"""What `forebay.deliver.Target.send` returns."""
+"""Result of `forebay.deliver.Target.send`."""

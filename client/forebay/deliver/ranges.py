@@ -1,4 +1,4 @@
-"""A set of offsets, kept as ranges: small however many there are, as long as they come mostly in order."""
+"""Set of offsets, stored as ranges: compact while offsets are mostly added in order."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from bisect import bisect_right
 
 
 class Ranges:
-    """Offsets as sorted half-open ranges that neither touch nor overlap. Not thread-safe."""
+    """Offsets as sorted, disjoint half-open ranges. Not thread-safe."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._ends: list[int] = []
 
     def __contains__(self, offset: int) -> bool:
-        """Return whether ``offset`` was added."""
+        """Return True if ``offset`` was added."""
         index = bisect_right(self._firsts, offset) - 1
         return index >= 0 and offset < self._ends[index]
 
     def __len__(self) -> int:
-        """Return how many ranges it takes."""
+        """Return the number of ranges."""
         return len(self._firsts)
 
     def add(self, offset: int) -> None:
-        """Add one offset; adding it twice changes nothing."""
+        """Add one offset; adding it twice has no effect."""
         index = bisect_right(self._firsts, offset) - 1
         if index >= 0 and offset < self._ends[index]:
             return

@@ -1,14 +1,14 @@
-"""A small receiving system with a real database under it, for trying Forebay out and for tests.
+"""Receiving system with a database, for trials of Forebay and for tests.
 
     python -m forebay.deliver.receiver --db PATH --listen 127.0.0.1:0
 
 - ``POST /records`` takes envelopes, one a line (`forebay.deliver.targets.encoding`), and answers 200 once they are
-  on disk; 422 if a line is none, 413 over 64 MiB, 503 if the disk will not take them.
+  on disk; 422 for an invalid line, 413 over 64 MiB, 503 if the database cannot be written.
 - ``GET /health`` answers 200 while it serves.
-- ``GET /stats`` counts, see `forebay.deliver.receiver_store.Stats`.
+- ``GET /stats`` returns counts, see `forebay.deliver.receiver_store.Stats`.
 
-The first line printed is a JSON object with ``url``, ``port`` and ``pid``. SIGTERM and SIGINT let requests
-under way finish and end it with exit code 0. The extra ``demo`` installs the web server.
+The first line printed is a JSON object with ``url``, ``port`` and ``pid``. On SIGTERM and SIGINT it finishes
+requests in progress and ends with exit code 0. The extra ``demo`` installs the web server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ try:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 except ModuleNotFoundError as error:
-    needs = f"the receiving system needs an optional part of Forebay: {install_command('demo')}"
+    needs = f"the receiving system requires an extra of Forebay that is not installed: {install_command('demo')}"
     raise ModuleNotFoundError(needs, name=error.name) from error
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _GRACE_S: Final = 5
 
 
 def application(store: ReceiverStore) -> Starlette:
-    """Return the receiving system over a store."""
+    """Return the web application of the receiving system over a store."""
 
     def take(body: bytes) -> Response:
         try:
@@ -87,7 +87,7 @@ def application(store: ReceiverStore) -> Starlette:
 
 
 def serve(db: Path, *, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT; port 0 takes a free one. `OSError` if the address cannot be had."""
+    """Serve until SIGTERM or SIGINT; port 0 is a free port. Raises `OSError` if the address is in use."""
     store = ReceiverStore(db)
     try:
         with socket.create_server((host, port), backlog=128) as listener:
@@ -110,13 +110,13 @@ def serve(db: Path, *, host: str, port: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line and return the exit code."""
     parser = argparse.ArgumentParser("python -m forebay.deliver.receiver", description="A receiving system.")
-    parser.add_argument("--db", type=Path, required=True, help="SQLite file; made if it is not there")
-    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT", help="port 0 takes any")
+    parser.add_argument("--db", type=Path, required=True, help="SQLite file; created if missing")
+    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT", help="port 0 is a free port")
     options = parser.parse_args(arguments)
     host, _, port = str(options.listen).rpartition(":")
     if not host or not port.isdecimal():
-        parser.error(f"--listen {options.listen}: HOST:PORT is needed")
-    # The server hands these signals on when it has shut down; by then there is nothing left to do.
+        parser.error(f"--listen {options.listen}: must be HOST:PORT")
+    # The server forwards these signals after its shutdown, when nothing is left to do.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     serve(options.db, host=host, port=int(port))

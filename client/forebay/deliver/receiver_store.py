@@ -1,8 +1,8 @@
-"""What the receiving system holds, in one SQLite file.
+"""Database of the receiving system, one SQLite file.
 
-Two tables. ``records`` has each record once, by its idempotency key; ``arrivals`` has every time that one
-came. So the file itself tells what a target without the key would have held twice, and whether records
-first came in order. Whatever `take` returned for is on disk.
+Two tables: ``records`` has each record once, by its idempotency key; ``arrivals`` has every arrival. Therefore the file
+shows the duplicates that a target without the key would have stored, and whether records first arrived in order.
+Records are durable when `take` returns.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ GROUP BY source, "partition" ORDER BY source, "partition"
 
 
 class NotAnEnvelope(ValueError):
-    """A line is not an envelope of `forebay.deliver.targets.encoding`: turn on ``envelope`` at the sender."""
+    """A line is not an envelope of `forebay.deliver.targets.encoding`: enable ``envelope`` at the sender."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One record as it came in."""
+    """Received record."""
 
     key: str
     """Idempotency key, ``<incarnation>-<partition>-<offset>``."""
@@ -67,18 +67,18 @@ class Arrival:
     offset: int
 
     value: str
-    """The value as JSON text."""
+    """Value as JSON text."""
 
     event_time: str | None
 
     @property
     def source(self) -> str:
-        """Incarnation of the sink that it came from."""
+        """Incarnation of the sink of origin."""
         return self.key.rsplit("-", 2)[0]
 
     @classmethod
     def parse(cls, line: bytes) -> Arrival:
-        """Read one envelope; `NotAnEnvelope` if it is none."""
+        """Parse one envelope; raises `NotAnEnvelope`."""
         try:
             fields = json.loads(line)
             key, partition, offset, value = (fields[name] for name in ("key", "partition", "offset", "value"))
@@ -91,7 +91,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """What is held of one partition."""
+    """Stored records of one partition."""
 
     source: str
     """Incarnation of the sink."""
@@ -104,25 +104,25 @@ class PartitionRows:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What has come so far."""
+    """Counts of the receiving system."""
 
     rows: int
-    """Records held."""
+    """Stored records."""
 
     arrivals: int
-    """Records that came, however often."""
+    """Arrivals of records, repeated ones included."""
 
     duplicates: int
-    """Rows that would be held twice without the key."""
+    """Arrivals that would be stored twice without the key."""
 
     out_of_order: int
-    """Records that first came after one of their partition with a higher offset."""
+    """Records that first arrived after a higher offset of their partition."""
 
     partitions: tuple[PartitionRows, ...]
 
 
 class ReceiverStore:
-    """The SQLite file. Thread-safe; one process at a time."""
+    """SQLite file of the receiving system. Thread-safe; used by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -134,7 +134,7 @@ class ReceiverStore:
         self._seq = int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM arrivals").fetchone()[0])
 
     def take(self, arrivals: Sequence[Arrival], *, now: datetime) -> None:
-        """Keep all of them or, if it raises `sqlite3.Error`, none."""
+        """Store all arrivals or, if it raises `sqlite3.Error`, none."""
         at = now.isoformat()
         with self._one_at_a_time:
             numbered = list(enumerate(arrivals, self._seq + 1))
@@ -153,7 +153,7 @@ class ReceiverStore:
             self._seq += len(numbered)
 
     def stats(self) -> Stats:
-        """Count; reads the whole file."""
+        """Return the counts; reads the whole file."""
         with self._one_at_a_time:
             rows = self._count("SELECT count(*) FROM records")
             arrivals = self._count("SELECT count(*) FROM arrivals")

@@ -1,4 +1,4 @@
-"""What a user tunes about a deliverer."""
+"""Settings of a deliverer."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ class DelivererSettings:
     """Settings of one deliverer."""
 
     subscription: str = "default"
-    """Subscription of the sink to deliver for."""
+    """Subscription to deliver."""
 
     consumer_id: str | None = None
-    """Name shown in the sink's statistics; ``None`` takes a random one."""
+    """Consumer name in the sink's statistics; ``None`` is a random one."""
 
     batch: BatchLimits = field(default_factory=BatchLimits)
-    """How much goes to the target at once."""
+    """Upper bounds of a batch."""
 
     concurrency: int = 8
-    """Most partitions sent at the same time, each in order: the number of threads. 1 to 256."""
+    """Number of threads: the partitions delivered at the same time, each in order. 1 to 256."""
 
     credit_records: int = 20_000
-    """Most records taken from the broker and not yet settled."""
+    """Maximum number of records in flight."""
 
     credit_bytes: int = 16 << 20
-    """Most bytes taken from the broker and not yet settled."""
+    """Maximum of bytes in flight."""
 
     retry_delay_max_s: float = 3600.0
-    """Longest delay that a target can ask for; longer ones are cut to it. Up to 24 h."""
+    """Maximum delay that a target can request; longer ones are cut to it. Up to 24 h."""
 
     stop_grace_s: float = 20.0
-    """How long `Deliverer.stop` lets sends that are under way finish."""
+    """Time that `Deliverer.stop` waits for sends in progress."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not work, naming the setting and what is allowed."""
+        """Reject values that are out of bounds."""
         _within("concurrency", self.concurrency, 1, 256)
         _within("credit_records", self.credit_records, 1, 10_000_000)
         _within("credit_bytes", self.credit_bytes, 1, 1 << 30)
@@ -46,4 +46,4 @@ class DelivererSettings:
 
 def _within(name: str, value: float, lowest: float, highest: float) -> None:
     if not lowest <= value <= highest:
-        raise ValueError(f"{name} is {value}; {lowest} to {highest} is allowed")
+        raise ValueError(f"{name} = {value}: must be {lowest} to {highest}")

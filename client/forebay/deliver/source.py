@@ -1,7 +1,6 @@
-"""What the deliverer needs of the client library, and nothing more.
+"""Protocols of the client library, as far as the deliverer uses it.
 
-`forebay.client.Client` has all of this. Stated as protocols, the core of the deliverer runs in tests
-without a broker.
+`forebay.client.Client` implements them. As protocols they allow tests of the deliverer without a broker.
 """
 
 from __future__ import annotations
@@ -16,47 +15,47 @@ if TYPE_CHECKING:
 
 
 class SourceRecord(Protocol):
-    """One record as it was delivered."""
+    """Delivered record."""
 
     @property
     def offset(self) -> int:
-        """Its place in the partition."""
+        """Offset in the partition."""
 
     @property
     def key(self) -> bytes | None:
-        """Its key; absent is not the same as empty."""
+        """Key; ``None`` differs from empty."""
 
     @property
     def value(self) -> bytes:
-        """Its payload."""
+        """Payload."""
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Its headers, in the writer's order."""
+        """Headers in the writer's order."""
 
     @property
     def event_time(self) -> datetime | None:
-        """When the thing happened that it speaks of, as its writer said."""
+        """Time of the event, as given by the writer."""
 
     @property
     def unreadable(self) -> str:
-        """Why it cannot be decoded, or nothing."""
+        """Reason that the record cannot be decoded, or empty."""
 
 
 class SettledRange(Protocol):
-    """What became of an answer."""
+    """Result of an answer for one range."""
 
     @property
     def outcome(self) -> str:
-        """`OK` when it is durable, `ALREADY_SETTLED`, or that it did not count."""
+        """`OK` when it is durable, `ALREADY_SETTLED`, or another value without effect."""
 
 
 class SourceDelivery(Protocol):
-    """Records of one partition in rising order, each to be settled.
+    """Records of one partition in ascending order, to be settled.
 
-    In STRICT order, after `nack_from` and after a `dead_letter` that was not taken, the records of the partition from
-    there on are void, in this delivery and in all that were handed out before: they come again, or wait. Answers to
-    void records count for nothing. In RELAXED order only what was given back is void.
+    In STRICT order, after `nack_from` and after a `dead_letter` that was not accepted, the later records of the
+    partition are void, in this delivery and in all earlier ones: they are redelivered, or wait. Answers to void records
+    have no effect. In RELAXED order only the rejected records are void.
     """
 
     @property
@@ -65,33 +64,33 @@ class SourceDelivery(Protocol):
 
     @property
     def incarnation(self) -> str:
-        """Which sink of this name it is."""
+        """Incarnation of the sink."""
 
     @property
     def gap(self) -> object | None:
-        """Offsets that will never come; a delivery with a gap has no records and is not settled."""
+        """Missing offsets; a delivery with a gap has no records and is not settled."""
 
     @property
     def void_from(self) -> int | None:
-        """Records from this offset on are void: sent now, they would be sent out of order, or twice."""
+        """Offset from which on records are void: they must not be sent, because they are redelivered."""
 
     @property
     def relaxed(self) -> bool:
-        """Whether giving back some of it leaves the rest as it is."""
+        """True if a nack voids no other record."""
 
     @property
     def resend(self) -> bool:
-        """Whether some of it was delivered before."""
+        """True if at least one record was delivered before."""
 
     @property
     def span(self) -> Span | None:
-        """The span of processing it, linked to the spans that published its records."""
+        """Span of the processing, linked to the spans that published its records."""
 
     def with_unreadable(self) -> Iterator[SourceRecord]:
-        """Yield the records that are not void, readable or not; taking one asks for more time when it is due."""
+        """Yield the records that are not void, including undecodable ones; extends the deadline if due."""
 
     def extend(self) -> None:
-        """Ask for more time when it is due."""
+        """Extend the ack deadline if it is due."""
 
     def ack(self, first: int | None = None, last: int | None = None) -> object:
         """Settle the offsets ``first`` to ``last``, both included."""
@@ -99,29 +98,29 @@ class SourceDelivery(Protocol):
     def nack_from(
         self, offset: int, *, last: int | None = None, delay_s: float | None = None, reason: str = ""
     ) -> object:
-        """Give back ``offset`` and all after it, or up to ``last``, not to come again before ``delay_s``."""
+        """Reject ``offset`` and all later ones, or up to ``last``, for redelivery not before ``delay_s``."""
 
     def dead_letter(
         self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
     ) -> Sequence[SettledRange]:
-        """Say that the target will never take ``offset``, or all up to ``last``; with ``wait`` return the outcome.
+        """Dead-letter ``offset``, or all up to ``last``; with ``wait`` return the results.
 
-        Raises ``DeadlineExceeded`` where the answer does not come.
+        Raises ``DeadlineExceeded`` if there is no answer in time.
         """
 
 
 class Source(Protocol):
-    """An open subscription."""
+    """Open subscription."""
 
     def __iter__(self) -> Iterator[SourceDelivery]:
         """Yield deliveries until `close`; survives a broken connection."""
 
     def close(self) -> None:
-        """End the iteration. From any thread, and more than once."""
+        """End the iteration, from any thread. Idempotent."""
 
 
 class SourceClient(Protocol):
-    """Opens subscriptions."""
+    """Factory of subscriptions."""
 
     def subscriber(
         self,
@@ -132,4 +131,4 @@ class SourceClient(Protocol):
         credit_records: int = ...,
         credit_bytes: int = ...,
     ) -> Source:
-        """Subscribe to a sink; ``credit_*`` bound what is handed out and not yet settled."""
+        """Subscribe to a sink; ``credit_*`` bound what is in flight."""

@@ -1,8 +1,8 @@
-"""What the deliverer tells OpenTelemetry, beside what the client library tells about deliveries as a whole.
+"""Telemetry of the deliverer, in addition to the deliveries that the client library records.
 
-One span per send, a child of the delivery's own span, which is linked to the spans that published its records: so
-a target that takes up the trace context is seen in one trace with its delivery. Only the API is used: without an
-SDK in the process all of this does nothing.
+One span per send, a child of the delivery's span, which is linked to the spans that published its records. A target
+that continues the trace context appears in one trace with its delivery. Only the OpenTelemetry API is used: without an
+SDK in the process it does nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _SCOPE: Final = "forebay.deliver"
 _DURATION_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60)
-"""Bounds of the buckets of the target's answers."""
+"""Bucket bounds for the duration of a target's answer."""
 
 
 class Instruments:
-    """The deliverer's instruments for one sink and subscription. Thread-safe."""
+    """Instruments of the deliverer for one sink and subscription. Thread-safe."""
 
     def __init__(
         self,
@@ -51,33 +51,35 @@ class Instruments:
         self._duration = meter.create_histogram(
             "forebay.deliver.duration",
             unit="s",
-            description="Time that the target took for one batch.",
+            description="Duration of sending one batch to the target.",
             explicit_bucket_boundaries_advisory=_DURATION_S,
         )
         self._records = meter.create_counter(
-            "forebay.deliver.records", unit="{record}", description="Records that the target took."
+            "forebay.deliver.records", unit="{record}", description="Records that the target accepted."
         )
         self._retries = meter.create_counter(
-            "forebay.deliver.retries", unit="{batch}", description="Batches that the target could not take now."
+            "forebay.deliver.retries",
+            unit="{batch}",
+            description="Batches that the target could not accept and that are retried.",
         )
         self._rejects = meter.create_counter(
-            "forebay.deliver.rejects", unit="{record}", description="Records that the target will never take."
+            "forebay.deliver.rejects", unit="{record}", description="Records that the target rejected permanently."
         )
         self._gaps = meter.create_counter(
-            "forebay.deliver.gaps", unit="{gap}", description="Ranges met whose records no longer exist."
+            "forebay.deliver.gaps", unit="{gap}", description="Gaps: ranges whose records no longer exist."
         )
 
     def gap(self, partition: int) -> None:
-        """Count a gap that was met instead of records."""
+        """Count a gap."""
         self._gaps.add(1, self._attributes(partition))
 
     def rejected(self, partition: int) -> None:
-        """Count a record given up."""
+        """Count a permanently rejected record."""
         self._rejects.add(1, self._attributes(partition))
 
     @contextmanager
     def sending(self, delivery: SourceDelivery, batch: Batch) -> Iterator[Callable[[Outcome], None]]:
-        """Span and time one send; what is yielded takes its outcome, once."""
+        """Trace and time one send; call the yielded function once with its outcome."""
         attributes = self._attributes(batch.partition)
         parent = None if delivery.span is None else trace.set_span_in_context(delivery.span)
         started = self._clock()

@@ -85,7 +85,7 @@ def test_halves_are_the_whole(count: int) -> None:
 
 @pytest.mark.parametrize("name", ["records_max", "bytes_max"])
 def test_limits_below_one_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} is 0"):
+    with pytest.raises(ValueError, match=f"{name} = 0"):
         BatchLimits(**{name: 0})
 
 

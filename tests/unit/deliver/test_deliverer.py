@@ -271,7 +271,7 @@ def test_a_signal_handler_may_stop_it() -> None:
     ],
 )
 def test_a_setting_that_could_not_work_is_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"^{name} is "):
+    with pytest.raises(ValueError, match=f"^{name} = "):
         DelivererSettings(**{name: value})  # type: ignore[arg-type]  # the name is a parameter
 
 

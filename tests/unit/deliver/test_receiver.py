@@ -137,7 +137,7 @@ def test_a_wrong_address_is_said(tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert run.returncode == 2
-    assert "HOST:PORT is needed" in run.stderr
+    assert "must be HOST:PORT" in run.stderr
 
 
 def test_without_its_web_server_the_receiver_names_the_extra() -> None:

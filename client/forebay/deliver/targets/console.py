@@ -1,7 +1,7 @@
-"""Prints records to standard output, one line each, in the form of `forebay.deliver.targets.encoding`.
+"""Console target: prints records to standard output, one line each, as envelopes.
 
-What was printed is acked: for looking at a sink without consuming it there is ``forebay peek`` and
-``forebay tail``.
+The form is that of `forebay.deliver.targets.encoding`. Printed records are acked; to read a sink without consuming it,
+use ``forebay peek`` or ``forebay tail``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ConsoleTarget:
         """Do nothing."""
 
     def send(self, batch: Batch) -> Outcome:
-        """Print a batch whole. `TargetGone` once nobody reads any more."""
-        # A tab in JSON is space between values; what a string holds and a terminal would obey is escaped.
+        """Print a whole batch. Raises `TargetGone` after the output was closed."""
+        # A tab in JSON is whitespace between values; control characters in strings are escaped.
         lines = (visible_json(line.decode().replace("\t", " ")) for line in encode.envelopes(batch))
         text = "".join(f"{line}\n" for line in lines).encode()
         with self._whole_batches:
@@ -41,11 +41,11 @@ class ConsoleTarget:
                 self._stream.write(text)
                 self._stream.flush()
             except BrokenPipeError as error:
-                raise TargetGone("nobody reads the output any more") from error
+                raise TargetGone("the output was closed by its reader") from error
         return Delivered()
 
     def close(self) -> None:
-        """Leave the stream open: it is not ours."""
+        """Leave the stream open, because the target does not own it."""
 
 
 def console_target() -> ConsoleTarget:

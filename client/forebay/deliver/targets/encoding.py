@@ -1,18 +1,18 @@
-r"""Records as JSON text, one line each.
+r"""Encoding of records as JSON text, one line each.
 
-An *envelope* carries the record with its idempotency key, so that a target can tell a second delivery from
-a first however the batches were cut:
+An *envelope* contains the record with its idempotency key, so that a target can detect a redelivery with
+any batches:
 
     {"key": "9f3c-0-17", "partition": 0, "offset": 17, "event_time": "2024-05-01T12:00:00.000000Z" or null,
      "encoding": "json" | "text" | "base64", "value": ...,
      "record_key": {"encoding": ..., "value": ...} or null,
      "headers": [{"name": ..., "encoding": ..., "value": ...}, ...]}
 
-``encoding`` says what ``value`` is: the record's own JSON, untouched; its text; or its bytes in base64.
-Without an envelope, JSON goes as it is, text as a JSON string and other bytes as a JSON string in base64.
+``encoding`` is the form of ``value``: the record's own JSON, unchanged; its text; or its bytes in base64.
+Without an envelope, JSON is sent unchanged, text as a JSON string and other bytes as a JSON string in base64.
 
-A value counts as JSON only if every strict parser would take it: no ``NaN``, no second document. It is
-embedded as written, so no number is rounded; only its line ends, which in JSON are mere space, become blanks.
+A value counts as JSON only if every strict parser accepts it: no ``NaN``, no second document. It is
+embedded as written, so that no number is rounded; only its line ends, which are whitespace in JSON, become blanks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _envelope(batch: Batch, record: SourceRecord) -> bytes:
 
 
 def _json_or(value: bytes) -> tuple[bytes, bytes]:
-    """Return the encoding's name and the JSON text of a value."""
+    """Return the name of the encoding and the JSON text of a value."""
     try:
         json.loads(value.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -94,4 +94,4 @@ def _time(event_time: datetime | None) -> bytes:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")

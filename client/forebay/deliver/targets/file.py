@@ -1,7 +1,8 @@
-"""Writes records to files of JSON lines, one file per partition, each record exactly once.
+"""File target: writes records to JSON Lines files, one per partition, each record exactly once.
 
 ``path`` ``out/orders.jsonl`` becomes ``out/orders-0.jsonl``, ``out/orders-1.jsonl`` and so on; a line is
-an envelope of `forebay.deliver.targets.encoding`. See `forebay.deliver.targets.lines_file` for how it survives a kill.
+an envelope of `forebay.deliver.targets.encoding`. `forebay.deliver.targets.lines_file` describes recovery
+after a kill.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class FileTarget:
         self._files: dict[int, LinesFile] = {}
 
     def open(self, context: TargetContext) -> BatchLimits | None:
-        """Check that the folder is there; files are made when their first record comes."""
+        """Check that the folder exists; files are created with their first record."""
         if not self._path.parent.is_dir():
-            raise InvalidOption("file", "path", f"there is no folder {self._path.parent}")
+            raise InvalidOption("file", "path", f"the folder {self._path.parent} does not exist")
         return None
 
     def send(self, batch: Batch) -> Outcome:
-        """Append a batch and sync it; what is in the file already is not written again."""
+        """Append a batch and sync it; records that are already in the file are not written again."""
         with self._table:
             file = self._files.setdefault(batch.partition, LinesFile(self.path_of(batch.partition)))
         offsets = (record.offset for record in batch.records)

@@ -1,4 +1,4 @@
-"""Sends batches to an HTTP(S) address.
+"""HTTP target: sends batches to an HTTP(S) address.
 
 Every request carries ``Idempotency-Key`` (for a batch ``<incarnation>-<partition>-<first>-<last>``, for a
 single record ``<incarnation>-<partition>-<offset>``), ``Forebay-Sink``, ``Forebay-Incarnation``,
@@ -48,16 +48,16 @@ _ERRORS: Final = (
     httpcore2.UnsupportedProtocol,
 )
 _QUOTING: Final = (httpcore2.ProtocolError, httpcore2.ProxyError, httpcore2.UnsupportedProtocol)
-"""Errors whose text may quote a header or what the other end sent."""
+"""Errors whose text may quote a header or received data."""
 _SECRET_CHARACTERS_MIN: Final = 4
 _SCHEMES: Final = frozenset({"Basic", "Bearer", "Digest", "Negotiate", "Token", "ApiKey"})
-"""Parts of credentials that are no secret."""
+"""Parts of credentials that are not secret."""
 _ANSWER_BYTES_MAX: Final = 64 << 10
 _TITLE_CHARACTERS_MAX: Final = 200
 
 
 class HttpTarget:
-    """A `forebay.deliver.Target` that speaks HTTP/1.1 over a pool of kept connections."""
+    """A `forebay.deliver.Target` that uses HTTP/1.1 over a pool of persistent connections."""
 
     def __init__(
         self,
@@ -74,12 +74,10 @@ class HttpTarget:
         self._pool: httpcore2.ConnectionPool | None = None
         self._default_headers: dict[str, str] = {}
         self._secrets: tuple[str, ...] = ()
-        """What no reason may hold, the longest first."""
+        """Secrets that are removed from reasons, the longest first."""
 
     def open(self, context: TargetContext) -> BatchLimits | None:
-        """Make the pool; connects to nothing yet. `InvalidOption` if a certificate or variable cannot be
-        used.
-        """
+        """Create the pool without connecting. Raises `InvalidOption` for an unusable certificate or variable."""
         settings = self._settings
         self._default_headers = self._headers()
         if self._secrets and settings.is_plain:
@@ -135,7 +133,7 @@ class HttpTarget:
             headers["Forebay-Resend"] = "true"
         propagate.inject(headers)
         if self._pool is None:
-            raise RuntimeError("the target has not been opened")
+            raise RuntimeError("the target is not open")
         settings = self._settings
         self._report.look()
         exchange = self._network.begin(settings.timeout_s, settings.tls_layers)
@@ -147,7 +145,7 @@ class HttpTarget:
                 content=body,
                 extensions={"timeout": settings.timeouts},
             ) as response:
-                # Once the status is there the fate is known: what goes wrong with the rest changes nothing.
+                # The status determines the outcome: a later failure of the answer has no effect.
                 return self._judged(response.status, response.headers, _answer(response))
         except _ERRORS as error:
             status = exchange.status
@@ -168,7 +166,7 @@ class HttpTarget:
         return self._cleaned(outcome)
 
     def _cleaned(self, outcome: Outcome) -> Outcome:
-        """Return an outcome whose reason holds no credential, which a target may have sent back."""
+        """Return an outcome without credentials in its reason, which a target may have sent back."""
         if isinstance(outcome, Delivered):
             return outcome
         reason = outcome.reason
@@ -204,7 +202,7 @@ class HttpTarget:
 
 
 def _answer(response: httpcore2.Response) -> bytes:
-    """Read the answer within bounds of size and time, so that the connection can be kept; what is beyond is left."""
+    """Read the answer within bounds of size and time, to reuse the connection; the rest is left unread."""
     answer = b""
     try:
         for chunk in response.iter_stream():
@@ -217,14 +215,12 @@ def _answer(response: httpcore2.Response) -> bytes:
 
 
 def http_target(**options: str) -> HttpTarget:
-    """Build the target from options as a command line has them, the fields of `HttpSettings`."""
+    """Build the target from command-line options, the fields of `HttpSettings`."""
     return HttpTarget(HttpSettings.from_options(options))
 
 
 def _title(content_type: str, answer: bytes) -> str:
-    """Return the title of a problem document (RFC 9457), which names the kind of problem and quotes no
-    request.
-    """
+    """Return the title of a problem document (RFC 9457), which names its kind and quotes no request."""
     if content_type.split(";", maxsplit=1)[0].strip().lower() != "application/problem+json":
         return ""
     try:

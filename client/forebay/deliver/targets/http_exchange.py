@@ -1,8 +1,9 @@
 """Exchange: one HTTP request and its answer, within one deadline.
 
-The limits of an HTTP library bound single reads and writes, so a peer that sends a byte now and then keeps a request
-for ever. Here every operation on the network gets what is left of the exchange's time. The exchange also reads the
-status line as it comes: a target that said 2xx has taken the records, whatever becomes of the rest of its answer.
+The time limits of an HTTP library apply to single reads and writes, so that a peer that sends a byte from time to time
+delays a request indefinitely. Here every network operation gets the remaining time of the exchange. The exchange also
+parses the status line on arrival: after a 2xx status the records count as delivered, even if the rest of the answer
+fails.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 WRITE_BYTES: Final = 256 << 10
-"""One operation writes at most so much, so that slow reading by the peer is noticed."""
+"""Maximum size of one write operation, so that a slow reader is detected."""
 
 _HEAD_BYTES_MAX: Final = 64 << 10
-"""Bytes of an answer that are looked at for its status line, which informational answers may precede."""
+"""Bytes of an answer that are searched for its status line, after informational answers."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: [^\r\n]*)?\r?\n")
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
@@ -30,24 +31,24 @@ _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 
 @dataclass(slots=True)
 class Exchange:
-    """Deadline of a request, and what came back so far. Used by one thread."""
+    """Deadline of a request, and the received head of its answer. Used by one thread."""
 
     until: float
-    """On the clock of the network."""
+    """Deadline on the clock of the network."""
 
     tls_layers: int
-    """Layers of TLS below the target's own answers; what comes above fewer is a proxy's."""
+    """Number of TLS layers below the target's answers; data over fewer layers is a proxy's."""
 
     _head: bytearray = field(default_factory=bytearray)
 
     def received(self, data: bytes) -> None:
-        """Look at bytes of the answer."""
+        """Parse received bytes of the answer."""
         if len(self._head) < _HEAD_BYTES_MAX:
             self._head += data[: _HEAD_BYTES_MAX - len(self._head)]
 
     @property
     def status(self) -> int | None:
-        """The final status, once its line has come whole."""
+        """Final status, once its line is complete."""
         start = 0
         while (line := _STATUS_LINE.match(self._head, start)) is not None:
             status = int(line.group(1))
@@ -61,7 +62,7 @@ class Exchange:
 
 
 class Network(httpcore2.NetworkBackend):
-    """Network whose operations are bounded by the exchange that the calling thread has begun."""
+    """Network whose operations are bounded by the exchange of the calling thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -75,7 +76,7 @@ class Network(httpcore2.NetworkBackend):
         return exchange
 
     def left_s(self, timeout: float | None, late: type[Exception]) -> float | None:
-        """Return the time that an operation may take; raises ``late`` when there is none."""
+        """Return the remaining time of an operation; raises ``late`` when there is none."""
         exchange = self.exchange
         if exchange is None:
             return timeout
@@ -86,7 +87,7 @@ class Network(httpcore2.NetworkBackend):
 
     @property
     def exchange(self) -> Exchange | None:
-        """The exchange of the calling thread."""
+        """Exchange of the calling thread."""
         return getattr(self._current, "exchange", None)
 
     def connect_tcp(
@@ -104,7 +105,7 @@ class Network(httpcore2.NetworkBackend):
 
 
 class _Stream(httpcore2.NetworkStream):
-    """A connection, or a layer of TLS on one."""
+    """Connection, or a TLS layer on one."""
 
     def __init__(self, network: Network, stream: httpcore2.NetworkStream, *, tls_layers: int) -> None:
         self._network = network
@@ -112,7 +113,7 @@ class _Stream(httpcore2.NetworkStream):
         self._tls_layers = tls_layers
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there, waiting for it."""
+        """Read available bytes, waiting for them."""
         data = self._stream.read(max_bytes, self._network.left_s(timeout, httpcore2.ReadTimeout))
         exchange = self._network.exchange
         if exchange is not None and exchange.tls_layers == self._tls_layers:
@@ -120,24 +121,24 @@ class _Stream(httpcore2.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all of it."""
+        """Write all bytes."""
         for start in range(0, len(buffer), WRITE_BYTES):
             left_s = self._network.left_s(timeout, httpcore2.WriteTimeout)
             whole = len(buffer) <= WRITE_BYTES
             self._stream.write(buffer if whole else buffer[start : start + WRITE_BYTES], left_s)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._stream.close()
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        """Return the layer above."""
+        """Return the TLS layer above this one."""
         left_s = self._network.left_s(timeout, httpcore2.ConnectTimeout)
         above = self._stream.start_tls(ssl_context, server_hostname, left_s)
         return _Stream(self._network, above, tls_layers=self._tls_layers + 1)
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what is known about the connection."""
+        """Return information about the connection."""
         return self._stream.get_extra_info(info)

@@ -1,4 +1,4 @@
-r"""A file of JSON lines that holds each record once and whole.
+r"""File of JSON lines that contains each record once and complete.
 
 A line is an envelope of `forebay.deliver.targets.encoding`; it begins with the record's key, and from these keys
 the file itself says what it holds. The rules:
@@ -39,33 +39,33 @@ _SLICE_BYTES: Final = 1 << 20
 
 
 class ForeignFile(OSError):
-    """The file holds something else. Move it away, or choose another path."""
+    """The file has other contents. Move it away, or choose another path."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} does not begin with a line of this target; move it away or choose another path")
+        super().__init__(f"{path} does not begin with a line of this target: move it away, or choose another path")
 
 
 class FileInUse(OSError):
-    """Another process is writing the file. Try again later."""
+    """Another process is writing the file. Retry later."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is being written by another process")
 
 
 class LinesFile:
-    """One partition's file. Not thread-safe."""
+    """File of one partition. Not thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
-        # Up to here the file is whole and synced, and `_written` says what it holds.
+        # Up to here the file is complete and synced, and `_written` has its records.
         self._length = 0
         self._written: dict[str, Ranges] = {}
 
     def append(self, incarnation: str, lines: Sequence[tuple[int, bytes]]) -> int:
-        """Write the lines, given by offset, that are not in the file; sync; return how many were written.
+        """Append the missing ones of the lines, given by offset, and sync; return the number of written lines.
 
-        Raises `OSError`, `ForeignFile` and `FileInUse` among them; then none of the lines counts as written.
+        Raises `OSError`, including `ForeignFile` and `FileInUse`; then none of the lines counts as written.
         """
         with self._locked() as descriptor:
             self._catch_up(descriptor)
@@ -85,7 +85,7 @@ class LinesFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Open the file if it is not the one at the path, and hold its lock."""
+        """Open the file if the path has another one, and hold its lock."""
         while True:
             if self._descriptor is None:
                 self._descriptor = _open(self._path)
@@ -97,19 +97,21 @@ class LinesFile:
                 raise FileInUse(self._path) from error
             if _same_file(descriptor, self._path):
                 break
-            self.close()  # it was renamed away: what it holds stays known
+            self.close()  # it was renamed: its records stay known
         try:
             yield descriptor
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _catch_up(self, descriptor: int) -> None:
-        """Read what stands behind the part that is known, and cut off a torn line."""
+        """Read the file after the known part, and cut off a torn line."""
         size = os.fstat(descriptor).st_size
         if size == self._length:
             return
         if size < self._length:
-            _log.warning("file was cut by somebody else path=%s length=%d known=%d", self._path, size, self._length)
+            _log.warning(
+                "file was truncated by another process path=%s length=%d known=%d", self._path, size, self._length
+            )
             self._length = 0
             self._written.clear()
         whole = self._scan(descriptor)
@@ -120,7 +122,7 @@ class LinesFile:
         self._length = whole
 
     def _scan(self, descriptor: int) -> int:
-        """Note the keys of all lines from `_length` on and return where the last whole line ends."""
+        """Record the keys of all lines from `_length` on; return the end of the last complete line."""
         position, rest = self._length, b""
         strange = 0
         while data := os.pread(descriptor, _SLICE_BYTES, position + len(rest)):
@@ -136,7 +138,7 @@ class LinesFile:
         if position == 0 and rest and not _could_begin(rest):
             raise ForeignFile(self._path)
         if strange:
-            _log.error("strange lines left in place path=%s lines=%d", self._path, strange)
+            _log.error("foreign lines left in place path=%s lines=%d", self._path, strange)
         return position
 
     def _write(self, descriptor: int, data: bytes) -> None:
@@ -173,6 +175,6 @@ def _same_file(descriptor: int, path: Path) -> bool:
 
 
 def _could_begin(torn: bytes) -> bool:
-    """Return whether a torn first line could be one of ours; zeros are what a power cut leaves of one."""
+    """Return True if a torn first line may be one of this target; a power loss leaves zeros."""
     beginning = b'{"key":"'
     return torn.startswith(beginning) or beginning.startswith(torn) or not torn.strip(b"\0")

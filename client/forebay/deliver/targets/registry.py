@@ -1,8 +1,7 @@
-"""Which targets there are, and how one is found by name.
+"""Registry of targets by name.
 
-Three are built in. A package of a user's own adds more through the entry-point group ``forebay.targets``,
-and any importable object is named as ``module:attribute``. Whatever is named is called with the options as
-keywords, all text.
+Three targets are built in. Packages add targets with the entry-point group ``forebay.targets``, and any importable
+object is available as ``module:attribute``. The target is called with the options as keywords, all of them text.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 GROUP: Final = "forebay.targets"
-"""The entry-point group."""
+"""Entry-point group of targets."""
 
 _BUILT_IN: Final = {
     "console": "forebay.deliver.targets.console:console_target",
@@ -30,14 +29,14 @@ _BUILT_IN: Final = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all targets that can be loaded, sorted."""
+    """Return the names of all available targets, sorted."""
     return tuple(sorted({*_BUILT_IN, *(found.name for found in entry_points(group=GROUP))}))
 
 
 def load(name: str) -> Callable[..., Target]:
-    """Return what builds the target ``name``: a built-in one, an entry point's, or a ``module:attribute``.
+    """Return the factory of target ``name``: built-in, entry point, or ``module:attribute``.
 
-    `UnknownTarget` lists what exists; `TargetUnusable` says what is missing or wrong.
+    Raises `UnknownTarget` with the available names, or `TargetUnusable` with the problem.
     """
     registered = {found.name: found for found in entry_points(group=GROUP)}
     if name in _BUILT_IN:
@@ -50,15 +49,14 @@ def load(name: str) -> Callable[..., Target]:
         raise UnknownTarget(name, names())
     factory = _resolve(entry)
     if not callable(factory):
-        raise TargetUnusable(name, "it cannot be called; name a class, or a function that returns a target")
+        raise TargetUnusable(name, "it is not callable: must be a class, or a function that returns a target")
     return factory
 
 
 def create(name: str, options: Mapping[str, str]) -> Target:
     """Build the target ``name`` with ``options``.
 
-    `InvalidOption` if it does not take one of them or needs another; `TargetUnusable` if what it builds is
-    no target.
+    Raises `InvalidOption` for an unknown or missing option, and `TargetUnusable` if the result is not a target.
     """
     factory = load(name)
     try:
@@ -77,7 +75,7 @@ def _resolve(entry: EntryPoint) -> Callable[..., Target]:
         found: object = importlib.import_module(module.strip())
     except ModuleNotFoundError as error:
         hint = f": {install_command('deliver')}" if entry.name in _BUILT_IN else ""
-        raise TargetUnusable(entry.name, f"there is no module {error.name}{hint}") from error
+        raise TargetUnusable(entry.name, f"the module {error.name} does not exist{hint}") from error
     except (ImportError, ValueError) as error:
         raise TargetUnusable(entry.name, str(error)) from error
     for part in attribute.split("[")[0].strip().split("."):

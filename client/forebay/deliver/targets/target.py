@@ -1,7 +1,7 @@
-"""What a target is: any object with these three methods.
+"""Interface of targets: an object with three methods.
 
-Sending is at least once. A target makes it exactly once on its side by remembering the idempotency keys
-that a batch offers, per batch or per record.
+Sending is at least once. A target makes it exactly once by storing the idempotency keys of a batch, per batch or per
+record.
 """
 
 from __future__ import annotations
@@ -16,37 +16,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TargetContext:
-    """What a target is told when it is opened."""
+    """Facts that are passed to a target at opening."""
 
     sink: str
-    """Name of the sink that is delivered."""
+    """Name of the delivered sink."""
 
     subscription: str
-    """Name of the subscription it is delivered for."""
+    """Name of the delivered subscription."""
 
     concurrency: int
-    """Most threads that call `Target.send` at the same time; 1 if the target must not be called side by
-    side.
-    """
+    """Maximum number of threads that call `Target.send` concurrently; 1 for sequential calls."""
 
 
 @runtime_checkable
 class Target(Protocol):
-    """Takes batches to another system."""
+    """Sends batches to another system."""
 
     def open(self, context: TargetContext) -> BatchLimits | None:
-        """Get ready, once, before the first `send`, and return tighter limits for batches or ``None``.
+        """Prepare before the first `send`; return tighter limits for batches, or ``None``. Called once.
 
-        A system that is away is no reason to fail: `send` will say so. What raises here ends the deliverer.
+        An unavailable system is not a failure here: `send` reports it. An exception ends the deliverer.
         """
 
     def send(self, batch: Batch) -> Outcome:
-        """Take a batch and return when its fate is known. `Delivered` means: it will not be sent again.
+        """Send a batch and return its outcome. After `Delivered` the batch is not sent again.
 
-        Called from several threads, for a partition from one at a time, in order. It is to return within
-        the sink's ack deadline, or the records come again. An exception counts as `Retry`, except
-        `TargetGone`.
+        Called from several threads, for one partition from one at a time, in order. It must return within the sink's
+        ack deadline; otherwise the records are redelivered. An exception counts as `Retry`, except `TargetGone`.
         """
 
     def close(self) -> None:
-        """Let go of everything, once, after the last `send`."""
+        """Release all resources after the last `send`. Called once."""

@@ -171,7 +171,7 @@ def test_a_credential_that_no_header_may_hold_is_refused_at_the_start_and_not_re
     monkeypatch.setattr(os, "environ", {**os.environ, "ORDERS_TOKEN": value})
     target = HttpTarget(HttpSettings(url="https://127.0.0.1:1/", authorization_env="ORDERS_TOKEN"))
 
-    with pytest.raises(InvalidOption, match="ORDERS_TOKEN holds a control character") as refused:
+    with pytest.raises(InvalidOption, match="ORDERS_TOKEN contains a control") as refused:
         target.open(CONTEXT)
     assert "s3cr" not in str(refused.value)
 

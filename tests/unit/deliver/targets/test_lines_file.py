@@ -132,7 +132,7 @@ def test_a_strange_line_further_on_is_left_and_reported(tmp_path: Path, caplog: 
         assert file.append(INCARNATION, [line(0), line(1), line(2)]) == 1
 
     assert b"\n??\n" in path.read_bytes()
-    assert "strange lines left in place" in caplog.text
+    assert "foreign lines left in place" in caplog.text
 
 
 def test_a_file_larger_than_one_read_is_known_whole(tmp_path: Path) -> None:

@@ -84,9 +84,9 @@ def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("no.such.module:Target", "there is no module no"),
+        ("no.such.module:Target", "the module no does not exist"),
         (f"{HERE}:Missing", "has no Missing"),
-        (f"{HERE}:NOT_CALLABLE", "cannot be called"),
+        (f"{HERE}:NOT_CALLABLE", "is not callable"),
         (f"{HERE}:Path", "lacks open, send or close"),
         (":Target", "Empty module name"),
         (f"{HERE}:", "has no"),
