@@ -62,19 +62,6 @@ class Offenders(NamedTuple):
 
 
 OFFENDERS: Final = {
-    "broker/forebay/broker": Offenders(questions=15, long=14, banned=13),
-    "broker/forebay/broker/rpc": Offenders(questions=3, long=4, banned=2),
-    "broker/forebay/broker/rpc/access": Offenders(long=4, banned=5),
-    "broker/forebay/broker/rpc/buffer": Offenders(questions=2, long=11, banned=3),
-    "broker/forebay/broker/rpc/epochs": Offenders(questions=1),
-    "broker/forebay/broker/rpc/pages": Offenders(long=9),
-    "broker/forebay/broker/rpc/requests": Offenders(long=9, banned=1),
-    "broker/forebay/broker/rpc/sinks": Offenders(questions=3, long=1, banned=1),
-    "broker/forebay/broker/rpc/transport": Offenders(questions=3, long=10, banned=4),
-    "broker/forebay/broker/storage": Offenders(questions=12, long=7, banned=10),
-    "broker/forebay/broker/storage/records": Offenders(questions=6, long=6, banned=4),
-    "broker/forebay/broker/storage/repair": Offenders(questions=10, long=10, banned=13),
-    "broker/forebay/broker/storage/store": Offenders(questions=19, long=19, banned=14),
     "client/forebay/arrow": Offenders(questions=3, long=14, banned=4),
     "client/forebay/credentials": Offenders(long=5, banned=2),
     "client/forebay/process": Offenders(questions=1, long=2, banned=2),

@@ -1,3 +1,3 @@
-"""The broker: takes pages in, keeps them durably, hands them out at the pace of whoever takes them."""
+"""Broker: accepts pages, stores them durably, and delivers them at the pace of their consumers."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Makes the exporters that were asked for, and the SDK's providers over them: for broker, command line and tasks.
+"""Exporters of telemetry, and the SDK's providers over them, for broker, command line and tasks.
 
-Exporters are found by their registered names, as the SDK finds its own; a package that brings another one is found
-too. Providers made here do not wait for the end of the process: whoever made them closes them.
+Exporters are found by their registered names, as the SDK finds its own; an exporter of another package is found too.
+Providers created here do not wait for the end of the process: their creator closes them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from forebay.broker.exporting import Exporting, ExportingError, wanted
 
 _log: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
-"""How long an end waits for what was measured last to be sent."""
+"""Time that the end of the exporters waits for the last measurements to be sent."""
 METRICS_CONNECTIONS_MAX: Final = 32
 """Connections of the endpoint for Prometheus; further ones are closed."""
 METRICS_SILENCE_S: Final = 10.0
-"""How long one of them may say nothing."""
+"""Time that a connection to the endpoint for Prometheus may be silent."""
 CLIENT_SERVICE: Final = "forebay-client"
 """Service name of a process whose providers OpenTelemetry asked for by name."""
 
@@ -41,10 +41,10 @@ class Exporters:
     tracers: TracerProvider
     ends: Sequence[Callable[[], object]]
     metrics_url: str = ""
-    """Where Prometheus may ask, or empty."""
+    """URL of the endpoint for Prometheus, or empty."""
 
     close_s: float = CLOSE_S
-    """How long ``close`` waits."""
+    """Time that ``close`` waits."""
 
     def close(self) -> None:
         """Send what is left and end everything. Waits up to ``close_s``: whom it goes to may be away."""
@@ -63,10 +63,10 @@ class Exporters:
 
 
 def export(exporting: Exporting, *, service: str, instance: str = "") -> Exporters:
-    """Make the exporters and start them; ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` win over the arguments.
+    """Create the exporters and start them.
 
-    Raises ``ExportingError`` for a variable or a name that is wrong, and OSError when the address for Prometheus
-    cannot be had.
+    ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` take precedence over the arguments. Raises ``ExportingError``
+    for an invalid variable or name, and OSError if the address for Prometheus cannot be bound.
     """
     resource = _resource(service, instance)
     endpoint = _prometheus(*exporting.prometheus) if exporting.prometheus is not None else None
@@ -86,12 +86,18 @@ def export(exporting: Exporting, *, service: str, instance: str = "") -> Exporte
 
 
 def tracer_provider() -> TracerProvider:
-    """What ``OTEL_PYTHON_TRACER_PROVIDER=forebay`` stands for: spans go where the ``OTEL_…`` variables say."""
+    """Return the provider of ``OTEL_PYTHON_TRACER_PROVIDER=forebay``.
+
+    Its spans go to the exporters of the ``OTEL_…`` variables.
+    """
     return _tracers(wanted(os.environ).traces, _resource(CLIENT_SERVICE, ""), at_exit=True)
 
 
 def meter_provider() -> MeterProvider:
-    """What ``OTEL_PYTHON_METER_PROVIDER=forebay`` stands for: metrics go where the ``OTEL_…`` variables say."""
+    """Return the provider of ``OTEL_PYTHON_METER_PROVIDER=forebay``.
+
+    Its metrics go to the exporters of the ``OTEL_…`` variables.
+    """
     readers = [PeriodicExportingMetricReader(_made("metrics", name)) for name in wanted(os.environ).metrics]
     return MeterProvider(metric_readers=readers, resource=_resource(CLIENT_SERVICE, ""))
 
@@ -135,7 +141,7 @@ class _Endpoint:
 
 
 def bound(server: Any) -> None:
-    """Bound a server that has a thread for each connection: how many there are, and how long one may say nothing."""
+    """Bound a server with a thread per connection: their number, and the time that one may be silent."""
     room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
     begin, serve = server.process_request, server.process_request_thread
 

@@ -1,4 +1,4 @@
-"""Which exporters the standard ``OTEL_…`` variables ask for. Decides; makes none, and needs no SDK.
+"""Selection of exporters by the standard ``OTEL_…`` variables. Needs no SDK, and creates no exporter.
 
 As the specification has it, with one exception: without any variable nothing is exported. An endpoint asks for OTLP,
 ``OTEL_METRICS_EXPORTER`` and ``OTEL_TRACES_EXPORTER`` name exporters or ``none``. Everything else (intervals, headers,
@@ -24,7 +24,7 @@ class ExportingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Exporting:
-    """What is to be exported, and how."""
+    """Selected exporters of metrics and traces, and their options."""
 
     metrics: tuple[str, ...] = ()
     """Registered names of exporters of metrics, without ``prometheus``."""

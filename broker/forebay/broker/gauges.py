@@ -1,10 +1,9 @@
-"""What stands in the broker now: depth, size, lag, readers and memory, told whenever an exporter asks.
+"""Gauges of the broker: depth, size, lag, readers and memory, read by exporters on demand.
 
-Exporters ask on threads of their own. They read counters that the loop changes, at worst as of a moment ago; lag is
-what the loop measured last: within the last second, less often in a broker of more than ten thousand lanes.
-
-An answer costs as much as the series that it has. What is folded into the one series of all others was summed up when
-it was measured, so nobody walks all lanes for an exporter, which would take Python's lock from the loop.
+Exporters read on threads of their own. They read counters that the loop changes, at worst as of a moment ago. The lag
+is the last measurement of the loop: within the last second, less often in a broker of more than ten thousand lanes. A
+read costs as much as the series that it returns. The series of all others was summed up at the measurement, so an
+exporter never iterates over all lanes, which would take Python's lock from the loop.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ class Gauges:
         self._stored[sink] = (records, size)
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
-        """Let go of a sink's figures, or of those of one of its subscriptions."""
+        """Remove the figures of a sink, or those of one of its subscriptions."""
         for key in [key for key in self._lags if key[0] == sink and subscription in {None, key[1]}]:
             del self._lags[key]
         if subscription is None:

@@ -1,7 +1,7 @@
-"""Reads what makes a broker's connections safe: its certificate, the authority of its clients, the hashes of tokens.
+"""Security files of a broker: its certificate, the authority of its clients, the hashes of tokens.
 
-All of it is read and checked before the store is opened, and again when it is to be renewed: a file that is wrong is
-told with its setting, and never half taken.
+All files are read and checked before the store is opened, and again at a renewal: an invalid file is reported with its
+setting, and never partly applied.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How a broker is protected."""
+    """Certificates and credentials of a broker."""
 
     certificates: Certificates | None
     """None for connections without TLS."""
 
     credentials: Credentials | None
-    """None lets everybody who can connect do everything."""
+    """None lets every caller that can connect do everything."""
 
 
 def read(settings: BrokerSettings) -> Security:

@@ -1,4 +1,4 @@
-"""How many series an instrument may have, and what becomes of the rest.
+"""Bound on the series of an instrument, and the overflow series of the rest.
 
 Names of sinks and subscriptions are the users', so series are bounded here: the first ones have attributes of their
 own, all others share one marked as OpenTelemetry marks an overflow. Sums stay true, places are lost.
@@ -24,7 +24,7 @@ OVERFLOW: Final[Attributes] = {"otel.metric.overflow": True}
 
 
 class Series:
-    """Attribute sets of one instrument by the values of its attributes; each is made once. Used by one thread."""
+    """Attribute sets of one instrument by the values of its attributes, each created once. One thread."""
 
     def __init__(self, *names: str, series_max: int = SERIES_MAX) -> None:
         self._names = names
@@ -50,7 +50,7 @@ class Folded:
     """Observations of a gauge: the first points as they are, all others folded into one."""
 
     def __init__(self, fold: Callable[[Iterable[float]], float], *, series_max: int | None = None) -> None:
-        """``series_max``: points that are shown as they are, as many as an instrument may have unless it is said."""
+        """``series_max``: points that keep their attributes; by default as many as an instrument may have."""
         self._fold = fold
         self._series_max = SERIES_MAX if series_max is None else series_max
         self._shown: list[Observation] = []

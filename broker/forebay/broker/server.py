@@ -1,7 +1,7 @@
-"""The composition root: builds a broker from its parts, serves it over gRPC, and stops it in the right order.
+"""Composition root: builds a broker from its parts, serves it over gRPC, and stops it in order.
 
-Stop: refuse new appends, let what waits become durable, end the streams, close the store. When the store is fenced
-the health service says NOT_SERVING and the process ends with an error, so that a supervisor starts it again.
+Stop: reject new appends, make pending ones durable, end the streams, close the store. When the store is fenced the
+health service reports NOT_SERVING and the process exits with an error, so that a supervisor restarts it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ OPTIONS: Final = [
 
 
 def options(settings: BrokerSettings, connections_max: int) -> list[tuple[str, int]]:
-    """Return what gRPC is told of a server."""
+    """Return the gRPC options of a server."""
     return [
         *OPTIONS,
         ("grpc.max_allowed_incoming_connections", connections_max),
@@ -276,7 +276,7 @@ class Serving:
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
 
     def renew(self) -> None:
-        """Read certificates and tokens again, for the connections and calls to come; keep the old where one is wrong.
+        """Reload certificates and tokens for later connections and calls; invalid files leave the old ones.
 
         TLS, client certificates or tokens begin and end with a start of the broker only.
         """
@@ -308,7 +308,7 @@ class Serving:
         for watching in self._watching:
             await stopping.step("watching", watching.stop)
         await stopping.step("broker", self.broker.close)
-        # Last: what the end itself did is told too.
+        # Last, so that the metrics include the stop itself.
         await stopping.step("telemetry", lambda: asyncio.to_thread(self.instruments.close))
         await stopping.step("audit log", lambda: asyncio.to_thread(close_audit_log, self._audit_log))
         stopping.finish()
@@ -336,7 +336,7 @@ class Serving:
 
 
 def check_listen(listen: str) -> None:
-    """Raise ``OSError`` with the system's reason when an address cannot be had: gRPC gives none, and logs its own."""
+    """Raise ``OSError`` with the system's reason if an address cannot be bound: gRPC only logs its own."""
     host, port = address(listen)
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
@@ -356,7 +356,7 @@ def open_store(settings: BrokerSettings) -> Store:
 
 
 def allow_open_files(settings: BrokerSettings) -> int:
-    """Raise the process's limit of open files for the store and all connections; returns how many of these fit."""
+    """Raise the process's limit of open files for store and connections; returns the connections that fit."""
     store = RocksSettings()
     files = store.open_tables_max + store.open_bulk_max + store.open_files_beside
     allowed = raise_open_files(files + settings.connections_max) - files
@@ -376,12 +376,12 @@ def serve(
     on_ready: Callable[[str], None] = lambda _: None,
     on_metrics: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 when the store was fenced or a stop was not whole.
+    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 after a fenced store or a failed stop.
 
-    ``on_metrics`` is told the URL that Prometheus may ask, if there is one, before ``on_ready`` is told HOST:PORT.
-    SIGHUP renews certificates and tokens, and ends nothing. Raises ``SettingsError`` when one of their files is
-    wrong, ``StoreError`` when the store cannot be opened, ``OSError`` when an address cannot be bound, and
-    ``ExportingError`` when an ``OTEL_…`` variable is wrong.
+    ``on_metrics`` is called with the URL for Prometheus, if there is one, before ``on_ready`` with HOST:PORT. SIGHUP
+    reloads certificates and tokens, and ends no connection. Raises ``SettingsError`` if one of their files is invalid,
+    ``StoreError`` if the store cannot be opened, ``OSError`` if an address cannot be bound, and ``ExportingError`` if
+    an ``OTEL_…`` variable is invalid.
     """
     tune()
     os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records

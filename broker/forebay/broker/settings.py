@@ -27,7 +27,7 @@ class SettingsError(ValueError):
 
 
 class SinkDefaults(BaseModel):
-    """What a sink has unless its creator says otherwise. Bounds are those of the sink's settings."""
+    """Default settings of a sink. The bounds are those of the sink's settings."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -80,7 +80,7 @@ class SinkDefaults(BaseModel):
 
 
 class BrokerSettings(BaseSettings):
-    """What the operator of a broker tunes."""
+    """Settings of a broker."""
 
     model_config = SettingsConfigDict(env_prefix="FOREBAY_", env_nested_delimiter="__", extra="forbid")
 
@@ -307,7 +307,7 @@ def address(text: str, *, name: str = "listen") -> tuple[str, int]:
 
 
 def is_loopback(listen: str) -> bool:
-    """Whether only this machine can connect to HOST:PORT."""
+    """Return whether only this machine can connect to HOST:PORT."""
     host = address(listen)[0].strip("[]")
     if host == "localhost":
         return True

@@ -1,8 +1,8 @@
-"""The table of the broker's instruments: counters, histograms and gauges, and one span per delivered page.
+"""Table of the broker's instruments: counters, histograms, gauges, and one span per delivered page.
 
-Names follow the OpenTelemetry conventions for messaging where there are any, and `forebay.…` where there are none.
-Attributes are names, numbers of partitions and fixed words, bounded by `series`; never a payload, a key or a reason in
-somebody's own words. Where it goes is decided by `exporting`.
+Names follow the OpenTelemetry conventions for messaging where there are any, and `forebay.…` otherwise. Attributes are
+names, numbers of partitions and fixed words, bounded by `series`; never a payload, a key or free text of a user.
+`exporting` decides about the exporters.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class OpenTelemetryInstruments(Instruments):
         close: Callable[[], None] = lambda: None,
         metrics_url: str = "",
     ) -> None:
-        """``exports``: somebody will look from the start; else the lag is measured once it has been asked for."""
+        """``exports``: an exporter reads from the start; otherwise the lag is measured after the first read."""
         self.wants_lag = exports
         self.metrics_url = metrics_url
-        """Where Prometheus may ask, or empty."""
+        """URL of the endpoint for Prometheus, or empty."""
         self._tracer = tracer
         self._close = close
         self._gauges = Gauges(meter, on_asked=self._asked)

@@ -1,4 +1,4 @@
-"""What this broker is: the service."""
+"""AdminService: identity and state of this broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLD_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What does not change while the broker runs."""
+    """Facts that are constant while the broker runs."""
 
     version: str
     store_id: str

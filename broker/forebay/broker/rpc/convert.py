@@ -22,7 +22,10 @@ RANGES_MAX: Final = 10_000
 
 
 def timestamp(microseconds: int) -> Timestamp:
-    """A wall time for the wire; one beyond the years 1 to 9999, from a clock or a damaged value, is the nearest."""
+    """Return a wall clock time for the wire, clamped to the years 1 to 9999.
+
+    A clock or a damaged value may be outside of them.
+    """
     first, last = TIME_S
     microseconds = min(max(microseconds, first * 1_000_000), last * 1_000_000 + 999_999)
     return Timestamp(seconds=microseconds // 1_000_000, nanos=microseconds % 1_000_000 * 1_000)
@@ -51,7 +54,7 @@ def incoming(page: pb.PublishPage, body: Bytes) -> Incoming:
 
 
 def traceparent(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """The W3C context in a call's metadata, where tracing clients put it; empty for none and for one too long."""
+    """Return the W3C trace context of a call's metadata; empty if it is missing or too long."""
     for name, value in metadata or ():
         if name == "traceparent" and isinstance(value, str) and len(value) <= TRACEPARENT_MAX:
             return value

@@ -1,4 +1,4 @@
-"""Giving out in sets what a subscription has set aside: the service. It translates; it decides nothing."""
+"""ResendService: leases of the retry queue as sets. It translates; it decides nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _wanted(request: pb.LeaseResendsRequest) -> Wanted:
 
 
 def _parts(named: Sequence[pb.ResendRanges]) -> list[Part]:
-    """What a request names, checked: each partition once."""
+    """Return the parts that a request names, checked: each partition once."""
     if not named or len({one.partition for one in named}) != len(named):
         raise InvalidRange("name ranges, and each partition once", field="partitions")
     return [Part(one.partition, one.account, tuple(convert.ranges(one.ranges))) for one in named]

@@ -50,7 +50,7 @@ class SchemaServicer(pb_grpc.SchemaServiceServicer):
 
 
 def _schema(record: SchemaRecord) -> pb.Schema:
-    """A version for the wire, without its contents; of one that is lost nobody knows when it was registered."""
+    """Return a version for the wire, without its content; a lost version has no time of registration."""
     message = pb.Schema(version=record.version)
     if not record.lost:
         message.registered_at.CopyFrom(timestamp(record.registered_at_us))

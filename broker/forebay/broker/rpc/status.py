@@ -1,6 +1,6 @@
-"""Every refusal of the core as a status of the wire: one table, complete both ways by a test.
+"""Table of the core's errors and their statuses on the wire; a test checks it both ways.
 
-The client finds the error class by `reason`; code and text are for everyone else.
+The client finds the error class by `reason`; code and text are for other readers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong with a store, told by what the caller does next.
+"""Errors of a store, by the reaction of the caller.
 
     StoreError
     ├── StoreFailed               acknowledge nothing that waits; end the process; open the store again
@@ -28,7 +28,7 @@ REMEDY: Final = (
     "save what can be saved with `forebay repair --data-dir DIR --into NEW`, "
     "put back a copy of the directory, or start with another one"
 )
-"""What is left to do with a store that does not start."""
+"""Remaining options for a store that does not start."""
 
 
 class StoreError(Exception):
@@ -54,7 +54,7 @@ class StoreNoSpace(StoreFailed):
 
 
 class StoreUnreadable(StoreError):
-    """A read failed for a reason that says nothing about the bytes: an I/O error, or a shortage that passes.
+    """Read failure that says nothing about the bytes: an I/O error, or a temporary shortage.
 
     Read again later. Nothing may be dropped, reclaimed or rebuilt because of it.
     """

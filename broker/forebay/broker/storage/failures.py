@@ -71,7 +71,7 @@ _TEXTS: Final = (
     ("Interrupted system call", Cause.SHORTAGE),
     ("Resource temporarily unavailable", Cause.SHORTAGE),
 )
-"""What the system's part of RocksDB's text means, wherever it stands."""
+"""Texts of the system within RocksDB's text, at any position, and their causes."""
 
 _BEGINNINGS: Final = (
     ("Corruption", Cause.DAMAGE),
@@ -79,7 +79,7 @@ _BEGINNINGS: Final = (
     ("IO error: No such file or directory", Cause.MISSING),
     ("IO error", Cause.SYSTEM),
 )
-"""How RocksDB's text begins, where none of the above is in it."""
+"""Prefixes of RocksDB's text, where none of the above is in it, and their causes."""
 
 
 def cause_of(error: Exception) -> Cause:

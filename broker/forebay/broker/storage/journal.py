@@ -81,7 +81,10 @@ class Journal:
         self.store = store
         self.store_id = store_id
         self.records = 0
-        """Records ever stored: noted beside the log, so that a start knows how many are missing when it is damaged."""
+        """Records ever stored, also noted beside the log.
+
+        A start then knows how many are missing after damage.
+        """
         self.start_count = 0
         self._highest = 0
         """Of the pages written by this start: one that was held in memory has a number from then."""
@@ -277,7 +280,7 @@ class Journal:
         return found
 
     def epochs(self, sink: int, producer: str, first: int, limit: int) -> list[EpochRecord]:
-        """Up to ``limit`` epochs of a producer from number ``first`` on, as far as one of their pages may live.
+        """Return up to ``limit`` epochs of a producer from number ``first`` on that may have live pages.
 
         A damaged one is left out, which is logged.
         """
@@ -329,7 +332,7 @@ class Journal:
 
 
 def _refusal(error: StoreError) -> BrokerError:
-    """What a failed read is for the rest of the broker."""
+    """Return the error of the core for a failed read."""
     return ReadFailed(str(error)) if isinstance(error, StoreUnreadable) else StoreFenced(str(error))
 
 

@@ -1,7 +1,7 @@
-"""Access to the files of a store: for the account that runs the broker, and nobody else.
+"""Access to the files of a store: only the account that runs the broker.
 
-The directory is what protects: with mode 0700 no other account reaches a file in it, whatever the file's own mode is.
-Files are made with mode 0600 all the same, so that one that is moved or linked elsewhere stays closed.
+The directory protects them: with mode 0700 no other account reaches a file in it, whatever the file's own mode is.
+Files are created with mode 0600 all the same, so that a file that is moved or linked elsewhere stays protected.
 """
 
 from __future__ import annotations

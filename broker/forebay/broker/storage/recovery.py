@@ -1,10 +1,13 @@
-"""What a start reads: sinks, counters, cursors, gaps, writers and the reclaim ledger. No page and no index entry.
+"""State that a start reads: sinks, counters, cursors, gaps, writers and the reclaim ledger.
 
-A start count is written and synced before anything else, so page numbers and owner epochs of two starts never meet.
-It is above that of every page in a file too: a damaged log takes the count back, but not the files.
+It reads no page and no index entry. A start count is written and synced before anything else, so page numbers and owner
+epochs of two starts never meet. It is above that of every page in a file too: a damaged log resets the count, but not
+the files.
+
 Pages that no key names (a crash came between their ingest and their batch) go into the reclaim ledger.
 
-What is damaged is mended, by the rules in ``mending``, before anything is served, and told. Only then is more read.
+Damage is repaired, by the rules in ``repair.partitions``, before anything is served, and reported. Only then is more
+read.
 """
 
 from __future__ import annotations
@@ -63,11 +66,11 @@ class Recovered:
     """Damaged pages whose bytes are kept aside."""
 
     mended: tuple[Mended, ...] = ()
-    """What was damaged, and what was done about it."""
+    """Damage and its repair."""
 
 
 def recover(store: Store) -> Recovered:
-    """Begin a start on ``store``: count it, read its state, mend what is damaged, note orphans in the ledger.
+    """Begin a start on ``store``: count it, read its state, repair damage, add orphans to the ledger.
 
     Raises ``StoreError``: ``StoreCorrupt`` where the state is damaged beyond repair, ``StoreUnreadable`` where reads
     fail for another reason, also when they are tried again. Blocks.
@@ -83,7 +86,7 @@ def recover(store: Store) -> Recovered:
 
 @contextmanager
 def errors_of_a_start() -> Iterator[None]:
-    """Nobody waits for anything yet: what a running broker calls fenced is the store's own error here."""
+    """Convert errors during a start: a fenced state is reported as the store's own error."""
     try:
         try:
             yield
@@ -157,7 +160,7 @@ def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
 
 
 def keys_of(due: Due) -> tuple[int, int, bool, int]:
-    """What tells ledger entries apart."""
+    """Return the key of a ledger entry."""
     return due.sink, due.partition, due.bulk, due.first
 
 

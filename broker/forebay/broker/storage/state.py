@@ -1,7 +1,7 @@
-"""Reading the state of a store as it is, damaged parts included.
+"""State of a store as stored, including damaged parts.
 
-A value that does not check out is there as ``None``. Where a part of the family cannot be read at all, the family is
-written anew first, and the ranges that were left out are told: what is missing there was damaged, not deleted.
+A corrupt value is represented as ``None``. Where a part of the family cannot be read at all, the family is rewritten
+first, and the lost ranges are reported: values missing there were damaged, not deleted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _T = TypeVar("_T")
 _SLICE: Final = 1_000
 NOT_READ: Final = frozenset({keys.SINK, keys.SLOT, keys.EPOCH, keys.EPOCH_STAGES, keys.PLACING})
 OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in NOT_READ)
-"""What belongs to a sink."""
+"""Kinds that belong to a sink."""
 KINDS: Final = tuple(kind.prefix for kind in kinds.KINDS if kind.at_start)
-"""Those that a start reads. Slots are read when their writer comes, epochs when somebody asks for them."""
+"""Kinds that a start reads. Slots are read when their writer connects, epochs on request."""
 
 
 @dataclass(slots=True)
@@ -62,14 +62,14 @@ class StoredSink:
 
     @property
     def partitions(self) -> int:
-        """How many it has, also where the stored number is wrong."""
+        """Number of partitions, even if the stored number is wrong."""
         staged = [partition for pages in self.staged.values() for partition, _ in pages]
         seen = max([-1, *self.tails, *self.heads, *staged, *(partition for _, partition in self.cursors)]) + 1
         settings, wrong = self.record.settings.corrected()
         return max(settings.partitions, seen) if wrong else settings.partitions
 
     def cursors_by_partition(self) -> dict[int, dict[str, Cursor]]:
-        """The cursors of each partition by subscription, as they are now: one pass, for who looks at all partitions."""
+        """Return the cursors of each partition by subscription, as of now, in one pass."""
         found: dict[int, dict[str, Cursor]] = {}
         for (name, partition), cursor in self.cursors.items():
             found.setdefault(partition, {})[name] = cursor
@@ -122,7 +122,7 @@ class State:
         return self._copies
 
     def index(self, read: Callable[[], _T]) -> _T:
-        """What ``read`` makes of the index, which is written anew if that meets damage."""
+        """Return the result of ``read`` on the index, which is rewritten if it is damaged."""
         try:
             return read()
         except (StoreCorrupt, IndexDamaged):

@@ -1,4 +1,4 @@
-"""Who is inside a store, so that it is not closed under a call.
+"""Calls in progress on a store, so that it is not closed under a call.
 
 RocksDB called after its close is a crash of the process, and one thread's close cannot know of
 another thread's read. So every call goes in and out by here.
@@ -20,7 +20,7 @@ class Usage:
     """Counts the calls under way until ``end``."""
 
     def __init__(self) -> None:
-        """Start open, with nobody inside."""
+        """Start open, without a call."""
         self._changed = threading.Condition()  # guards the next two; only ``end`` waits on it
         self._calls = 0
         self._ended = False
@@ -40,7 +40,7 @@ class Usage:
                 self._changed.notify_all()
 
     def end(self) -> bool:
-        """Let nobody in any more and wait for those inside; ``False`` when it had ended before."""
+        """Reject new calls and wait for those in progress; ``False`` if it had ended before."""
         with self._changed:
             if self._ended:
                 return False

@@ -44,7 +44,10 @@ class Authorizer(grpc.aio.ServerInterceptor):
 
 
 class CallContext:
-    """Context of a stream that authorizes the first request and charges messages. Everything else is gRPC's own."""
+    """Context of a stream that authorizes the first request and charges messages.
+
+    Everything else is gRPC's own.
+    """
 
     def __init__(self, context: Any, call: OpenCall) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Interceptor that authenticates calls before a request is decoded, and ends them when a credential is revoked.
+"""Interceptor that authenticates calls before decoding, and ends them at a revoked credential.
 
 Health is open to every caller: a supervisor has no credential, and learns only whether the broker serves. Without a
 file of credentials every caller may do everything; managing calls are logged all the same.
@@ -44,8 +44,8 @@ class AccessGuard(grpc.aio.ServerInterceptor):
     ) -> None:
         """``credentials`` None lets every caller do everything. ``clock`` is monotonic, in seconds.
 
-        ``on_refused`` is told of each refused call what its caller is known by (see ``Proof.kind``), or ``unknown``
-        where the credential is none of this broker, and the reason.
+        ``on_refused`` is called for each refused call with its kind of proof (see ``Proof.kind``), or ``unknown`` for a
+        foreign credential, and with the reason.
         """
         self._on_refused = on_refused
         self._credentials = credentials
@@ -109,7 +109,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
                 await self._refused(method, error)(request, context)
                 return None
             work = behaviour(request, context)
-            del request  # it may be large, and is let go by whoever decodes it
+            del request  # it may be large, and its decoder releases it
             return await self._run(call, work, context)
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
@@ -187,7 +187,7 @@ def _kind(handler: Any) -> str:
 
 
 def _in_place_of(refuse: Callable[[Any, Any], Any]) -> Any:
-    """Return a handler that reads no request: gRPC takes in those of unary calls whole before it calls anybody.
+    """Return a handler that reads no request: gRPC reads those of unary calls before it calls a handler.
 
     On the wire all kinds of calls are the same, so that a stream of requests of which none is read stands for each.
     """

@@ -1,4 +1,4 @@
-"""One call of a known principal: its rights, its rate limits, and its end when the credential is revoked."""
+"""Call of a known principal: its rights, its rate limits, and its end at a revoked credential."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rates:
     def __init__(
         self, principal: Principal, clock: Callable[[], float], on_refused: Callable[[str], None] = lambda reason: None
     ) -> None:
-        """``clock`` is monotonic, in seconds. ``on_refused`` is told the reason of each call that is refused."""
+        """``clock`` is monotonic, in seconds. ``on_refused`` gets the reason of each refused call."""
         self._on_refused = on_refused
         limits, now_s = principal.limits, clock()
         self._principal = principal

@@ -39,7 +39,7 @@ async def acked(subscription: Subscription, ack: pb.AckRanges) -> Awaitable[Resu
 
 
 async def extended(subscription: Subscription, extend: pb.Extend) -> bool:
-    """Give more time to what an extension names; false when somebody else owns the partition."""
+    """Extend the deadlines that an extension names; False if another consumer owns the partition."""
     slices = Slices()
     ranges = await _ranges(extend.ranges, slices) if extend.ranges else []
     owns = subscription.extend(extend.partition, extend.owner_epoch, ranges[:SLICE])

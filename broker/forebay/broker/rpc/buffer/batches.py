@@ -1,4 +1,4 @@
-"""Records of one call as pages of the partitions that they go to, all of them checked before any is appended."""
+"""Records of one call as pages of their partitions, all checked before any is appended."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from forebay.v1 import record_pb2
 def pages_of(
     request: pb.PublishBatchRequest, partitions: int, turn: int, *, record_bytes_max: int, traceparent: str
 ) -> dict[int, list[Incoming]]:
-    """Return the pages of each partition. Records without a key go to partition ``turn``, modulo their number.
+    """Return the pages of each partition. Records without a key go to ``turn`` modulo the partitions.
 
-    Raises ``InvalidPartition``, ``RecordTooLarge`` and ``InvalidPage``. Takes time for many records: called in a
-    thread then.
+    Raises ``InvalidPartition``, ``RecordTooLarge`` and ``InvalidPage``. Takes time for many records: then it is called
+    in a thread.
     """
     return {
         partition: [

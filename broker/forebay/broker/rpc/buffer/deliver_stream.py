@@ -27,7 +27,7 @@ BYTES_MAX: Final = 1 << 30
 ANSWERS_MAX: Final = 10_000
 """Acks and nacks of one stream that wait for their results; beyond it nothing more is read from it."""
 RESULTS_MAX: Final = 20_000
-"""Results of one stream, one for each range, that wait to be taken; beyond it nothing more is read from it."""
+"""Unread results of one stream, one per range; above the bound nothing more is read from it."""
 RESULTS_AT_EASE: Final = 256
 """Results that may wait whatever the other streams hold."""
 RESULT_BYTES: Final = 256
@@ -41,7 +41,7 @@ class DeliverStream:
         self._broker = broker
         self._context = context
         self._outbox: asyncio.Queue[tuple[Event, int]] = asyncio.Queue()
-        """What is to be sent, and how many results of the peer's answers go with it."""
+        """Events to send, each with the number of results that it carries."""
         self._unsent = Unsent()
         self._answers: asyncio.Queue[tuple[int, Awaitable[Results]]] = asyncio.Queue(ANSWERS_MAX)
         self._owed = 0
@@ -99,7 +99,7 @@ class DeliverStream:
         orderly = False
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            # What was in flight at an end that nobody is to blame for has not failed.
+            # Records in flight at an end without a fault of the consumer have not failed.
             orderly = self._said_goodbye or not done.isdisjoint((ended, gone, shed))
             for task in done:
                 await task
@@ -142,7 +142,7 @@ class DeliverStream:
             consumer.wakeup.set()
 
     async def _room_for_results(self) -> None:
-        """Wait until the peer has taken enough of the results that it is owed: it gets no more before it reads."""
+        """Wait until the peer has read enough of its pending results."""
         while self._owed >= RESULTS_MAX:
             self._taken.clear()
             await self._taken.wait()

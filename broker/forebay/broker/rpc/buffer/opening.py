@@ -1,4 +1,4 @@
-"""First message of a stream, which has to come soon: a stream that says nothing costs memory like any other."""
+"""First message of a stream, due within a time limit: a silent stream costs memory like any other."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ LOOKED_AT_BYTES: Final = 64 << 10
 
 
 def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room: int) -> list[pb.PeekedRecord]:
-    """Return the records of a page whose offsets are in ``within``, until their messages have ``room`` bytes or more.
+    """Return the records of a page with offsets in ``within``, until their messages have ``room`` bytes.
 
     See ``rows`` for what it may raise.
     """
@@ -131,7 +131,7 @@ def _text(content: bytes) -> tuple[str, bool]:
 
 
 def _begun(content: bytes) -> str | None:
-    """The first characters, some more than are shown where there are more; None when it is no text from there on."""
+    """Return the first characters, some more than are shown if there are more; None if it is not text."""
     try:
         decoder = codecs.getincrementaldecoder("utf-8")()
         return decoder.decode(content[: 4 * (SHOWN_MAX + 1)], final=len(content) <= 4 * (SHOWN_MAX + 1))

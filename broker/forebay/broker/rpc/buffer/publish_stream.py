@@ -37,7 +37,7 @@ IN_FLIGHT_BYTES_MAX: Final = 64 << 20
 ANSWERS_MAX: Final = 256
 """In one message."""
 UNANSWERED_MAX: Final = 4 * WINDOW
-"""Pages whose answers wait to be made or to be taken; beyond it nothing more is read from the connection."""
+"""Pages with a pending or unread answer; above the bound nothing more is read from the connection."""
 UNANSWERED_AT_EASE: Final = 64
 """Of these, so many may wait whatever the other streams hold."""
 ANSWER_BYTES: Final = 2_048
@@ -47,7 +47,7 @@ _ENDING: Final = (WriterFenced, Draining, StoreFenced)
 
 @dataclass(frozen=True, slots=True)
 class _Unanswered:
-    """A page that was taken in, or refused, and whose publisher was not told."""
+    """Page that was accepted or rejected, and whose publisher has no answer yet."""
 
     partition: int
     sequence: int
@@ -191,7 +191,10 @@ class PublishStream:
         self._changed.set()
 
     def _count_rows(self, body: Bytes) -> int:
-        """Rows of a page; raises ValueError for a body that is none, and ``InvalidPage`` for an unknown schema."""
+        """Return the rows of a page.
+
+        Raises ValueError for an invalid body, and ``InvalidPage`` for an unknown schema.
+        """
         page = rows_of(body)
         assert self._schemas is not None, "an open stream has its sink"
         self._schemas.check_page(page.schema_version)

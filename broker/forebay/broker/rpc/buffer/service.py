@@ -52,7 +52,7 @@ PEEK_RECORDS: Final = (10, 1_000)
 PEEK_BYTES: Final = 8 << 20
 """Bytes of an answer after which nothing more is put into it."""
 PEEK_RECORD_BYTES: Final = 8 << 10
-"""Room that is taken for each record of an answer: its value and key are cut, its headers may take more."""
+"""Memory reserved per record of an answer: value and key are cut, the headers may take more."""
 
 _T = TypeVar("_T")
 
@@ -140,7 +140,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         return response
 
     async def _unless_over(self, buffer: Buffer, work: Coroutine[Any, Any, _T]) -> _T:
-        """What ``work`` returns, unless the broker ends its streams or the sink is deleted before."""
+        """Return the result of ``work``, unless the broker ends its streams or the sink is deleted before."""
         working = asyncio.ensure_future(work)
         ends = [asyncio.ensure_future(self._broker.ended()), asyncio.ensure_future(buffer.gone.wait())]
         try:
@@ -241,7 +241,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         return delivered
 
     async def _placed(self, buffer: Buffer, entry: Entry, body: Body, within: Range) -> Iterable[records.Placed]:
-        """The records of a page, one by one. Those of a large one take time, and the loop does not wait for it."""
+        """Return the records of a page one by one; a large page is decoded in a thread."""
         found = records.placed(entry, body, within, buffer.schemas.stored)
         if entry.encoding == Encoding.ARROW or entry.size > LARGE_PAGE_BYTES:
             return await self._broker.services.pages.decode(list, found)

@@ -23,7 +23,7 @@ from forebay.v1 import buffer_service_pb2, epoch_service_pb2
 
 
 def claim(sink: str, message: buffer_service_pb2.PublishStage | epoch_service_pb2.EpochCommit) -> Claim:
-    """Who writes which epoch of a sink."""
+    """Return the epoch and writer of a sink that a message names."""
     return Claim(
         sink, message.producer, message.write_name, message.epoch, message.run, message.ticket, message.takeover
     )

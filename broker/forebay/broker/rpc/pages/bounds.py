@@ -14,7 +14,10 @@ from forebay.v1 import record_pb2
 
 _SHAPE: Final = shape_of(record_pb2.RecordPage.DESCRIPTOR)
 _PAGE: Final = Bounds(bytes_max=1 << 30, elements_max=1 << 30, counts={"runs": RUNS_MAX})
-"""Of a page with several records, whose headers take at most as much memory as a page of a megabyte may."""
+"""Bounds of a page with several records.
+
+Its headers take at most as much memory as a page of a megabyte may.
+"""
 _RECORD: Final = Bounds(bytes_max=1 << 30, elements_max=1_024)
 """Of a page with a single record, which may be larger."""
 

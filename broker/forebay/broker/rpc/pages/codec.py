@@ -22,7 +22,7 @@ from forebay.page.encoding import encode_columns
 GROWTH_MAX: Final = 64
 """Rows that are cut out of a page become at most so many times its bytes as JSON ..."""
 GROWTH_BYTES: Final = 64 << 10
-"""... and so many bytes more: names of columns and dictionaries grow, a page that was made to grow does not."""
+"""... plus this many bytes, since names of columns and dictionaries add some."""
 
 
 class PageCodec:

@@ -1,4 +1,4 @@
-"""Responses that carry pages, as bytes: a body is copied once on its way out. See ``forebay.page.frames``."""
+"""Responses with pages, as bytes: a body is copied once on output. See ``forebay.page.frames``."""
 
 from __future__ import annotations
 

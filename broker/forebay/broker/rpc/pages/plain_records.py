@@ -13,9 +13,9 @@ from forebay.page.format import Bytes
 def records_at(
     body: Bytes, base: int, wanted: Sequence[Range], *, headers_max: int | None = None
 ) -> Iterator[tuple[int, PlainRecord, int]]:
-    """Yield offset and record of what is ``wanted`` (sorted, disjoint) of a page whose first offset is ``base``.
+    """Yield offset, record and omitted headers of the ``wanted`` records of a page at ``base``.
 
-    The third is the number of headers that were omitted because of ``headers_max``.
+    ``wanted`` is sorted and disjoint. Headers are omitted because of ``headers_max``.
     """
     inside = [(part.first - base, part.end - base) for part in wanted]
     for index, record in columns.records_at(body, inside, headers_max=headers_max):

@@ -50,7 +50,7 @@ def pages_of(records: Sequence[record_pb2.Record], partition: int, traceparent: 
 
 
 def _size(record: record_pb2.Record) -> int:
-    """At least what a record takes of a body: its bytes, its places in the columns, a frame around its headers."""
+    """Return a lower bound of a record's bytes in a body: content, column entries and header frames."""
     return record.ByteSize() + 24
 
 

@@ -1,4 +1,4 @@
-"""Requests of a publish stream: the body of a large page is a view of the message, and protobuf decodes the rest."""
+"""Requests of a publish stream: a large body is a view of the message; protobuf decodes the rest."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def decode(message: bytes) -> PageRequest | pb.PublishRequest:
 
 
 def read(message: bytes) -> PageRequest | pb.PublishRequest:
-    """Return any request, its page cut out where that is possible. Raises ``DecodeError`` for what is none."""
+    """Return any request, its page cut out where possible. Raises ``DecodeError`` for an invalid one."""
     return cut(message) or decode(message)

@@ -41,7 +41,10 @@ class CutRow:
 
     offset: int
     value: bytes
-    """Its JSON object; of one that cannot be decoded the body of a page with this row alone, as it was published."""
+    """JSON object of the row.
+
+    For a row that cannot be decoded it is the body of a page with this row only, as it was published.
+    """
     unreadable: str = ""
     """Why it cannot be decoded."""
 
@@ -146,7 +149,7 @@ def _decoded_if_possible(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
 
 
 def _slices(decoded: Any, entry: Entry, wanted: Sequence[Range]) -> Iterator[tuple[int, Any, str]]:
-    """First offset and rows of every range that has some; one row at a time, and why, where it cannot be read."""
+    """Yield first offset and rows of every non-empty range; an unreadable row alone, with the reason."""
     for part in wanted:
         at, end = max(part.first, entry.base) - entry.base, min(part.end, entry.end) - entry.base
         for wrong in decoded.unreadable:

@@ -1,1 +1,1 @@
-"""Requests as bytes: the bounds of each call, and the reader that holds a request to them before it is decoded."""
+"""Requests as bytes: the bounds of each call, and the reader that checks them before decoding."""

@@ -1,8 +1,8 @@
-"""Bounds of each call's request, in one table. A call without a row has the tight bounds of a question.
+"""Bounds of each call's request, in one table. A call without a row has the tight bounds of a query.
 
-Every request is held to them before it is decoded; of a stream, every message. Bounds of the content (lengths of names,
-ranges of one ack, headers of one record) are decided later, where it is used; they are below these, so that a request
-that is a little too large is told what exactly is wrong.
+Every request is checked before it is decoded; of a stream, every message. Bounds of the content (lengths of names,
+ranges of one ack, headers of one record) are checked later, where it is used. They are below these bounds, so that the
+error for a slightly too large request is specific.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ranges of numbers: no offset, sequence, epoch, time or duration of a request is beyond what can be stored and shown.
+"""Ranges of the numbers in requests: each can be stored and shown.
 
 Each call's fields are found from its descriptor, so that a new field is held to its range without a line here. Tighter
 ranges are decided where a number is used.
@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from forebay.broker.core.errors import NumberOutOfRange
 
 NUMBER_MAX: Final = (1 << 63) - 1
-"""Of unsigned numbers of 64 bits: offsets are numbers with a sign in Spark, and one above each has to fit."""
+"""Largest unsigned 64-bit number: Spark's offsets are signed, and one above each has to fit."""
 TIME_S: Final = (-62_135_596_800, 253_402_300_799)
 """Of a Timestamp: the years 1 to 9999."""
 DURATION_S: Final = (-315_576_000_000, 315_576_000_000)
@@ -26,7 +26,7 @@ _NANOS: Final = {
     "google.protobuf.Duration": (-999_999_999, 999_999_999),
 }
 _MANY: Final = frozenset({"OffsetRange", "Record", "StagedPart", "Attempt"})
-"""Repeated in thousands: ``convert`` holds their numbers to the same ranges where they are used, in the same pass."""
+"""Messages that repeat in thousands: ``convert`` checks their numbers in the pass that uses them."""
 
 
 def check_number(value: int, field: str) -> None:

@@ -51,7 +51,7 @@ class RequestReader:
 
 
 class PublishReader(RequestReader):
-    """Reads the messages of a publish stream: of a page in the usual form only what is not its body is looked at."""
+    """Reader of the messages of a publish stream: of a page in the usual form it skips the body."""
 
     def __init__(self) -> None:
         super().__init__(PUBLISH, page_requests.decode)
@@ -71,7 +71,7 @@ def reader_of(method: str, decode: Read) -> Read:
 
 
 def _fields(method: str) -> tuple[Shape, Numbers]:
-    """The counted fields of a call's requests, and their numbers; of an unknown call only the bytes are bounded."""
+    """Return the counted fields and numbers of a call's requests; an unknown call has a bound in bytes."""
     service, _, name = method.lstrip("/").partition("/")
     try:
         message = descriptor_pool.Default().FindMethodByName(f"{service}.{name}").input_type

@@ -1,4 +1,4 @@
-"""Counts what a request holds, from its bytes: nothing is built, and counting ends where a bound is passed.
+"""Count of a request's elements from its bytes: nothing is built, and it ends at an exceeded bound.
 
 It takes everything that protobuf takes, and refuses what it cannot follow: a count that could be led astray would
 bound nothing. Groups are refused too; no message of this version has any.
@@ -17,7 +17,7 @@ _SHIFT_MAX: Final = 63
 
 
 def check(message: bytes, shape: Shape, bounds: Bounds) -> None:
-    """Raise ``RequestTooLarge`` for a request that is over its bounds, ``InvalidRequest`` for one that is damaged."""
+    """Raise ``RequestTooLarge`` for a request over its bounds, ``InvalidRequest`` for a damaged one."""
     if len(message) > bounds.bytes_max:
         raise RequestTooLarge("bytes", len(message), bounds.bytes_max)
     if shape.places and len(message) > bounds.harmless_bytes:

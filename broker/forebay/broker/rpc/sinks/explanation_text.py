@@ -47,7 +47,7 @@ _WAITS: Final = {
 
 
 def text(explained: Explained, subscription: str) -> str:
-    """What is known of a record, for people."""
+    """Return an explanation of a record as text."""
     found = explained.explanation
     if found.place is Place.NOT_ASSIGNED:
         return f"No record has offset {found.offset} yet: the next one gets {found.next_offset}."

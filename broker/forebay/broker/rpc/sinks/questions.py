@@ -38,7 +38,7 @@ def purge_request(buffer: Buffer, request: pb.PurgeSinkRequest) -> tuple[list[in
 
 
 def purge_response(purged: Sequence[Purged]) -> pb.PurgeSinkResponse:
-    """What was dropped."""
+    """Return the result of a purge for the wire."""
     return pb.PurgeSinkResponse(
         partitions=[
             pb.PurgedPartition(
@@ -54,7 +54,7 @@ def purge_response(purged: Sequence[Purged]) -> pb.PurgeSinkResponse:
 
 
 async def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListGapsResponse:
-    """A page of gaps. The token is the place of the last one: what came below it meanwhile is not told."""
+    """Return a page of gaps. The token is the place of the last one; later gaps below it are left out."""
     first, end = 0, len(buffer.logs)
     if request.HasField("partition"):
         first = _partition(buffer, request.partition)

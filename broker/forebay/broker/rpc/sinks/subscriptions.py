@@ -1,4 +1,4 @@
-"""Subscriptions: the part of the sinks' service that makes, lists, moves, settles and deletes them. It translates."""
+"""Subscriptions in SinkService: create, list, seek, settle and delete. It only translates."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def subscription(sink: str, record: SubscriptionRecord) -> pb.Subscription:
 
 
 def places(found: Sequence[Place]) -> list[pb.SubscriptionPlace]:
-    """Where accounts were opened, for the wire."""
+    """Return the places where accounts were opened, for the wire."""
     messages = []
     for where in found:
         message = pb.SubscriptionPlace(partition=where.partition, start_offset=where.start)

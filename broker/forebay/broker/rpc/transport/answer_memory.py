@@ -40,7 +40,10 @@ class AnswerMemory:
 
 
 def becomes(share: Share, size: int) -> None:
-    """What was read for an answer has become an answer of so many bytes, as a message and on its way out."""
+    """Count an answer of ``size`` bytes, in place of what was read for it.
+
+    It is held as a message and as its copy on output.
+    """
     more = size * COPIES - share.held
     if more > 0:
         share.take(more)

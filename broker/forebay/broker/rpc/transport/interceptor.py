@@ -1,4 +1,7 @@
-"""Reads requests within their bounds, and turns refusals into statuses, so that no servicer has a `try`."""
+"""Interceptor that reads requests within their bounds, and turns errors into statuses.
+
+So no servicer has a `try`.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ KINDS: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 LARGE_BYTES: Final = 64 << 10
 """Larger requests of unary calls are read in a thread, so that the loop goes on with what is smaller."""
 ABORT_S: Final = 3.0
-"""Time that a peer has to take the status of its call: what waits before the status has to be taken first."""
+"""Time that a peer has to read the status of its call, after everything that waits before it."""
 LARGE_AT_ONCE: Final = 2
 """Large requests that are read at the same time; others wait, and are bytes until then."""
 
 
 class StatusInterceptor(grpc.aio.ServerInterceptor):
-    """Reads requests within their bounds, and ends a call that raised a ``BrokerError`` with its status and details.
+    """Interceptor that reads requests, and ends a call that raised a ``BrokerError`` with its status.
 
     Meanwhile the call's connection is in use.
     """
@@ -75,7 +78,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         async def call(request: Any, context: Any) -> Any:
             address = peers.address(context.peer())
             work = behaviour(request, context)
-            del request  # bytes that nobody needs once they are read, 32 MiB perhaps
+            del request  # not needed after decoding, perhaps 32 MiB
             if address is None:
                 return await work
             self._connections.enter(address)
@@ -117,7 +120,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     async def _abort(self, context: Any, error: BrokerError) -> None:
-        """End a call with its status; a peer that takes not even that loses its connection, which frees its memory."""
+        """End a call with its status; a peer that does not read it loses its connection, to free memory."""
         ending = asyncio.timeout(ABORT_S)
         try:
             async with ending:
@@ -132,7 +135,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
 
 
 def _with_headers(behaviour: Handler) -> Handler:
-    """Return the behaviour of a stream that sends its headers first, whatever becomes of the call meanwhile.
+    """Return the behaviour of a stream that always sends its headers first.
 
     gRPC sends them with the first message otherwise. A call that is cancelled during that write cannot be ended with a
     status any more, since the library would send them a second time: its peer would wait for ever.
@@ -168,7 +171,7 @@ async def _results(work: Any, context: Any) -> Any:
 
 
 def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
-    """What a failed write or status is: whoever called is gone, and its cancellation is still on its way."""
+    """Return the cancellation for a failed write or status: the caller is gone, and it is pending."""
     _log.info("a call ended while it was written to cause=%s", error)
     return asyncio.CancelledError()
 
@@ -186,10 +189,10 @@ async def abort(context: Any, error: BrokerError) -> None:
 
 
 def _release(ended: BaseException | None) -> None:
-    """Let go of the frames that an error passed on its way up.
+    """Release the frames that an error passed.
 
-    The library keeps the error that ended a call, and the error refers to the call: what the frames hold, a request of
-    many megabytes too, would stay until a collection of garbage finds the cycle.
+    The library keeps the error that ended a call, and the error refers to the call: the objects of the frames, even a
+    request of many megabytes, would stay until a garbage collection finds the cycle.
     """
     while ended is not None:
         ended.__traceback__ = None

@@ -1,4 +1,4 @@
-"""Where a broker listens, and whom it listens to: plainly or by TLS, to everybody or to known tokens."""
+"""Listening addresses of a broker, with or without TLS, and the authentication of callers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forebay.broker.rpc.access.guard import AccessGuard, OnRefused
 
 
 class Listening:
-    """Certificates and credentials of one server. What there is can be renewed; what there is not cannot be added."""
+    """Certificates and credentials of one server. Existing ones can be renewed, missing ones not added."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Listening:
         self._guard = AccessGuard(credentials, clock, on_refused)
 
     def interceptors(self, reading: grpc.aio.ServerInterceptor) -> Sequence[grpc.aio.ServerInterceptor]:
-        """Return what a call passes: authentication, then ``reading``, which decodes requests, then authorization."""
+        """Return the interceptors of a call: authentication, ``reading``, which decodes, and authorization."""
         return [self._guard, reading, Authorizer(controlled=self._controlled)]
 
     def bind(self, server: grpc.aio.Server, listen: str) -> int:
@@ -54,10 +54,10 @@ class Listening:
             self._guard.renew(credentials)
 
     def renewals(self, given: Certificates) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
-        """Return what gRPC asks at each new connection: the certificates that came after ``given``, once, or None.
+        """Return the callback of gRPC for new connections: certificates newer than ``given``, once, or None.
 
-        With every answer but None gRPC makes its TLS context anew and frees the one before, which a handshake that
-        begins at that moment on another of its threads still uses: a flood of connections would end the process.
+        With every result but None gRPC rebuilds its TLS context and frees the one before, which a concurrent handshake
+        on another of its threads still uses: a flood of connections would crash the process.
         """
 
         def renewed() -> grpc.ServerCertificateConfiguration | None:

@@ -1,4 +1,7 @@
-"""Address of a peer, from gRPC's name of it: ``ipv4:192.0.2.1:1234`` or ``ipv6:%5B2001:db8::1%5D:1234``."""
+"""Address of a peer, parsed from gRPC's name of it.
+
+Examples are ``ipv4:192.0.2.1:1234`` and ``ipv6:%5B2001:db8::1%5D:1234``.
+"""
 
 from __future__ import annotations
 

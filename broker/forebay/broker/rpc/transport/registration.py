@@ -14,7 +14,7 @@ import grpc.aio
 
 
 class GenericRegistration:
-    """Server as generated code sees it: it takes handlers of services, and ignores those of single methods."""
+    """Server interface of generated code: adds handlers of services, and ignores those of single methods."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server

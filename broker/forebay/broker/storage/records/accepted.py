@@ -1,4 +1,4 @@
-"""How far partitions have accepted records that only memory holds, in a file that a kill of the process leaves exact.
+"""Counts of accepted records that are only in memory, in a file that stays exact after a kill.
 
 A second file of the same form holds how far records were delivered; see ``runtime.delivery_marks``.
 
@@ -38,7 +38,7 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id(path: Path = BOOT_ID) -> bytes | None:
-    """What names the running of this machine; None where the system does not say."""
+    """Return the boot id of the machine; None if the system has none."""
     try:
         found = bytes.fromhex(path.read_text(encoding="ascii").strip().replace("-", ""))
     except (OSError, ValueError):
@@ -47,7 +47,7 @@ def boot_id(path: Path = BOOT_ID) -> bytes | None:
 
 
 class AcceptedFile:
-    """The file, mapped until ``close``. Where it cannot be had, no count is known after a crash, and that is all."""
+    """Mapped file of counts, until ``close``. Without it no count is known after a crash."""
 
     def __init__(
         self, path: Path, *, counting: int, start_count: int, boot: bytes | None, magic: bytes = ACCEPTED
@@ -104,7 +104,7 @@ class AcceptedFile:
             self._give_up(error)
 
     def has_room(self, slot: int) -> bool:
-        """Whether a count can be noted at ``slot``, after more was allocated if need be."""
+        """Return whether a count can be stored at ``slot``, after an allocation if necessary."""
         if self._slots is None:
             return False
         if slot >= len(self._slots):
@@ -172,9 +172,9 @@ class AcceptedInMemory:
         self.counts[slot] = count
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing."""
 
     def killed(self) -> AcceptedInMemory:
-        """What the next start finds after a kill: a place without a count is zero, as in the file."""
+        """Return the counts that a start finds after a kill; a missing one is zero, as in the file."""
         places = max(IN_MEMORY, max(self.counts, default=-1) + 1)
         return AcceptedInMemory(tuple(self.counts.get(slot, 0) for slot in range(places)))

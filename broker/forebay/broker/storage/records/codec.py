@@ -266,7 +266,7 @@ def decode_slot(value: bytes) -> tuple[int, Slot]:
 
 
 def encode_gap(gap: Gap) -> bytes:
-    """What only merged and rejected gaps have stands behind the rest, and is left out where there is none of it."""
+    """Encode a gap; the fields of merged and rejected gaps come last, and only if they are set."""
     reason = int(gap.reason) | (_AT_MOST if gap.at_most else 0)
     content = _GAP.pack(gap.end, reason, gap.at_us, gap.size, gap.pages)
     if gap.since_us is not None or gap.merged or gap.detail:
@@ -391,7 +391,7 @@ def decode_entry(base: int, value: bytes) -> Entry:
 def encode_placed(
     before: Tail, accepted_at_us: int, age_us: int, pages: Iterable[StagedPage]
 ) -> Iterator[tuple[int, bytes]]:
-    """Base offsets of staged pages that are placed behind an end, and their entries as ``encode_entry`` makes them.
+    """Yield base offsets and encoded entries of staged pages that are placed behind an end.
 
     A commit has a million of them: this takes a tenth of the time.
     """

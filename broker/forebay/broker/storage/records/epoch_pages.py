@@ -40,9 +40,9 @@ class EpochPages:
         return any(part.base <= offset < part.end for _, part in self._read())
 
     def entries_in(self, holes: Sequence[Range], sample: Entry | None) -> Iterator[Entry]:
-        """Entries for pages of epochs that stand in holes of the index; they get the age of ``sample``.
+        """Yield entries for pages of epochs in holes of the index; they get the age of ``sample``.
 
-        A stage of which a page is missing is left alone: nobody knows which of its pages is where.
+        A stage with a missing page is skipped: the places of its pages are unknown.
         """
         age_us = sample.age_us if sample is not None else 0
         for epoch, part in self._read():

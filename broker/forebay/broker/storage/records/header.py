@@ -32,7 +32,7 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a stored page says of itself."""
+    """Header of a stored page."""
 
     store: bytes
     """The store's id, 16 bytes."""

@@ -1,4 +1,6 @@
-"""Every key that is stored: family, layout, order and lifetime. Integers are big-endian, so keys sort as numbers do.
+"""Stored keys: family, layout, order and lifetime.
+
+Integers are big-endian, so keys sort as numbers do.
 
 | kind | family | key | lives |
 |---|---|---|---|
@@ -26,7 +28,7 @@
 | marks | meta 20 | sink u32, partition u32 | while acked pages are retained |
 | reserve | meta 1f | sink u32, partition u32 | while the sink may forget what it has accepted |
 | held | meta 21 | sink u32, partition u32 | while the stored tail counts pages that only memory holds |
-| stage | meta 22 | sink u32, stage number u64 | until its epoch is committed, or it is thrown away |
+| stage | meta 22 | sink u32, stage number u64 | until its epoch is committed, or it is discarded |
 | staged page | meta 23 | sink u32, stage number u64, partition u32, sequence u64 | as its stage |
 | producer | meta 24 | sink u32, producer | until nothing of it is left and it has idled out |
 | epoch | meta 25 | sink u32, length of producer u8, producer, epoch u64 | while one of its pages lives |
@@ -220,7 +222,7 @@ def slot_partition(key: bytes) -> int:
 
 
 def gap(sink_id: int, number: int, first: int, subscription: str = "") -> bytes:
-    """Key of everybody's gap, or of one subscription's own."""
+    """Return the key of a gap of the partition, or of a subscription's own gap."""
     return GAP + _PLACE.pack(sink_id, number, first) + subscription.encode()
 
 

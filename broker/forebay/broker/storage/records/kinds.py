@@ -1,4 +1,4 @@
-"""Table of the kinds of value in the meta family: name, key prefix, decoder, and whether a start reads them all.
+"""Table of the kinds of value in the meta family: name, key prefix, decoder, and use at a start.
 
 Whatever goes through all stored values is derived from it: what a start reads, and what `verify` checks. A test holds
 it against the keys, and against everything that the core can write.

@@ -1,7 +1,7 @@
-"""The tools for a directory whose broker has stopped: `verify` compares, `repair` saves what can be saved elsewhere.
+"""Tools for the directory of a stopped broker: `verify` compares, `repair` salvages into a new one.
 
-Neither changes the directory. A repair mends a copy of its database by the same rules as a start does, gives what is
-still missing its gap, and writes the result, with the files of pages, into a new directory.
+Neither changes the directory. A repair applies the rules of a start to a copy of its database, turns what is still
+missing into gaps, and writes the result, with the files of pages, into a new directory.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _SMALL_SLICE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in a directory."""
+    """Report on a directory."""
 
     directory: str
     damage: tuple[str, ...]
-    """Of the store as a whole, and what a start would mend, or has mended."""
+    """Damage of the store as a whole, and the repairs that a start would make, or has made."""
 
     partitions: tuple[PartitionReport, ...]
 
@@ -101,7 +101,7 @@ def repair(directory: Path, into: Path) -> Report:
 
 
 def _writes(one: Checked) -> Iterator[Write]:
-    """What makes a partition whole again: pages that are not readable are gaps."""
+    """Yield the writes that repair a partition: unreadable pages become gaps."""
     sink, partition = one.sink, one.report.partition
     number = sink.record.id
     lost: RangeSet = ()

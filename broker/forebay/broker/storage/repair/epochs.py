@@ -1,4 +1,4 @@
-"""What a start does about damaged stages and producers: see the table in ``mending``."""
+"""Repair of damaged stages and producers at a start: see the table in ``partitions``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SLICE = 1_000
 
 
 class Telling(Protocol):
-    """Where it is noted what was done."""
+    """Receiver of the notes about repairs."""
 
     @property
     def journal(self) -> Journal: ...
@@ -26,7 +26,7 @@ class Telling(Protocol):
 
 
 def mend_epochs(mending: Telling, sinks: Mapping[int, StoredSink], damaged: dict[bytes, list[bytes]]) -> list[Write]:
-    """Mend what is damaged of each sink's epochs; returns what is to be written. Takes it out of ``damaged``."""
+    """Repair the damaged epochs of each sink; returns the writes. Removes them from ``damaged``."""
     writes: list[Write] = []
     bad = {
         (keys.sink_of(key), keys.stage_of(key)) for kind in (keys.STAGE, keys.STAGED) for key in damaged.pop(kind, ())

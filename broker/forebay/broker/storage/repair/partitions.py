@@ -1,6 +1,6 @@
-"""What a start does about damaged state: one rule for each kind.
+"""Repair of damaged state at a start: one rule for each kind.
 
-| damaged | what becomes of it |
+| damaged | repair |
 |---|---|
 | store id | that of any page |
 | start count, highest page number, next sink | above all that files and keys speak of |
@@ -8,18 +8,18 @@
 | sink | its copy in the index family; without one a sink `recovered-N` with the settings that are the default |
 | tail | counted again from the index; where that is not whole either, offsets are left out to be sure |
 | head, gap | counted again from the index and the other gaps |
-| cursor | begins at the earliest record that is stored: all is delivered again, nothing is skipped |
-| writer | forgotten: it opens again under a new epoch |
-| stage, staged page | the stage is thrown away: its epoch is refused as incomplete, and written again |
+| cursor | begins at the earliest record that is stored: everything is redelivered, nothing is skipped |
+| writer | dropped: it reopens with a new epoch |
+| stage, staged page | the stage is discarded: its epoch is rejected as incomplete, and written again |
 | producer | that of its last epoch |
-| schema | its version stays taken, and what it stood for is lost: rows of it are told to be unreadable |
+| schema | its version stays assigned, and its content is lost: rows of it are reported as unreadable |
 | ledger entry | reclaims its first page |
 | reserve | offsets go on above all that can have been handed out |
-| held runs | what only memory held is a gap, as what is damaged |
+| held runs | records that were only in memory become a gap, as damaged ones |
 | quarantined page | it is not kept aside any more, and its bytes stay |
 | the end of the log | pages in files are named again; offsets go on above all that was stored |
 
-Nothing here is done in a store that is whole. What is written goes into one batch, before anything is served.
+Nothing here changes an intact store. All writes go into one batch, before anything is served.
 """
 
 from __future__ import annotations
@@ -86,15 +86,18 @@ from forebay.broker.storage.store.contract import Family, Put
 
 DEFAULT: Final = "default"
 SCHEMAS_LEFT_OUT: Final = 16
-"""Versions behind the last that is known, where keys could not be read: rows of one of them may be stored."""
+"""Schema versions skipped behind the last known one, where keys could not be read.
+
+Rows of one of them may be stored.
+"""
 
 
 class Mending:
-    """What is damaged in a store that starts, and what is written about it."""
+    """Damage in a store that starts, and the writes that repair it."""
 
     def __init__(self, state: State) -> None:
         self.told: list[Mended] = []
-        """What was mended so far."""
+        """Repairs so far."""
         self._state = state
         self._names: dict[int, str] = {}
         self._damaged: dict[bytes, list[bytes]] = {}
@@ -155,7 +158,7 @@ class Mending:
         return found or 0
 
     def counting(self, last: int) -> int:
-        """The last start that counted what its memory accepted; ``last``, the one before this, where that is lost."""
+        """Return the last start that counted its accepted records; ``last``, the one before, if it is lost."""
         found, damaged = self._state.one(keys.COUNTING, codec.decode_number)
         if damaged:
             self.tell("counting start", None, None, "taken for the last start")
@@ -250,7 +253,7 @@ class Mending:
     # -- partitions
 
     def mend(self, sinks: dict[int, StoredSink], *, missing: int, numbers_max: int) -> list[Write]:
-        """Mend what is damaged of each sink; returns what is to be written.
+        """Repair the damage of each sink; returns the writes.
 
         ``missing`` records were stored and then lost with the end of the log; pages up to ``numbers_max`` had a name.
         """
@@ -273,7 +276,7 @@ class Mending:
         return writes + self._schemas(sinks, log_cut=missing > 0)
 
     def _subscriptions(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
-        """What is not of one partition's log: who reads, and what was counted for them."""
+        """Repair subscriptions, cursors and totals, which are not in a partition's log."""
         writes: list[Write] = []
         for key in self._damaged.pop(keys.SUBSCRIPTION, ()):
             number, name = keys.writer_of(key)
@@ -324,7 +327,7 @@ class Mending:
         return writes
 
     def _schemas(self, sinks: Mapping[int, StoredSink], *, log_cut: bool) -> list[Write]:
-        """No number is given twice: a version that cannot be read keeps its own, and so may those behind the last.
+        """Repair schemas: no version is reused, neither an unreadable one nor those that may follow the last.
 
         ``log_cut``: the end of the log is gone, and a version may have gone with it whose rows stand in files.
         """

@@ -1,4 +1,4 @@
-"""Looking at the damaged pages that were kept aside, also beside a broker that runs: a copy of the database is read."""
+"""Inspection of quarantined pages, even beside a running broker: it reads a copy of the database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Quarantined:
     """Bytes that are left of it; none where its file is gone."""
 
     cause: str
-    """What is wrong with it."""
+    """Cause of the damage."""
 
 
 def quarantined(directory: Path) -> Iterator[tuple[Quarantined, bytes]]:

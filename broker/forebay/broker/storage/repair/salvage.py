@@ -13,7 +13,7 @@ _BLOCK_BYTES: Final = 4_096
 
 
 def copy_readable(source: Path, copy: Path) -> int:
-    """Copy ``source`` and return how many of its bytes could not be read. Raises ``OSError`` where nothing can be."""
+    """Copy ``source``; returns the number of unreadable bytes. Raises ``OSError`` if none is readable."""
     lost = 0
     reading = os.open(source, os.O_RDONLY)
     try:

@@ -41,7 +41,7 @@ class Place:
 
     gaps: Sequence[Gap] = ()
     numbers_max: int = OPEN_END
-    """Pages with higher numbers belong to nobody: nobody was told that they are stored."""
+    """Pages with higher numbers are orphans: they were never reported as stored."""
 
     known: Sequence[Entry] = ()
     """Entries that are in memory."""
@@ -71,7 +71,7 @@ def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Ent
 
 
 def survey(journal: Journal, place: Place, *, look: Callable[[Entry], None] = lambda _: None) -> Survey:
-    """Find out what stands in a partition; ``look`` is shown every entry that is named. Blocks while it reads.
+    """Survey a partition; ``look`` is called with every entry that is named. Blocks while it reads.
 
     Raises ``IndexDamaged`` where the index has to be written anew first.
     """
@@ -134,7 +134,7 @@ class _Counting:
         self.size += entry.size
 
     def reach(self, end: int | None, behind: Entry | None) -> None:
-        """Come to ``end``: what stands between was lost, or was dropped. At an open end, see what else there is."""
+        """Advance to ``end``: holes up to it were lost or dropped. At an open end, search for more pages."""
         holes = uncovered(Range(self.at, end if end is not None else OPEN_END), self.place.gaps)
         if not holes or (self.at == 0 and end is None and self.place.numbers_max == 0):
             self.at = max(self.at, end or 0)

@@ -1,8 +1,8 @@
-"""Comparing everything in a store with everything else: counters with entries, entries with pages, accounts with both.
+"""Verification of a store: counters against entries, entries against pages, accounts against both.
 
-Reads all there is, so it takes as long as that. What a start would mend is damage here; the store that is looked at is
-a copy, so it may be mended to see the rest. What only the memory of a broker held that was killed is no damage: the
-next start counts it as lost.
+It reads everything, and takes as long as that. Anything that a start would repair is damage here. The examined store is
+a copy, so it may be repaired to check the rest. Records in the memory of a killed broker are no damage: the next start
+counts them as lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAGES = 16
 
 @dataclass(slots=True)
 class PartitionReport:
-    """What one partition holds, and what is wrong with it."""
+    """Content of one partition, and its damage."""
 
     sink: str
     partition: int

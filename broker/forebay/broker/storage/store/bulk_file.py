@@ -44,11 +44,11 @@ _AHEAD_BYTES: Final = 8 << 20
 
 
 class Unreadable(ValueError):
-    """No table of the file checks out, so nobody knows where its values are."""
+    """No table of the file is intact, so the places of its values are unknown."""
 
 
 class BulkFile:
-    """A file that is read from; closed when nobody holds it any more."""
+    """File open for reading; closed when it has no user any more."""
 
     def __init__(self, path: Path) -> None:
         """Open it and read its table. Raises ``OSError`` or ``Unreadable``."""
@@ -56,7 +56,7 @@ class BulkFile:
         self.handle = os.open(path, os.O_RDWR)
         with naming(path):
             self.places = _places(self.handle, path)
-        """Where a key's value begins, and its bytes; the keys rise."""
+        """Position and size of each value, by rising key."""
         self._read_to = self._asked_to = -1
 
     def __del__(self) -> None:
@@ -64,7 +64,7 @@ class BulkFile:
             os.close(self.handle)
 
     def read(self, key: bytes) -> bytes | None:
-        """The value of a key as it is found, shorter where the file ends early; None where there is no such key."""
+        """Return the value of a key, shorter if the file ends early; None if the key does not exist."""
         place = self.places.get(key)
         if place is None:
             return None
@@ -110,7 +110,7 @@ def keys_in_name(name: str) -> tuple[bytes, bytes] | None:
 
 
 def write(path: Path, items: Sequence[tuple[bytes, Value]], buffer: mmap.mmap) -> None:
-    """Write a new file through ``buffer``, and its bytes to the disk; its name is not durable yet. Raises ``OSError``.
+    """Write a new file through ``buffer`` to disk; its name is not durable yet. Raises ``OSError``.
 
     Other threads run while it writes.
     """

@@ -1,8 +1,9 @@
-"""The folder of bulk: files in the order of their keys, none of which overlaps another.
+"""Folder of bulk files, in the order of their disjoint key ranges.
 
-Each ingest is one file, whatever it holds, and its keys are above those of all files before it. So one lookup by name
-finds the file of a key, and one table in memory its place. A file goes when all of its keys are deleted; until then
-the space of those that are is given back within it. What is deleted is told by who asks: this folder keeps no account.
+Each ingest is one file, whatever its size, and its keys are above those of all files before it. So one lookup by name
+finds the file of a key, and one table in memory its place. A file is removed when all of its keys are deleted; until
+then the space of the deleted ones is released within it. The caller passes in the deleted keys: this folder does not
+track them.
 
 Threads: ``add`` from one, ``compact`` from one other, the reads from any.
 """
@@ -71,7 +72,7 @@ class BulkFiles:
     """Files in one folder, of which at most ``open_max`` are held open."""
 
     def __init__(self, folder: Path, *, open_max: int) -> None:
-        """Look at the names; no file is read. What was being written when a process died has a name like the others."""
+        """List the names; no file is read. A file that a crash interrupted has a name like the others."""
         self._folder = folder
         self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         """Of the folder: to sync the names in it, and to notice when another folder stands in its place."""
@@ -97,9 +98,9 @@ class BulkFiles:
         return list(self._listing.lasts)
 
     def add(self, items: Sequence[tuple[bytes, Value]]) -> None:
-        """Write a file, durable when this returns.
+        """Write a file, durable on return.
 
-        Raises ``OSError``; after one for a shortage there is no file, and the same items may come again.
+        Raises ``OSError``; after one for a shortage there is no file, and the same items may be added again.
         """
         first, last = items[0][0], items[-1][0]
         path = self._folder / bulk_file.name_of(first, last)
@@ -139,9 +140,9 @@ class BulkFiles:
         return found
 
     def expect(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
-        """Let the system begin to read values. Waits for none, but reads the table of a file that was not open.
+        """Start read-ahead of values without waiting; reads the table of a file that was not open.
 
-        What cannot be read is told to those who read it.
+        Read errors are left to the reads themselves.
         """
         with suppress(OSError):
             for key in keys:
@@ -177,7 +178,7 @@ class BulkFiles:
             self._remove(gone)
 
     def meets(self, first: bytes, end: bytes) -> bool:
-        """Whether a file has keys in ``[first, end)``, or could have."""
+        """Return whether a file has, or may have, keys in ``[first, end)``."""
         return bool(self._listing.meeting(first, end))
 
     def close(self) -> None:
@@ -216,7 +217,7 @@ class BulkFiles:
         return self._opened(named, quietly=quietly) if named is not None else None
 
     def _opened(self, named: _Named, *, quietly: bool = False) -> BulkFile | None:
-        """The file, ready to be read; None where it is gone or cannot be read, which is logged unless ``quietly``."""
+        """Return the open file; None if it is gone or unreadable, which is logged unless ``quietly``."""
         with self._lock:
             found = self._open.get(named.path)
             if found is not None:
@@ -253,7 +254,7 @@ class BulkFiles:
         return self._listing.at(named.last) is named
 
     def _check_folder(self) -> None:
-        """Raise ``OSError`` where the folder itself is away, as when its disk is not mounted: no file is lost then."""
+        """Raise ``OSError`` if the folder itself is gone, as after an unmount: no file is lost then."""
         here, opened = os.stat(self._folder), os.fstat(self._handle)
         if (here.st_dev, here.st_ino) != (opened.st_dev, opened.st_ino):
             raise OSError(ESTALE, "another folder is in its place", str(self._folder))

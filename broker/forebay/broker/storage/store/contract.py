@@ -1,4 +1,4 @@
-"""What a store of bytes does, whatever it is made of.
+"""Contract of a byte store, independent of the implementation.
 
 A store keeps sorted keys in four families and knows nothing of sinks, pages or records. It has two
 ways in. ``ingest`` takes bulk and is durable when it returns. ``write`` takes one atomic batch and is
@@ -34,7 +34,7 @@ class Family(StrEnum):
     """The same sort of value, but too small for a file of its own: it came in by ``write``."""
 
     INDEX = "index"
-    """Where the values are: many small entries, read in order."""
+    """Index of the values: many small entries, read in order."""
 
     META = "meta"
     """All other state: few small entries, often overwritten."""
@@ -148,7 +148,7 @@ class Store(Protocol):
         ...
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
-        """Write all of a family that can be read anew, and leave behind what cannot: then every key can be read.
+        """Rewrite the readable part of a family without the unreadable one, so that every key is readable.
 
         Returns the ranges ``[first, end)`` in which keys may have been left out, in order; none, where nothing was
         damaged. A key of ``wanted`` that stands in one of them is kept if it can be read by itself. Not for ``BULK``.
@@ -200,7 +200,7 @@ class Store(Protocol):
         ...
 
     def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
-        """Return at most ``limit`` keys of ``BULK`` in ``[first, end)``, the lowest ones, without reading values.
+        """Return the lowest keys of ``BULK`` in ``[first, end)``, at most ``limit``, without values.
 
         What stands in a file whose tables are damaged is left out. Raises ``StoreUnreadable``.
         """
@@ -222,7 +222,10 @@ class Store(Protocol):
         ...
 
     def free_bytes(self) -> int:
-        """Return the bytes that the store's device has left for this process. Cheap. Raises ``StoreUnreadable``."""
+        """Return the bytes of the store's device that are free for this process. Cheap.
+
+        Raises ``StoreUnreadable``.
+        """
         ...
 
     def close(self) -> None:

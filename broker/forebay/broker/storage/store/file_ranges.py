@@ -1,4 +1,4 @@
-"""What the system does with a part of a file: take its space back.
+"""Release of a part of a file: returns its space to the file system.
 
 Python has no call for it, so it goes to the C library. Where there is none, or the file system does not know it,
 nothing happens: space comes back with the whole file.

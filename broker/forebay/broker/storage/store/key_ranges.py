@@ -37,7 +37,7 @@ class KeyRanges:
         return index >= 0 and key < self.ends[index]
 
     def covers(self, first: bytes, last: bytes) -> bool:
-        """Whether every key from ``first`` to ``last``, both included, is in the set."""
+        """Return whether every key from ``first`` to ``last``, both included, is in the set."""
         index = bisect_right(self.firsts, first) - 1
         return index >= 0 and last < self.ends[index]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Action: TypeAlias = Literal["write", "sync", "ingest"]
-"""What ``fail_next`` can make fail."""
+"""Actions that ``fail_next`` can make fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class MemoryStore:
         self._marks: Marks = (0, 0)
         self._marked: Marks = (0, 0)
         self.room = 1 << 62
-        """What ``free_bytes`` says: a test may make it small."""
-        self._lock = threading.Lock()  # all of the above; whoever waits, waits for a copy of a slice
+        """Result of ``free_bytes``; a test may lower it."""
+        self._lock = threading.Lock()  # all of the above; the longest hold is a copy of a slice
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK``, durable at once; see ``Store.ingest``."""

@@ -1,4 +1,4 @@
-"""How many files the process may have open.
+"""Limit of open files of the process.
 
 A store that meets the limit while it works fails to ingest, or to open again. So it is looked at
 once, before anything is opened.
@@ -15,7 +15,7 @@ from typing import Final
 from forebay.broker.storage.errors import StoreFilesLimited
 
 _RAISED_TO_MAX: Final = 65_536
-"""Where the hard limit is higher or none, this much is taken: some systems refuse more."""
+"""Limit to request where the hard limit is higher or missing: some systems refuse more."""
 
 
 def ensure_open_files(needed: int) -> int:
@@ -35,7 +35,7 @@ def ensure_open_files(needed: int) -> int:
 
 
 def raise_open_files(wanted: int) -> int:
-    """Raise the soft limit of open files towards the hard one until ``wanted`` fit; returns what is allowed.
+    """Raise the soft limit of open files towards the hard one for ``wanted`` files; returns the limit.
 
     A system that refuses leaves the limit as it is. Never lowers it.
     """
@@ -51,7 +51,7 @@ def raise_open_files(wanted: int) -> int:
 
 
 class SpareFiles:
-    """Descriptors held back, so that the store can still open a file when the process has used up the others.
+    """Spare descriptors, so that the store can open a file when the process has no other left.
 
     Used by one thread at a time.
     """
@@ -63,7 +63,7 @@ class SpareFiles:
         self.restore()
 
     def lend(self) -> None:
-        """Let whoever opens files next have them."""
+        """Release the descriptors for the next open."""
         while self._held:
             os.close(self._held.pop())
 
@@ -74,7 +74,7 @@ class SpareFiles:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def has_room(self) -> bool:
-        """Whether the process can open a file now; where it cannot, what is held back is lent at once."""
+        """Return whether the process can open a file now; if not, the spare descriptors are released at once."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:

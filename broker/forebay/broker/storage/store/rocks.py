@@ -1,20 +1,20 @@
-"""The store on disk: RocksDB, and files of its own for bulk. Only this file and ``rocks_…`` beside it know of RocksDB.
+"""Store on disk: RocksDB, and bulk files. Only this file and ``rocks_…`` beside it use RocksDB.
 
-What is deleted of the bulk stands in RocksDB, in the family of that name: ranges of keys, from the first to the end.
-So it is decided in the same batch as everything else, and the files need no change for it.
+Deleted bulk is recorded in RocksDB, in the family of that name: ranges of keys, from the first to the end. So it is
+decided in the same batch as everything else, and the files need no change for it.
 
-What it relies on, seen with rocksdict 0.3.29 (RocksDB 9.8):
+Observed properties of rocksdict 0.3.29 (RocksDB 9.8) that this module relies on:
 
 - ``flush_wal(True)`` lets other threads run during the sync, a synced write does not. So batches are
   written without a sync, and synced after.
-- ``compact_range`` tells of no error. One that meets a wrong checksum makes every later write fail, after
-  each start again. So values that carry a checksum of their own get none from RocksDB: what is damaged can
+- ``compact_range`` reports no error. One that meets a wrong checksum makes every later write fail, after
+  each start again. So values that carry a checksum of their own get none from RocksDB: damaged values can
   still be dropped.
 - ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps the key alive that it is given.
-- A database is let go only when every object made from it is gone, closed or not.
+- A database is closed only when every object made from it is freed, closed or not.
 - A database does not open when one table of it cannot, unless its checks are relaxed: then that table cannot be read,
   and the rest can.
-- A damaged log ends where the damage begins, and nothing says so: see ``synced``.
+- A damaged log ends where the damage begins, without an error: see ``synced``.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class RocksStore:
                     pass
 
     def _stored_deleted(self) -> KeyRanges:
-        """What of the bulk was deleted; where that cannot be read, some bytes that nothing names stay on the disk."""
+        """Return the deleted ranges of bulk; if they are unreadable, some orphaned bytes stay on disk."""
         found: list[tuple[bytes, bytes]] = []
         try:
             with classified("read", Family.BULK):
@@ -162,7 +162,7 @@ class RocksStore:
                 self._add_bulk(items)
 
     def _add_bulk(self, items: Sequence[tuple[bytes, Value]]) -> None:
-        """Write a file; while descriptors or memory are short, whoever appends waits for it."""
+        """Write a file; appends wait for it while descriptors or memory are short."""
 
         def add() -> None:
             with classified("ingest"):
@@ -205,9 +205,9 @@ class RocksStore:
                 self._database.write(batch)
 
     def _wait_for_descriptors(self) -> None:
-        """While the process has none left, whoever appends waits: RocksDB needs some for a new log or table.
+        """Wait until the process has a free descriptor: RocksDB needs some for a new log or table.
 
-        One that it does not get is a failed write, after which its handle is dead. What was held back is free for it.
+        Without one its write fails, after which its handle is dead. The spare descriptors are released for it.
         """
 
         def look() -> None:
@@ -301,7 +301,7 @@ class RocksStore:
                 with classified("read", family):
                     return list(table.get(list(keys)) or ())
             except StoreCorrupt:
-                for key in keys:  # which one is told only when it is asked for alone
+                for key in keys:  # only a read of a single key names the damaged one
                     with classified("read", family, key=key):
                         table.get([key])
                 raise
@@ -405,7 +405,7 @@ class RocksStore:
         self._bulk.close()
         self._spare.close()
         self._handles.clear()
-        # After a failure this fails too. Nobody was promised what is lost by that.
+        # After a failure this fails too. The lost writes were never confirmed.
         for family in [*self._families]:
             with suppress(StoreError), classified("close", family):
                 self._families.pop(family).close()

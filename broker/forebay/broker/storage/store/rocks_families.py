@@ -1,4 +1,4 @@
-"""The families of a database: how they are made and named, and how one is written anew without what is damaged in it.
+"""Families of a database: their creation, their names, and the rewrite of a damaged one.
 
 A family that was written anew has a new name: its own, a dot and the number of its generation. The old one is removed
 when the new one is whole and durable, so of two generations that a crash has left the lower is the one that counts.
@@ -43,7 +43,7 @@ def make_families(database: Path, options: Options, cache: Cache) -> None:
 
 
 def generations(names: Iterable[str]) -> tuple[dict[Family, str], list[str]]:
-    """The name of each family in a database, and what a crash has left of those that were being written anew."""
+    """Return the name of each family, and the names of rewrites that a crash interrupted."""
     found: dict[Family, list[tuple[int, str]]] = {family: [] for family in Family}
     for name in names:
         base, _, number = name.partition(".")
@@ -62,7 +62,7 @@ def next_generation(name: str) -> str:
 def readable(
     table: Rdict, family: Family, lost: list[Span], broken: Broken = (StoreCorrupt,)
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Everything of a family that can be read; ``lost`` gets the ranges of keys that cannot, for a ``broken`` reason.
+    """Yield the readable part of a family; ``lost`` gets the ranges unreadable for a ``broken`` reason.
 
     Raises ``StoreUnreadable`` where that is not among them.
     """
@@ -137,9 +137,9 @@ def copied(
     read: Callable[[bytes], bytes | None],
     broken: Broken = (StoreCorrupt,),
 ) -> tuple[Rdict, list[Span]]:
-    """Write a family anew under ``name``; what an iteration does not reach of ``wanted`` is ``read`` by itself.
+    """Rewrite a family under ``name``; keys of ``wanted`` that an iteration misses are ``read`` singly.
 
-    Returns it and the ranges of keys that were left out.
+    Returns it and the lost ranges of keys.
     """
     new = database.create_column_family(name, family_options(family, cache))
     handle = database.get_column_family_handle(name)

@@ -1,4 +1,4 @@
-"""How RocksDB is set up: one set of options for the database, one for each family.
+"""Options of RocksDB: one set for the database, one for each family.
 
 ``BULK`` is a few ranges of keys, see ``rocks``. The other families are queues: most of what is written to them is
 deleted soon.

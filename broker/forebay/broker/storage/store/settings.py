@@ -1,4 +1,4 @@
-"""What the store on disk may take of the machine."""
+"""Settings of the store on disk: its share of the machine."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ class RocksSettings:
     """Threads that write and compact tables."""
 
     unreadable_is_damage: bool = False
-    """Take what cannot be read for damaged: for tools that save what can be saved, on the decision of a person."""
+    """Treat unreadable parts as damaged: for salvage tools, by decision of an operator."""

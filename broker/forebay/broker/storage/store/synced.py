@@ -1,10 +1,9 @@
-"""How far the log was synced, noted outside of it, so that a start notices when its end is missing.
+"""Sequence of the last synced write, noted outside of the log, to detect a missing end at a start.
 
-A database takes a damaged log for one that ended where the damage begins: that is how a log looks after a power loss,
-and then nothing behind that point was promised to anybody. The number noted here tells the two apart. It is written
-after each sync and needs none of its own: after a kill it is exact, and after a power loss it is too low at worst.
-
-The broker's own marks stand beside it: what it had counted by then.
+A database takes a damaged log for one that ended where the damage begins: a log looks like that after a power loss, and
+then no record behind that point was confirmed. The number noted here tells the two apart. It is written after each sync
+and needs none of its own: after a kill it is exact, and after a power loss it is too low at worst. The broker's own
+marks are stored beside it: its counts by then.
 
     sequence of the last synced write u64, two marks u64, CRC-32 of them u32
 """
@@ -31,7 +30,7 @@ _CRC: Final = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was noted last."""
+    """Last note."""
 
     sequence: int = 0
     marks: Marks = (0, 0)
@@ -47,7 +46,7 @@ class SyncMark:
         with naming(path):
             found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
         self.found: Final = found or Note()
-        """What was noted before this one was opened."""
+        """Note found when this one was opened."""
         if found is None:
             self.note(0, (0, 0))  # takes its room on the disk now, so that a later note needs none
 
@@ -63,7 +62,7 @@ class SyncMark:
 
 
 def decode_note(content: bytes) -> Note | None:
-    """What a file says; None where it is not whole."""
+    """Return the note of a file; None if it is damaged."""
     if len(content) != _NOTE.size + _CRC.size:
         return None
     fixed = content[: _NOTE.size]

@@ -1,4 +1,4 @@
-"""Writing a new file from the first byte to the last, past the page cache where the file system allows that.
+"""Writing of a new file from start to end, past the page cache where the file system allows it.
 
 Such a write takes whole blocks from memory that begins at one, so all of it goes through a buffer. Elsewhere the same
 blocks go the usual way.
@@ -23,7 +23,7 @@ _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 
 
 def new_buffer() -> mmap.mmap:
-    """What a file is written through; one serves any number of files, one after the other."""
+    """Return a buffer for writing files; it serves any number of files, one after the other."""
     return mmap.mmap(-1, BUFFER_BYTES)
 
 
@@ -31,7 +31,7 @@ class Writing:
     """A file that is being written by one thread. Other threads run while it is on its way to the disk."""
 
     def __init__(self, path: Path, buffer: mmap.mmap) -> None:
-        """Make the file, which must not be there; ``buffer`` is nobody else's meanwhile. Raises ``OSError``."""
+        """Create the file, which must not exist, with exclusive use of ``buffer``. Raises ``OSError``."""
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         try:
             self._handle = os.open(path, flags | _DIRECT, FILE_MODE)
