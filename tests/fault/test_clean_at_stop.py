@@ -17,10 +17,10 @@ SINK = "cache"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_e7_a_stop_empties_the_sink_durably_and_a_kill_does_not(
+def test_a_stop_empties_the_sink_durably_and_a_kill_does_not(
     how: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """E7: `clean_cache_at_stop`: stop, start: pending 0, the drop counted. Also with something in flight."""
+    """`clean_cache_at_stop`: stop, start: pending 0, the drop counted. Also with something in flight."""
     store = tmp_path / "store"
     with launcher.start(store, listen) as broker, Client(listen, settings=SETTINGS) as client:
         broker.ready()
@@ -52,10 +52,10 @@ def test_e7_a_stop_empties_the_sink_durably_and_a_kill_does_not(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_r2_two_records_of_five_bytes_are_two_records_after_a_start(
+def test_two_records_of_five_bytes_are_two_records_after_a_start(
     how: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """R2: append two, close, open: 2 records, 10 bytes."""
+    """Append two, close, open: 2 records, 10 bytes."""
     store = tmp_path / "store"
     with launcher.start(store, listen) as broker, Client(listen, settings=SETTINGS) as client:
         broker.ready()

@@ -80,7 +80,7 @@ def dropped(stats: SinkStats) -> tuple[dict[DropReason, int], int, bool]:
 def test_a_damaged_page_is_a_gap_that_is_told_and_counted_and_its_neighbours_are_delivered(
     damaged: int, size: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """R17, R18: one page is damaged on disk: the others are delivered, a `Gap(CORRUPT)` in its place."""
+    """One page is damaged on disk: the others are delivered, a `Gap(CORRUPT)` in its place."""
     store = tmp_path / "store"
     values = filled(launcher, store, listen, size=size)
     path, position = table_with(store, values[damaged])

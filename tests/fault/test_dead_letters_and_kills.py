@@ -110,7 +110,7 @@ class Survivor:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("action", "when"), [("write", "before"), ("write", "after"), ("sync", "after")])
-def test_e12_a_kill_at_any_step_neither_loses_nor_doubles_a_dead_letter_on_its_way_there_and_back(
+def test_a_kill_at_any_step_neither_loses_nor_doubles_a_dead_letter_on_its_way_there_and_back(
     action: Action, when: Literal["before", "after"], launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     with ThreadPoolExecutor(1) as workers:

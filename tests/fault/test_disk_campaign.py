@@ -1,4 +1,4 @@
-"""The campaign of `make fault-disk`, a few of each kind. I11, R17, R21."""
+"""The campaign of `make fault-disk`, a few of each kind."""
 
 from __future__ import annotations
 

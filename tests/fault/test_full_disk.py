@@ -92,8 +92,8 @@ def fill(client: Client) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_x15_a_disk_that_records_have_filled_refuses_appends_until_records_are_acked(disk: Path) -> None:
-    """X15: a full tmpfs: appends refused, acks work, restart works, space freed, appends work, without a restart."""
+def test_a_disk_that_records_have_filled_refuses_appends_until_records_are_acked(disk: Path) -> None:
+    """A full tmpfs: appends refused, acks work, restart works, space freed, appends work, without a restart."""
     with serve(disk) as broker, Client(broker.ready(), settings=ONCE) as client:
         client.sinks.create(SINK)
         acknowledged = fill(client)
@@ -161,8 +161,8 @@ def refused(client: Client) -> ForebayError:
 
 
 @pytest.mark.slow
-def test_x15_a_start_on_a_full_disk_works_and_appends_come_back_when_somebody_makes_room(disk: Path) -> None:
-    """X15: killed while not a byte is left, started on that disk: the ballast goes first; acks free what they can."""
+def test_a_start_on_a_full_disk_works_and_appends_come_back_when_somebody_makes_room(disk: Path) -> None:
+    """Killed while not a byte is left, started on that disk: the ballast goes first; acks free what they can."""
     values = [b"%d" % number * MIB for number in range(10)]
     with serve(disk) as broker, Client(broker.ready(), settings=ONCE) as client:
         client.sinks.create(SINK)

@@ -38,7 +38,7 @@ def append(client: Client, first: int, end: int) -> list[tuple[int | None, Durab
 def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_comes_again(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """R6, R8, R15: four in memory, four on the disk; one acked of each stays acked."""
+    """Four in memory, four on the disk; one acked of each stays acked."""
     with launcher.start(tmp_path / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
@@ -121,7 +121,7 @@ def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_l
 
 
 @pytest.mark.slow
-def test_w3_ten_on_the_disk_come_before_a_new_one_after_a_kill(
+def test_ten_on_the_disk_come_before_a_new_one_after_a_kill(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     with launcher.start(tmp_path / "store", listen) as broker:
@@ -141,7 +141,7 @@ def test_w3_ten_on_the_disk_come_before_a_new_one_after_a_kill(
 
 
 @pytest.mark.slow
-def test_x3_a_publisher_that_has_outrun_the_broker_is_told_and_goes_on(
+def test_a_publisher_that_has_outrun_the_broker_is_told_and_goes_on(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     with launcher.start(tmp_path / "store", listen) as broker, Client(listen, settings=SETTINGS) as client:
@@ -164,7 +164,7 @@ def test_x3_a_publisher_that_has_outrun_the_broker_is_told_and_goes_on(
 
 
 @pytest.mark.slow
-def test_x3_on_the_wire_the_broker_shows_that_it_is_behind(
+def test_on_the_wire_the_broker_shows_that_it_is_behind(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     with launcher.start(tmp_path / "store", listen) as broker:
@@ -209,7 +209,7 @@ def test_without_fsync_a_kill_loses_nothing(launcher: StoppingLauncher, listen: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["SPILL", "volatile", "MEMORY"])
-def test_e6_e7_r2_r4_r7_a_stop_of_every_mode(
+def test_a_stop_keeps_spilled_records_and_counts_what_other_modes_drop(
     mode: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     chosen = BufferMode.MEMORY if mode == "MEMORY" else BufferMode.SPILL
@@ -250,7 +250,7 @@ def test_e6_e7_r2_r4_r7_a_stop_of_every_mode(
 def test_ten_kills_in_a_row_use_no_offset_twice_and_count_each_loss(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """R26, with kills for restarts."""
+    """With kills for restarts."""
     given: list[int | None] = []
     for round_ in range(10):
         with launcher.start(tmp_path / "store", listen) as broker:

@@ -91,8 +91,8 @@ def closing(site: Site) -> Iterator[Site]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["restart", "kill"])
-def test_i2_three_restarts_without_an_ack_give_three_full_reads(site: Site, way: str) -> None:
-    """I2: read one by one, never ack: three restarts give three full reads."""
+def test_three_restarts_without_an_ack_give_three_full_reads(site: Site, way: str) -> None:
+    """Read one by one, never ack: three restarts give three full reads."""
     site.fill(10)
     reads = []
     for _ in range(3):
@@ -105,8 +105,8 @@ def test_i2_three_restarts_without_an_ack_give_three_full_reads(site: Site, way:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [1, 5], ids=["pages of one record", "in the middle of a page"])
-def test_i3_i4_a_kill_after_each_ack_leaves_no_gap_and_brings_no_repeat(site: Site, page: int) -> None:
-    """I3: ack after each record, kill after each, ten times: no gap, no repeat. I4: also in the middle of a page."""
+def test_a_kill_after_each_ack_leaves_no_gap_and_brings_no_repeat(site: Site, page: int) -> None:
+    """Ack after each record, kill after each, ten times: no gap, no repeat. Also in the middle of a page."""
     site.fill(KILLS, page=page)
     seen = []
     for _ in range(KILLS):
@@ -119,8 +119,8 @@ def test_i3_i4_a_kill_after_each_ack_leaves_no_gap_and_brings_no_repeat(site: Si
     assert site.balances()
 
 
-def test_i7_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_when_it_leaves(site: Site) -> None:
-    """I7: two consumers on a subscription with one partition: one owns it; it is handed over when the owner goes."""
+def test_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_when_it_leaves(site: Site) -> None:
+    """Two consumers on a subscription with one partition: one owns it; it is handed over when the owner goes."""
     site.fill(2)
     site.client.sinks.update(SINK, ack_deadline_s=2.0)  # the lease of whoever pulls
     first = site.client.subscriber(SINK, subscription=AUDIT, consumer_id="first")
@@ -135,8 +135,8 @@ def test_i7_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_whe
 
 
 @pytest.mark.slow
-def test_r7_what_was_taken_and_not_acked_comes_again_after_a_restart_and_what_was_acked_does_not(site: Site) -> None:
-    """R7, on disk: append 2, take 1 unacked, stop, start: both, in order; ack; start: none."""
+def test_what_was_taken_and_not_acked_comes_again_after_a_restart_and_what_was_acked_does_not(site: Site) -> None:
+    """On disk: append 2, take 1 unacked, stop, start: both, in order; ack; start: none."""
     site.fill(2)
     taken = site.take(1)
     site.restart()
@@ -147,8 +147,8 @@ def test_r7_what_was_taken_and_not_acked_comes_again_after_a_restart_and_what_wa
 
 
 @pytest.mark.slow
-def test_r8_three_pages_taken_without_an_ack_come_again_and_a_hundred_acks_settle_them_once(site: Site) -> None:
-    """R8: three pages, take all, no ack, restart: the same three; ack 100 times; restart: none."""
+def test_three_pages_taken_without_an_ack_come_again_and_a_hundred_acks_settle_them_once(site: Site) -> None:
+    """Three pages, take all, no ack, restart: the same three; ack 100 times; restart: none."""
     site.fill(15, page=5)
     before = site.take(15)
     site.restart()
@@ -163,8 +163,8 @@ def test_r8_three_pages_taken_without_an_ack_come_again_and_a_hundred_acks_settl
 
 
 @pytest.mark.slow
-def test_r15_after_one_of_three_was_acked_a_restart_goes_on_with_the_second(site: Site) -> None:
-    """R15: three records, take and ack one, restart: next is the second."""
+def test_after_one_of_three_was_acked_a_restart_goes_on_with_the_second(site: Site) -> None:
+    """Three records, take and ack one, restart: next is the second."""
     site.fill(3)
     site.take_and_ack(1)
     site.restart()
@@ -173,8 +173,8 @@ def test_r15_after_one_of_three_was_acked_a_restart_goes_on_with_the_second(site
 
 
 @pytest.mark.slow
-def test_w3_what_was_stored_before_a_kill_is_delivered_before_what_comes_after(site: Site) -> None:
-    """W3: ten records on disk, kill: after the start all ten are delivered before a new one."""
+def test_what_was_stored_before_a_kill_is_delivered_before_what_comes_after(site: Site) -> None:
+    """Ten records on disk, kill: after the start all ten are delivered before a new one."""
     site.fill(10)
     site.kill()
     site.fill(1, first=10)
@@ -184,8 +184,8 @@ def test_w3_what_was_stored_before_a_kill_is_delivered_before_what_comes_after(s
 
 
 @pytest.mark.slow
-def test_w10_what_was_in_flight_to_a_target_that_died_arrives_at_its_successor(site: Site) -> None:
-    """W10: kill the target with n in flight, start it: all arrive, those n perhaps twice."""
+def test_what_was_in_flight_to_a_target_that_died_arrives_at_its_successor(site: Site) -> None:
+    """Kill the target with n in flight, start it: all arrive, those n perhaps twice."""
     site.fill(10)
     dying = site.client.subscriber(SINK, subscription=AUDIT, consumer_id="target")
     deliveries = iter(dying)

@@ -38,10 +38,10 @@ def refused(data_dir: Path, listen: str = "127.0.0.1:0", *, before: Sequence[str
 
 
 @pytest.mark.slow
-def test_r23_a_second_broker_on_a_live_directory_is_refused_and_told_the_directory_and_the_process(
+def test_a_second_broker_on_a_live_directory_is_refused_and_told_the_directory_and_the_process(
     tmp_path: Path,
 ) -> None:
-    """R23: told the directory and the owner; after the owner dies it may start."""
+    """Told the directory and the owner; after the owner dies it may start."""
     store, link = tmp_path / "store", tmp_path / "link"
     link.symlink_to(store)
     with serve_command(store) as owner:

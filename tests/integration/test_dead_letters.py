@@ -61,7 +61,7 @@ def offsets_of(letters: list[DeadLetter]) -> list[int]:
     return [letter.origin_offset for letter in letters]
 
 
-def test_e12_what_a_consumer_rejects_is_there_whole_and_the_rest_goes_on(client: Client) -> None:
+def test_what_a_consumer_rejects_is_there_whole_and_the_rest_goes_on(client: Client) -> None:
     records = reject(client, 2, 5)
 
     letters = list(client.dead_letters.list("orders"))
@@ -79,7 +79,7 @@ def test_e12_what_a_consumer_rejects_is_there_whole_and_the_rest_goes_on(client:
     assert client.sinks.get("orders.dlq").settings.partitions == 1
 
 
-def test_w7_a_record_that_fails_too_often_becomes_a_dead_letter(client: Client) -> None:
+def test_a_record_that_fails_too_often_becomes_a_dead_letter(client: Client) -> None:
     client.sinks.create("orders", max_attempts=1)
     client.publish("orders", [Record(b"poison"), Record(b"good")], partition=0)
     with client.subscriber("orders") as subscriber:

@@ -113,7 +113,7 @@ def test_everything_arrives_in_order_at_an_http_target(client: Client) -> None:
         assert received(server, lambda _: 200, partition) == values[partition]
 
 
-def test_e19_e20_a_target_that_is_away_at_the_start_gets_everything_once_it_is_there(client: Client) -> None:
+def test_a_target_that_is_away_at_the_start_gets_everything_once_it_is_there(client: Client) -> None:
     impatient_sink(client)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -129,7 +129,7 @@ def test_e19_e20_a_target_that_is_away_at_the_start_gets_everything_once_it_is_t
     assert (stats.acked, stats.dropped, stats.dead_lettered) == (50, 0, 0)
 
 
-def test_e20_x4_an_unsteady_target_gets_every_record_once_and_in_order(client: Client) -> None:
+def test_an_unsteady_target_gets_every_record_once_and_in_order(client: Client) -> None:
     impatient_sink(client, partitions=3)
     random = Random(5)
     statuses: dict[int, int] = {}
@@ -162,7 +162,7 @@ def test_a_retry_after_is_waited_for(client: Client) -> None:
     assert stats.pending == 1
 
 
-def test_x6_a_slow_target_expires_nothing_as_long_as_it_answers_within_the_deadline(client: Client) -> None:
+def test_a_slow_target_expires_nothing_as_long_as_it_answers_within_the_deadline(client: Client) -> None:
     client.sinks.create("orders", ack_deadline_s=2.0)
     never = Event()
 
@@ -178,7 +178,7 @@ def test_x6_a_slow_target_expires_nothing_as_long_as_it_answers_within_the_deadl
     assert stats.redelivered == 0
 
 
-def test_x6_a_slow_target_that_rejects_is_halved_to_the_end(client: Client) -> None:
+def test_a_slow_target_that_rejects_is_halved_to_the_end(client: Client) -> None:
     client.sinks.create("orders", ack_deadline_s=1.0, dlq=False)
     never = Event()
 
@@ -194,7 +194,7 @@ def test_x6_a_slow_target_that_rejects_is_halved_to_the_end(client: Client) -> N
     assert "offset 0: HTTP 400" in stats.reason
 
 
-def test_e12_a_rejected_record_becomes_a_dead_letter_and_arrives_when_the_cause_is_mended(client: Client) -> None:
+def test_a_rejected_record_becomes_a_dead_letter_and_arrives_when_the_cause_is_mended(client: Client) -> None:
     impatient_sink(client)
 
     def rule(request: Request) -> int:

@@ -39,8 +39,8 @@ def delivered(client: Client, target: Target, resend_to: Target | None) -> None:
 
 
 @pytest.mark.parametrize("ordering", ["STRICT", "RELAXED"])
-def test_e20_what_the_target_could_not_take_is_kept_and_goes_to_the_second_address(ordering: str) -> None:
-    """E20: the target answers 503: kept and resent; and with a second address, resent to that one."""
+def test_what_the_target_could_not_take_is_kept_and_goes_to_the_second_address(ordering: str) -> None:
+    """The target answers 503: kept and resent; and with a second address, resent to that one."""
 
     def answer(request: Request) -> Answer:
         down = request.path.endswith("/live") and request.headers["Forebay-First-Offset"] == "4"

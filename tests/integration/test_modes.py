@@ -89,7 +89,7 @@ def test_a_subscription_made_later_and_a_seek_meet_what_memory_holds(client: Cli
         ({"volatile": True}, "volatile"),
     ],
 )
-def test_e16_wrong_combinations_are_refused_naming_the_setting(
+def test_wrong_combinations_are_refused_naming_the_setting(
     client: Client, settings: dict[str, object], field: str
 ) -> None:
     with pytest.raises(InvalidSetting) as refusal:
@@ -98,7 +98,7 @@ def test_e16_wrong_combinations_are_refused_naming_the_setting(
     assert refusal.value.facts["field"] == field
 
 
-def test_e16_a_negative_threshold_never_leaves_the_client(client: Client) -> None:
+def test_a_negative_threshold_never_leaves_the_client(client: Client) -> None:
     with pytest.raises(InvalidSetting, match="memory_cache_threshold"):
         client.sinks.create(SINK, memory_cache_threshold=-1)
 

@@ -94,7 +94,7 @@ def test_one_commit_makes_several_sinks_visible_or_none(client: Client) -> None:
     assert [values_of(client, sink) for sink in ("left", "right")] == [[b"left"], [b"right"]]
 
 
-def test_s5_a_commit_whose_answer_was_lost_is_made_again_and_adds_nothing(broker: BrokerServer, client: Client) -> None:
+def test_a_commit_whose_answer_was_lost_is_made_again_and_adds_nothing(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders")
     stage = stage_of(client)
     with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint, settings=IMPATIENT) as far:

@@ -335,7 +335,7 @@ QUIET: Final = [HealthCheck.too_slow, HealthCheck.data_too_large]
 @given(chosen=SINKS, steps=STEPS)
 @settings(max_examples=100, deadline=None, suppress_health_check=QUIET)
 def test_any_history_of_any_mode_keeps_its_promises(chosen: SinkSettings, steps: list[Step]) -> None:
-    """R26 for every buffer mode, both overflow policies, kills, power losses and clean stops."""
+    """A random history for every buffer mode, both overflow policies, kills, power losses and clean stops."""
     _run(History(chosen, MemoryStore(), _memory_again).run(steps))
 
 

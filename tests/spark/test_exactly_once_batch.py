@@ -50,7 +50,7 @@ def stumbling(endpoint: str, tries: int) -> Callable[[Iterator[pa.RecordBatch]],
     return stumble
 
 
-def test_s1_a_task_that_fails_half_way_and_is_tried_again_leaves_each_row_once(
+def test_a_task_that_fails_half_way_and_is_tried_again_leaves_each_row_once(
     spark: SparkSession, broker: TestBroker
 ) -> None:
     write(rows(spark).mapInArrow(stumbling(broker.endpoint, tries=1), "value string"), broker)
@@ -67,7 +67,7 @@ def test_a_batch_that_fails_leaves_nothing(spark: SparkSession, broker: TestBrok
     assert values(broker.endpoint) == expected(10)
 
 
-def test_s4_a_reader_sees_none_or_all_of_four_partitions(spark: SparkSession, broker: TestBroker) -> None:
+def test_a_reader_sees_none_or_all_of_four_partitions(spark: SparkSession, broker: TestBroker) -> None:
     seen: set[int] = set()
     stop = threading.Event()
 
@@ -124,7 +124,7 @@ def test_a_sink_in_memory_only_is_refused_with_the_way_out(spark: SparkSession, 
     assert values(broker.endpoint, "quick") == expected(10)
 
 
-def test_e22_a_batch_larger_than_its_sink_fails_and_leaves_nothing(spark: SparkSession, broker: TestBroker) -> None:
+def test_a_batch_larger_than_its_sink_fails_and_leaves_nothing(spark: SparkSession, broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.create("small", max_disk_cache=1_000)
 

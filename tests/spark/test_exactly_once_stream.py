@@ -34,7 +34,7 @@ def forget_last_commit(folder: Path) -> None:
         (commits / name).unlink(missing_ok=True)
 
 
-def test_s1_a_task_that_fails_half_way_and_is_tried_again_leaves_each_row_once(
+def test_a_task_that_fails_half_way_and_is_tried_again_leaves_each_row_once(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     def stumble(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,7 +57,7 @@ def test_s1_a_task_that_fails_half_way_and_is_tried_again_leaves_each_row_once(
         assert (producer.write_name, producer.last_epoch, producer.staged_tokens) == ("orders", 2, 0)
 
 
-def test_s2_a_batch_that_is_run_again_after_its_commit_adds_nothing(
+def test_a_batch_that_is_run_again_after_its_commit_adds_nothing(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     input_files.add(30_000)
@@ -159,7 +159,7 @@ def test_a_commit_that_fails_is_made_again_by_the_next_run(
     assert values(broker.endpoint) == sorted(input_files.written)
 
 
-def test_s6_x20_what_a_killed_attempt_staged_is_never_visible_and_harms_no_later_run(
+def test_what_a_killed_attempt_staged_is_never_visible_and_harms_no_later_run(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     slow = tmp_path / "slow"
@@ -190,7 +190,7 @@ def test_s6_x20_what_a_killed_attempt_staged_is_never_visible_and_harms_no_later
     assert staged(broker.endpoint) == 0
 
 
-def test_x9_a_copy_of_the_checkpoint_that_is_behind_is_refused(
+def test_a_copy_of_the_checkpoint_that_is_behind_is_refused(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     input_files.add(10)
@@ -207,7 +207,7 @@ def test_x9_a_copy_of_the_checkpoint_that_is_behind_is_refused(
     assert values(broker.endpoint) == sorted(input_files.written)
 
 
-def test_x10_a_deleted_checkpoint_is_refused_until_the_name_is_taken_over_or_another(
+def test_a_deleted_checkpoint_is_refused_until_the_name_is_taken_over_or_another(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     input_files.add(10)
@@ -227,7 +227,7 @@ def test_x10_a_deleted_checkpoint_is_refused_until_the_name_is_taken_over_or_ano
     assert values(broker.endpoint) == sorted(input_files.written * 3)
 
 
-def test_s8_the_same_checkpoint_on_another_sink_goes_on_there_with_whole_batches(
+def test_the_same_checkpoint_on_another_sink_goes_on_there_with_whole_batches(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     input_files.add(10)

@@ -28,7 +28,7 @@ def append(rows: DataFrame, endpoint: str, **options: str) -> None:
     rows.write.format("forebay").mode("append").options(**options).save()
 
 
-def test_x11_two_writes_of_one_micro_batch_under_two_names_are_both_there_and_once(
+def test_two_writes_of_one_micro_batch_under_two_names_are_both_there_and_once(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     def write(rows: DataFrame, batch_id: int) -> None:

@@ -172,7 +172,7 @@ def test_a_stream_of_a_month_settles_what_it_has_left_out_too(reading: Reading, 
 
 
 def test_as_a_subscription_no_row_is_skipped_by_a_first_batch_that_failed(reading: Reading, broker: TestBroker) -> None:
-    """S7, and Q4: what was read in vain is still there."""
+    """And Q4: what was read in vain is still there."""
     fill(broker, 5)
     with broker.client() as client:
         client.subscriptions.create("orders", "spark", start="latest")

@@ -37,7 +37,7 @@ def run_batches(spark: SparkSession, input_files: Input, folder: Path, write: ob
     query.awaitTermination()
 
 
-def test_x11_all_writes_of_a_micro_batch_are_there_once_also_when_it_is_run_again(
+def test_all_writes_of_a_micro_batch_are_there_once_also_when_it_is_run_again(
     spark: SparkSession, two_sinks: TestBroker, input_files: Input, tmp_path: Path
 ) -> None:
     input_files.add(50)

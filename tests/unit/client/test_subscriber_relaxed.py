@@ -25,7 +25,7 @@ def fake(script: Script) -> Iterator[WireFake]:
         yield running
 
 
-def test_e13_a_nack_leaves_the_rest_of_the_delivery_and_all_queued_ones_alone(fake: WireFake, script: Script) -> None:
+def test_a_nack_leaves_the_rest_of_the_delivery_and_all_queued_ones_alone(fake: WireFake, script: Script) -> None:
     script.to_client.put(delivery(stored(0, 5), ordering=RELAXED))
     script.to_client.put(delivery(stored(5, 2), ordering=RELAXED))
 
@@ -64,7 +64,7 @@ def test_what_was_given_back_to_the_end_ends_the_delivery(fake: WireFake, script
     assert [found for said in script.said for found in spans(said.ack.ranges)] == [(0, 2)]
 
 
-def test_x6_slow_work_asks_for_more_time_for_what_is_at_hand_and_not_for_what_was_left_lying() -> None:
+def test_slow_work_asks_for_more_time_for_what_is_at_hand_and_not_for_what_was_left_lying() -> None:
     script = Script(ack_deadline_s=0.3)
     script.to_client.put(delivery(stored(0, 2), ordering=RELAXED))
     script.to_client.put(delivery(stored(2, 2), ordering=RELAXED))

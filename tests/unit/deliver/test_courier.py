@@ -162,7 +162,7 @@ def test_a_failure_while_halving_gives_back_from_the_first_record_not_taken() ->
     assert delivery.dead == []
 
 
-def test_e12_after_a_dead_letter_the_next_goes_on() -> None:
+def test_after_a_dead_letter_the_next_goes_on() -> None:
     target = RecordingTarget(rejecting(1))
     delivery = MemoryDelivery(records(6))
 

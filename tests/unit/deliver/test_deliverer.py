@@ -90,7 +90,7 @@ def test_the_order_holds_and_nothing_is_lost_when_the_target_fails_at_random() -
     assert target.taken == {0: list(range(200)), 1: list(range(200))}
 
 
-def test_e11_a_target_that_fails_twice_gets_the_record_a_third_time_and_it_is_settled_once() -> None:
+def test_a_target_that_fails_twice_gets_the_record_a_third_time_and_it_is_settled_once() -> None:
     tries = SimpleQueue[int]()
 
     def rule(batch: Batch) -> Outcome:
@@ -109,7 +109,7 @@ def test_e11_a_target_that_fails_twice_gets_the_record_a_third_time_and_it_is_se
     assert target.taken == {0: [0]}
 
 
-def test_e12_a_rejected_record_goes_to_the_dead_letters_and_the_others_arrive() -> None:
+def test_a_rejected_record_goes_to_the_dead_letters_and_the_others_arrive() -> None:
     def rule(batch: Batch) -> Outcome:
         fault = batch.partition == 0 and batch.first_offset <= 13 <= batch.last_offset
         return Reject("HTTP 422") if fault else Delivered()

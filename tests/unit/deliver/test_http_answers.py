@@ -16,7 +16,7 @@ from tests.unit.deliver.scripted_server import Answer, Request, serving
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_e20_what_may_pass_is_retried(status: int) -> None:
+def test_what_may_pass_is_retried(status: int) -> None:
     with serving(lambda _: Answer(status)) as server, opened(HttpSettings(url=server.url)) as target:
         outcome = target.send(BATCH)
 
@@ -25,7 +25,7 @@ def test_e20_what_may_pass_is_retried(status: int) -> None:
     assert f"HTTP {status}" in outcome.reason
 
 
-def test_e20_a_refused_connection_is_retried() -> None:
+def test_a_refused_connection_is_retried() -> None:
     with serving() as server:
         url = server.url
     with opened(HttpSettings(url=url)) as target:

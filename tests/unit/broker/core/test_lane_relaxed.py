@@ -64,7 +64,7 @@ class Held:
 # -- stepping aside
 
 
-def test_a_nack_parks_what_it_names_and_leaves_the_rest_in_flight() -> None:  # E13
+def test_a_nack_parks_what_it_names_and_leaves_the_rest_in_flight() -> None:
     held = Held()
     held.send(10, 20)
 
@@ -251,9 +251,7 @@ def test_one_record_that_fails_for_ever_does_not_hold_back_the_other_parked_ones
     assert tried == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize(  # E15
-    ("priority", "order"), [(-1, (LIVE, PARKED)), (0, (PARKED, LIVE)), (1, (PARKED, LIVE))]
-)
+@pytest.mark.parametrize(("priority", "order"), [(-1, (LIVE, PARKED)), (0, (PARKED, LIVE)), (1, (PARKED, LIVE))])
 def test_the_priority_says_which_lane_is_asked_first(priority: int, order: tuple[Kind, ...]) -> None:
     held = Held(resend_priority=priority)
     held.send(10)
@@ -264,7 +262,7 @@ def test_the_priority_says_which_lane_is_asked_first(priority: int, order: tuple
     assert held.lane.order(NOW) == order
 
 
-def test_by_age_an_older_live_record_goes_first() -> None:  # E15
+def test_by_age_an_older_live_record_goes_first() -> None:
     held = Held(resend_priority=0)
     held.send(10)
     held.nack((3, 4))

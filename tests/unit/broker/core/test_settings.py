@@ -39,7 +39,7 @@ def test_the_defaults_are_good() -> None:
     assert DEFAULTS.checked() is DEFAULTS
 
 
-@pytest.mark.parametrize(  # E16
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("partitions", 0),

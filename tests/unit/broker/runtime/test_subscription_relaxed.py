@@ -35,7 +35,6 @@ def flags(taker: Taker) -> list[tuple[list[int], bool]]:
 
 
 async def test_live_and_resent_records_travel_apart_and_only_the_latter_are_flagged() -> None:
-    """E14."""
     async with filled_sink(records=6, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()
@@ -113,7 +112,7 @@ async def test_a_parked_record_that_overflow_drops_is_told_as_a_gap() -> None:
 
 
 async def test_a_parked_record_that_grew_too_old_expires_and_is_not_sent_again() -> None:
-    """W5, for what stepped aside."""
+    """Its offset is in a gap notice."""
     clock = FakeClock()
     async with filled_sink(clock=clock, records=3, ordering=RELAXED, max_age_us=60_000_000) as buffer:
         taker = Taker(buffer.subscription(""))

@@ -86,7 +86,7 @@ def test_deliveries_are_handed_out_in_the_order_in_which_they_came() -> None:
     assert list(queued(found)) == [(0, 0, 4), (1, 0, 2), (0, 5, 9)]
 
 
-def test_x4_what_is_revoked_is_not_handed_out_and_the_rest_of_a_page_is() -> None:
+def test_what_is_revoked_is_not_handed_out_and_the_rest_of_a_page_is() -> None:
     found = inbox(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
 
     found.revoked(0, from_offset=3, revision=1)
@@ -94,7 +94,7 @@ def test_x4_what_is_revoked_is_not_handed_out_and_the_rest_of_a_page_is() -> Non
     assert list(queued(found)) == [(0, 0, 2), (1, 0, 2)]
 
 
-def test_x4_the_user_s_own_nack_voids_what_is_queued_before_the_broker_says_so() -> None:
+def test_the_user_s_own_nack_voids_what_is_queued_before_the_broker_says_so() -> None:
     first = delivery(0, 4)
     found = inbox(first, delivery(5, 9))
     assert found.take() is first

@@ -211,7 +211,7 @@ def test_ack_until_reaches_beyond_the_delivery(fake: WireFake, script: Script) -
     assert (ack.until, spans(ack.ranges)) == (True, [(5, 99)])
 
 
-def test_x4_after_a_nack_the_next_delivery_is_the_one_that_comes_again(fake: WireFake, script: Script) -> None:
+def test_after_a_nack_the_next_delivery_is_the_one_that_comes_again(fake: WireFake, script: Script) -> None:
     script.send(*(delivery(stored(10 * number, 10)) for number in range(10)))
     seen = []
     with fake.client() as client, client.subscriber("s") as subscriber:
@@ -231,7 +231,7 @@ def test_x4_after_a_nack_the_next_delivery_is_the_one_that_comes_again(fake: Wir
     assert nack.retry.reason == "not now"
 
 
-def test_x5_a_late_answer_to_what_was_revoked_is_stale_and_is_not_sent(fake: WireFake, script: Script) -> None:
+def test_a_late_answer_to_what_was_revoked_is_stale_and_is_not_sent(fake: WireFake, script: Script) -> None:
     script.send(delivery(stored(0, 10)))
     with fake.client() as client, client.subscriber("s") as subscriber:
         one = next(subscriber)
@@ -250,7 +250,7 @@ def test_x5_a_late_answer_to_what_was_revoked_is_stale_and_is_not_sent(fake: Wir
     assert (ack.revision, spans(ack.ranges)) == (0, [(0, 3)])
 
 
-def test_x18_acks_below_a_nack_count(fake: WireFake, script: Script) -> None:
+def test_acks_below_a_nack_count(fake: WireFake, script: Script) -> None:
     script.send(delivery(stored(0, 100)))
     with fake.client() as client, client.subscriber("s") as subscriber:
         one = next(subscriber)
@@ -300,7 +300,7 @@ def test_a_drop_without_an_offset_is_for_all_that_is_not_settled(fake: WireFake,
     assert spans(nack.ranges) == [(2, 4)]
 
 
-def test_x6_slow_work_asks_for_more_time_and_nothing_else() -> None:
+def test_slow_work_asks_for_more_time_and_nothing_else() -> None:
     script = Script(ack_deadline_s=0.3)
     script.send(delivery(stored(0, 10)), delivery(stored(10, 10)))
     with WireFake(Deliver=script.serve) as fake, fake.client() as client, client.subscriber("s") as subscriber:
@@ -315,7 +315,7 @@ def test_x6_slow_work_asks_for_more_time_and_nothing_else() -> None:
     assert {(extend.partition, extend.owner_epoch) for extend in extends} == {(0, 7)}
 
 
-def test_x12_a_gap_is_a_delivery_without_records_in_its_place(fake: WireFake, script: Script) -> None:
+def test_a_gap_is_a_delivery_without_records_in_its_place(fake: WireFake, script: Script) -> None:
     gap = record_pb2.Gap(first_offset=0, last_offset=9, reason=record_pb2.DROP_REASON_OVERFLOW)
     script.send(pb.DeliverResponse(gap=gap), delivery(stored(10, 2)))
     with fake.client() as client, client.subscriber("s") as subscriber:

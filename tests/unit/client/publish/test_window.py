@@ -215,7 +215,7 @@ def test_a_page_that_is_given_up_behind_a_refusal_says_which_one() -> None:
     assert errors[0].refusal == "SINK_FULL"
 
 
-def test_x1_a_page_given_up_while_it_was_stored_leaves_its_number_to_it() -> None:
+def test_a_page_given_up_while_it_was_stored_leaves_its_number_to_it() -> None:
     window: Window[str] = Window(8)
     window.opened_new()
     window.add(page("five", deadline=1.0))

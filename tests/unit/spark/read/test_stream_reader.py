@@ -85,7 +85,7 @@ def test_latest_is_the_same_both_times_that_spark_asks(orders: TestBroker) -> No
 
 
 def test_a_first_batch_that_is_run_again_has_the_rows_that_it_had(orders: TestBroker) -> None:
-    """S7: `latest` is asked for again after the restart, and has moved."""
+    """`latest` is asked for again after the restart, and has moved."""
     before = reader(orders, startingOffsets="latest")
     start = before.initialOffset()
     fill(orders, 3)
@@ -242,7 +242,7 @@ def test_a_subscription_is_made_where_the_query_begins(orders: TestBroker) -> No
 
 
 def test_latest_is_pinned_in_the_broker_before_anything_is_planned(orders: TestBroker) -> None:
-    """S7, also when the query dies before its first batch is in the checkpoint."""
+    """Also when the query dies before its first batch is in the checkpoint."""
     first = reader(orders, subscription="spark", startingOffsets="latest").initialOffset()
     fill(orders, 3)
 

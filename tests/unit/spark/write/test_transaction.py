@@ -66,7 +66,7 @@ def values(client: Client) -> list[bytes]:
     return [record.value for record in client.replay("orders", partition=0, on_gap="yield") if hasattr(record, "value")]
 
 
-def test_s1_only_the_attempt_that_spark_accepted_becomes_visible(client: Client, target: Target) -> None:
+def test_only_the_attempt_that_spark_accepted_becomes_visible(client: Client, target: Target) -> None:
     stage = run_of(client)
     attempt(client, stage, b"half")
     whole = attempt(client, again(stage), b"half", b"other half")
@@ -77,7 +77,7 @@ def test_s1_only_the_attempt_that_spark_accepted_becomes_visible(client: Client,
     assert [one.staged_tokens for one in client.epochs.list("orders")] == [0]
 
 
-def test_s2_the_same_batch_committed_by_the_next_run_adds_nothing(client: Client, target: Target) -> None:
+def test_the_same_batch_committed_by_the_next_run_adds_nothing(client: Client, target: Target) -> None:
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     after_a_restart = run_of(client, "run-2")
 
@@ -132,7 +132,7 @@ def test_a_repeat_with_other_rows_of_the_same_number_is_told_and_refused_where_c
     assert values(client) == [b"row"]
 
 
-def test_s5_an_abort_after_a_commit_whose_answer_was_lost_changes_nothing(client: Client, target: Target) -> None:
+def test_an_abort_after_a_commit_whose_answer_was_lost_changes_nothing(client: Client, target: Target) -> None:
     staged = [attempt(client, run_of(client), b"row")]
     transaction.commit([(target, staged)], patience_s=5)
 
@@ -168,7 +168,7 @@ def test_an_epoch_without_a_row_is_committed_too(client: Client, target: Target)
     assert client.epochs.get("orders", f"{QUERY}:orders").epoch == 4
 
 
-def test_x9_a_checkpoint_that_is_behind_is_refused(client: Client, target: Target) -> None:
+def test_a_checkpoint_that_is_behind_is_refused(client: Client, target: Target) -> None:
     transaction.commit([(target, [attempt(client, run_of(client, epoch=4), b"row")])], patience_s=5)
     behind = run_of(client, "run-2", epoch=3)
 
@@ -181,7 +181,7 @@ def test_x9_a_checkpoint_that_is_behind_is_refused(client: Client, target: Targe
     assert values(client) == [b"row"]
 
 
-def test_x10_a_deleted_checkpoint_is_noticed_until_the_name_is_taken_over(client: Client, target: Target) -> None:
+def test_a_deleted_checkpoint_is_noticed_until_the_name_is_taken_over(client: Client, target: Target) -> None:
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     anew = replace(run_of(client, "run-2"), producer=QUERY.replace("b", "c") + ":orders")
 
@@ -192,7 +192,7 @@ def test_x10_a_deleted_checkpoint_is_noticed_until_the_name_is_taken_over(client
     assert values(client) == [b"row", b"row"]
 
 
-def test_x20_an_attempt_of_the_old_run_that_stages_late_harms_nothing(client: Client, target: Target) -> None:
+def test_an_attempt_of_the_old_run_that_stages_late_harms_nothing(client: Client, target: Target) -> None:
     old = run_of(client)
     early = attempt(client, old, b"old")
     new = run_of(client, "run-2")

@@ -154,7 +154,7 @@ def test_a_revision_that_does_not_exist_yet_is_stale() -> None:
     assert held.ack(0, 5, revision=3) == [(Range(0, 5), STALE)]
 
 
-def test_acks_below_a_nack_count_under_the_old_revision() -> None:  # X18
+def test_acks_below_a_nack_count_under_the_old_revision() -> None:
     held = Held()
     held.send(100)
 
@@ -166,7 +166,7 @@ def test_acks_below_a_nack_count_under_the_old_revision() -> None:  # X18
     assert held.lane.cursor.watermark == 60
 
 
-def test_a_late_ack_from_before_the_revocation_does_nothing_to_the_second_delivery() -> None:  # X5
+def test_a_late_ack_from_before_the_revocation_does_nothing_to_the_second_delivery() -> None:
     held = Held()
     held.send(10)
     held.nack(3, 4)
@@ -344,7 +344,7 @@ def test_only_the_head_has_a_deadline_from_when_it_was_sent_or_its_predecessor_s
     assert held.lane.deadline() == NOW + 18
 
 
-def test_a_slow_consumer_that_answers_in_time_never_expires() -> None:  # X6
+def test_a_slow_consumer_that_answers_in_time_never_expires() -> None:
     held = Held(ack_deadline_us=30_000_000)
     held.send(1_000)
     at = NOW
@@ -357,7 +357,7 @@ def test_a_slow_consumer_that_answers_in_time_never_expires() -> None:  # X6
     assert held.lane.revision == 0
 
 
-def test_a_consumer_that_extends_and_answers_once_at_the_end_never_expires() -> None:  # X6
+def test_a_consumer_that_extends_and_answers_once_at_the_end_never_expires() -> None:
     held = Held(ack_deadline_us=30_000_000)
     held.send(1_000)
     at = NOW
@@ -506,7 +506,7 @@ def test_a_gap_that_was_not_told_is_not_passed_over_by_an_ack_before_it() -> Non
     assert (held.lane.cursor.watermark, held.lane.cursor.told, held.lane.position) == (20, 10, 10)
 
 
-def test_a_seek_opens_a_new_account_and_late_answers_settle_nothing() -> None:  # X19
+def test_a_seek_opens_a_new_account_and_late_answers_settle_nothing() -> None:
     held = Held()
     held.send(10)
     held.ack(0, 5)

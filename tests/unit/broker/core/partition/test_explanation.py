@@ -361,7 +361,7 @@ def test_used_up_credit_is_told_with_its_figures() -> None:
 
 
 def test_a_byte_credit_below_the_record_does_not_hold_it_when_nothing_is_in_flight() -> None:
-    """R12: said of it, too."""
+    """Said of it, too."""
     asked = Asked()
     asked.owner = replace(OWNER, credit_size=0)
 

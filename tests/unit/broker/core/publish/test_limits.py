@@ -69,7 +69,7 @@ def test_zero_records_is_no_bound() -> None:
 @pytest.mark.parametrize(
     ("limits", "records", "size"), [({"max_total_bytes": 1024}, 1, 1025), ({"max_disk_cache": 2}, 3, 1)]
 )
-def test_what_will_never_fit_is_refused_for_good(limits: dict[str, int], records: int, size: int) -> None:  # R30
+def test_what_will_never_fit_is_refused_for_good(limits: dict[str, int], records: int, size: int) -> None:
     with pytest.raises(RecordTooLarge):
         decide(rejecting(**limits), [log_of()], records, size)
 
@@ -109,7 +109,7 @@ def test_the_oldest_over_all_partitions_goes_first() -> None:
     assert found == [Drop(1, entry(0, age_us=1)), Drop(0, entry(0, age_us=5)), Drop(0, entry(1, age_us=6))]
 
 
-def test_pages_in_flight_are_never_dropped() -> None:  # W1
+def test_pages_in_flight_are_never_dropped() -> None:
     logs = [log_of(entry(0), entry(1))]
 
     assert decide(dropping(max_disk_cache=2), logs, 1, 10, in_flight=({0},)) == [Drop(0, entry(1))]

@@ -40,7 +40,7 @@ def test_a_known_writer_may_not_skip() -> None:
     assert refused.value.facts == {"partition": "3", "sequence": "3", "expected": "2"}
 
 
-def test_a_first_page_that_was_refused_is_still_the_expected_one() -> None:  # X17
+def test_a_first_page_that_was_refused_is_still_the_expected_one() -> None:
     window = WriterWindow()
     assert window.judge(0, 0, 0) is None  # and then there was no room for it
 

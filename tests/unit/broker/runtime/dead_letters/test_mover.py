@@ -59,7 +59,7 @@ def account(taker: Taker) -> tuple[int, int, int]:
     return cursor.acked, cursor.dead_lettered, cursor.pending(log.tail.next_offset)
 
 
-async def test_e12_a_record_rejected_for_good_is_in_the_dead_letter_sink_and_the_next_goes_on() -> None:
+async def test_a_record_rejected_for_good_is_in_the_dead_letter_sink_and_the_next_goes_on() -> None:
     async with orders() as (broker, buffer):
         taker = Taker(buffer.subscription(""))
         await taker.one()
@@ -115,7 +115,7 @@ async def test_a_dead_letter_is_not_told_nor_counted_before_its_batch_is_durable
 
 
 @pytest.mark.parametrize(("most", "dead", "state"), [(1, 1, State.BACKING_OFF), (0, 0, State.BACKING_OFF)])
-async def test_w7_with_one_attempt_an_error_leads_to_the_dead_letters_and_without_a_bound_to_a_resend(
+async def test_with_one_attempt_an_error_leads_to_the_dead_letters_and_without_a_bound_to_a_resend(
     most: int, dead: int, state: State
 ) -> None:
     clock = FakeClock()

@@ -187,7 +187,7 @@ async def test_a_seek_survives_a_restart_with_what_the_closed_accounts_came_to()
 
 
 async def test_a_seek_voids_what_is_in_flight_and_raises_the_revision() -> None:
-    """X19: late acks settle nothing."""
+    """Late acks settle nothing."""
     async with filled_sink(records=4) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()

@@ -47,7 +47,7 @@ async def test_what_is_staged_is_seen_by_nobody_until_its_epoch_is_committed() -
         assert buffer.staging.usage == (0, 0)
 
 
-async def test_s4_all_partitions_of_an_epoch_become_visible_at_one_instant() -> None:
+async def test_all_partitions_of_an_epoch_become_visible_at_one_instant() -> None:
     store = HeldStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(partitions=4))
@@ -85,7 +85,7 @@ async def test_offsets_follow_the_tokens_of_the_commit_and_what_comes_later_stan
         assert later.first == 6
 
 
-async def test_s1_an_attempt_that_is_not_named_never_becomes_visible() -> None:
+async def test_an_attempt_that_is_not_named_never_becomes_visible() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "failed", [b"half"])
@@ -97,7 +97,7 @@ async def test_s1_an_attempt_that_is_not_named_never_becomes_visible() -> None:
         assert buffer.staging.stages == []
 
 
-async def test_s2_a_commit_that_is_made_again_adds_nothing_also_after_a_restart() -> None:
+async def test_a_commit_that_is_made_again_adds_nothing_also_after_a_restart() -> None:
     store = MemoryStore()
     asked = wanted(claim(3), ("a", [(0, 1, 1)]))
     async with running(store) as broker:
@@ -114,7 +114,7 @@ async def test_s2_a_commit_that_is_made_again_adds_nothing_also_after_a_restart(
         assert await stored(broker) == [b"1"]
 
 
-async def test_s2_a_newer_run_that_wrote_the_epoch_again_is_told_that_it_is_there_and_its_pages_go() -> None:
+async def test_a_newer_run_that_wrote_the_epoch_again_is_told_that_it_is_there_and_its_pages_go() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1"])
@@ -186,7 +186,7 @@ async def test_a_commit_that_says_more_records_than_it_names_is_incomplete() -> 
         assert not (await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(1)))).already
 
 
-async def test_x9_a_lower_epoch_than_the_last_is_fenced() -> None:
+async def test_a_lower_epoch_than_the_last_is_fenced() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         for epoch in (4, 5):
@@ -200,7 +200,7 @@ async def test_x9_a_lower_epoch_than_the_last_is_fenced() -> None:
             await commit(broker, wanted(behind))
 
 
-async def test_x10_another_producer_under_a_known_name_is_refused_unless_it_takes_the_name_over() -> None:
+async def test_another_producer_under_a_known_name_is_refused_unless_it_takes_the_name_over() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(7), "a", [b"1"])
@@ -218,7 +218,7 @@ async def test_x10_another_producer_under_a_known_name_is_refused_unless_it_take
             buffer.staging.open(claim(8), "c", None)
 
 
-async def test_x11_two_writes_of_one_micro_batch_under_two_names_are_both_there() -> None:
+async def test_two_writes_of_one_micro_batch_under_two_names_are_both_there() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         one = claim(producer="query:one", name="one")
@@ -281,7 +281,7 @@ async def test_an_epoch_without_a_row_is_remembered() -> None:
             await broker.epochs.get(broker.sink("orders"), "query", 3)
 
 
-async def test_x7_a_page_staged_before_a_restart_is_whole_after_later_pages_came_and_went() -> None:
+async def test_a_page_staged_before_a_restart_is_whole_after_later_pages_came_and_went() -> None:
     store = MemoryStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))

@@ -175,7 +175,6 @@ async def test_a_newer_run_throws_away_what_older_ones_have_staged_and_their_str
 
 
 async def test_what_a_killed_run_stages_late_harms_nothing() -> None:
-    """S3, X20."""
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         late = buffer.staging.open(claim(), "late", None)

@@ -23,8 +23,8 @@ async def cleaned(broker: Broker, name: str = "orders", *, partitions: int = 1) 
     await broker.create(name, SinkSettings(buffer_page_size=1, clean_cache_at_stop=True, partitions=partitions))
 
 
-async def test_e7_a_clean_stop_empties_the_sink_counted_and_with_a_gap() -> None:
-    """E7: `clean_cache_at_stop`: stop, start: pending 0, the drop counted."""
+async def test_a_clean_stop_empties_the_sink_counted_and_with_a_gap() -> None:
+    """`clean_cache_at_stop`: stop, start: pending 0, the drop counted."""
     store = MemoryStore()
     async with running(store) as broker:
         await cleaned(broker, partitions=2)

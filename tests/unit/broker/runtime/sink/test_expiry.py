@@ -106,8 +106,8 @@ async def test_what_is_in_flight_stays_and_what_is_behind_it_goes() -> None:
         assert balances(buffer)
 
 
-async def test_w5_what_was_in_flight_for_too_long_when_the_connection_breaks_is_not_sent_again() -> None:
-    """W5: in flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
+async def test_what_was_in_flight_for_too_long_when_the_connection_breaks_is_not_sent_again() -> None:
+    """In flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -129,7 +129,7 @@ async def test_w5_what_was_in_flight_for_too_long_when_the_connection_breaks_is_
         assert balances(buffer)
 
 
-async def test_w5_the_sweeper_counts_it_when_nobody_connects_again() -> None:
+async def test_the_sweeper_counts_it_when_nobody_connects_again() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -213,8 +213,8 @@ async def test_all_that_is_loaded_being_in_flight_does_not_hide_what_is_behind_i
         assert buffer.logs[0].records == 300
 
 
-async def test_x14_a_clock_that_jumps_from_1970_to_today_makes_nothing_older() -> None:
-    """X14: the wall clock jumps from 1970 to today: nothing expires. While the broker runs, and over a restart."""
+async def test_a_clock_that_jumps_from_1970_to_today_makes_nothing_older() -> None:
+    """The wall clock jumps from 1970 to today: nothing expires. While the broker runs, and over a restart."""
     store = MemoryStore()
     clock = FakeClock(wall=3_600_000_000)
     async with running(store, clock) as broker:

@@ -98,7 +98,7 @@ def entries_on_disk(store: MemoryStore) -> int:
     return sum(not key.startswith(COPIES) for key, _ in store.scan(Family.INDEX, b"", b"\xff" * 20, 1_000))
 
 
-async def test_r5_below_the_threshold_nothing_is_on_the_disk() -> None:
+async def test_below_the_threshold_nothing_is_on_the_disk() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         assert await fill(buffer, 0, 4, at_once=2) == [Durability.MEMORY] * 2
@@ -108,7 +108,7 @@ async def test_r5_below_the_threshold_nothing_is_on_the_disk() -> None:
         assert (state.memory_records, state.records, state.durability) == (4, 4, Durability.MEMORY)
 
 
-async def test_r6_above_the_threshold_exactly_the_excess_is_on_the_disk_and_the_order_is_kept() -> None:
+async def test_above_the_threshold_exactly_the_excess_is_on_the_disk_and_the_order_is_kept() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         levels = await fill(buffer, 0, 10, at_once=2)
@@ -146,7 +146,7 @@ async def test_a_delivery_tells_the_least_safe_of_its_pages() -> None:
         await fill(buffer, 4, 6)
 
 
-async def test_e3_and_e4_what_overflows_is_one_run_of_the_oldest_whole_pages() -> None:
+async def test_what_overflows_is_one_run_of_the_oldest_whole_pages() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, disk=6, overflow=Overflow.DROP_OLDEST)) as buffer:
         hand = taker(buffer)
@@ -154,7 +154,7 @@ async def test_e3_and_e4_what_overflows_is_one_run_of_the_oldest_whole_pages() -
             await fill(buffer, first, end)
             assert await hand.one() == [taken]
             await hand.ack(taken, taken + 1)
-        assert buffer.pending == 4  # E3
+        assert buffer.pending == 4
         await fill(buffer, 7, 15)
 
         [gap] = buffer.logs[0].gaps if len(buffer.logs[0].gaps) == 1 else [None]
@@ -166,7 +166,7 @@ async def test_e3_and_e4_what_overflows_is_one_run_of_the_oldest_whole_pages() -
         assert gap is None or gap.reason is DropReason.OVERFLOW
 
 
-async def test_e6_a_stop_and_a_start_keep_what_was_pending() -> None:
+async def test_a_stop_and_a_start_keep_what_was_pending() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, disk=4, overflow=Overflow.DROP_OLDEST)) as buffer:
         await fill(buffer, 0, 10, at_once=2)
@@ -177,7 +177,7 @@ async def test_e6_a_stop_and_a_start_keep_what_was_pending() -> None:
         assert (await taker(buffer).all_offsets())[0] == 4
 
 
-async def test_e7_a_sink_that_is_never_written_is_empty_after_a_stop_and_counts_it() -> None:
+async def test_a_sink_that_is_never_written_is_empty_after_a_stop_and_counts_it() -> None:
     machine = Machine()
     async with machine.sink(buffer_mode=BufferMode.MEMORY, memory_cache_threshold=256) as buffer:
         assert await fill(buffer, 0, 5) == [Durability.MEMORY] * 5
@@ -190,7 +190,7 @@ async def test_e7_a_sink_that_is_never_written_is_empty_after_a_stop_and_counts_
 
 
 @pytest.mark.parametrize(("memory", "page_size", "disk"), [(4, 2, 12), (4, 2, 8), (1, 1, 8)])
-async def test_e10_five_records_and_a_restart_after_four(memory: int, page_size: int, disk: int) -> None:
+async def test_five_records_and_a_restart_after_four(memory: int, page_size: int, disk: int) -> None:
     machine = Machine()
     seen: list[int] = []
     async with machine.sink(**spill(memory, page_size, disk)) as buffer:
@@ -205,7 +205,7 @@ async def test_e10_five_records_and_a_restart_after_four(memory: int, page_size:
     assert seen == [0, 1, 2, 3, 4]
 
 
-async def test_r2_what_was_appended_is_there_after_a_restart() -> None:
+async def test_what_was_appended_is_there_after_a_restart() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         await fill(buffer, 0, 2)
@@ -216,7 +216,7 @@ async def test_r2_what_was_appended_is_there_after_a_restart() -> None:
         assert (state.records, state.size, state.pages) == (2, size, 2)
 
 
-async def test_r4_a_volatile_sink_is_empty_when_it_is_opened_again() -> None:
+async def test_a_volatile_sink_is_empty_when_it_is_opened_again() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, volatile=True)) as buffer:
         await fill(buffer, 0, 6, at_once=2)
@@ -234,7 +234,7 @@ async def test_r4_a_volatile_sink_is_empty_when_it_is_opened_again() -> None:
         assert await hand.offsets() == [6]
 
 
-async def test_r7_taken_and_not_acked_both_come_again_after_a_restart_and_then_none() -> None:
+async def test_taken_and_not_acked_both_come_again_after_a_restart_and_then_none() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         await fill(buffer, 0, 2)
@@ -249,7 +249,7 @@ async def test_r7_taken_and_not_acked_both_come_again_after_a_restart_and_then_n
         assert await taker(buffer).all_offsets() == []
 
 
-async def test_r8_three_pages_come_again_and_acks_may_be_repeated() -> None:
+async def test_three_pages_come_again_and_acks_may_be_repeated() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, page_size=1)) as buffer:
         await fill(buffer, 0, 3)
@@ -265,7 +265,7 @@ async def test_r8_three_pages_come_again_and_acks_may_be_repeated() -> None:
         assert await taker(buffer).all_offsets() == []
 
 
-async def test_r11_a_limit_in_bytes_holds_over_memory_and_disk() -> None:
+async def test_a_limit_in_bytes_holds_over_memory_and_disk() -> None:
     body = len(page(b"x" * 500).body)
     machine = Machine()
     bound = {"max_total_bytes": 2 * body, "overflow": Overflow.DROP_OLDEST}
@@ -277,7 +277,7 @@ async def test_r11_a_limit_in_bytes_holds_over_memory_and_disk() -> None:
         assert [(gap.first, gap.end) for gap in buffer.logs[0].gaps] == [(0, 1), (1, 2)]
 
 
-async def test_r15_after_an_ack_and_a_restart_the_second_is_next() -> None:
+async def test_after_an_ack_and_a_restart_the_second_is_next() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         await fill(buffer, 0, 3)
@@ -373,7 +373,7 @@ async def test_the_mode_stays_as_it_was_made() -> None:
         ({"buffer_mode": 9}, "buffer_mode"),
     ],
 )
-def test_e16_wrong_combinations_are_refused_by_name(settings: dict[str, Any], field: str) -> None:
+def test_wrong_combinations_are_refused_by_name(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSetting) as refusal:
         SinkSettings(**settings).checked()
 
@@ -406,7 +406,7 @@ async def test_a_thousand_pages_in_memory_are_read_in_order_and_behind_them_what
         assert buffer.tier.records == 0
 
 
-async def test_r26_partial_acks_in_memory_and_a_restart() -> None:
+async def test_partial_acks_in_memory_and_a_restart() -> None:
     machine = Machine()
     async with machine.sink(**spill(8, page_size=4)) as buffer:
         await fill(buffer, 0, 12, at_once=4)

@@ -75,7 +75,7 @@ async def test_all_that_a_sink_holds_goes_counted_and_with_one_gap_per_partition
 
 
 async def test_a_sink_that_holds_nothing_is_purged_at_once() -> None:
-    """E2 of a purge: nothing is there, and nothing fails."""
+    """Nothing is there, and nothing fails."""
     async with running() as broker:
         await orders(broker)
 

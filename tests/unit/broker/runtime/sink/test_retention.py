@@ -113,7 +113,7 @@ async def test_the_time_is_counted_from_the_ack_not_from_the_append() -> None:
 
 
 async def test_a_jump_of_the_wall_clock_lets_nothing_go() -> None:
-    """X14, for what is retained: the wall clock jumps from 1970 to today."""
+    """For what is retained: the wall clock jumps from 1970 to today."""
     clock = FakeClock(wall=0)
     async with sink(clock=clock, retain_acked_time_us=60_000_000) as buffer:
         await fill(buffer, 2)

@@ -1,4 +1,4 @@
-"""What a start makes of damaged state: every kind of value, one at a time. I11, R21."""
+"""What a start makes of damaged state: every kind of value, one at a time."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def balanced(found: Recovered) -> bool:
 def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can_be_rebuilt(
     kind: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """I11: a stored state value replaced by ten random bytes."""
+    """A stored state value replaced by ten random bytes."""
     store = filled()
     before = recover(filled())
     store_id = before.journal.store_id
@@ -152,7 +152,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
 
 
 def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None:
-    """R21: everything unsettled so far as known is delivered again, and a warning says so."""
+    """Everything unsettled so far as known is delivered again, and a warning says so."""
     store = filled()
     store.write([Put(Family.META, keys.cursor(1, "default", 0), NOISE)])
 

@@ -1,12 +1,12 @@
-"""Case E11: the target fails twice."""
+"""The target fails twice."""
 
 from __future__ import annotations
 
 from forebay.client import Client, RecordState
 
 
-def test_e11_a_record_that_fails_twice_is_delivered_on_the_third_attempt_and_settled_once(client: Client) -> None:
-    """E11: three attempts in order, one ack, and the account says so."""
+def test_a_record_that_fails_twice_is_delivered_on_the_third_attempt_and_settled_once(client: Client) -> None:
+    """Three attempts in order, one ack, and the account says so."""
     client.sinks.create("orders", retry_backoff_min_s=0.001, retry_backoff_max_s=0.002)
     with client.publisher("orders") as publisher:
         publisher.send(b"x").result(10)

@@ -1,4 +1,4 @@
-"""Case X5: an ack from before a revocation comes late."""
+"""An ack from before a revocation comes late."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from forebay.client import Client
 from tests.integration.cases.wire import DeliverCall, offsets, outcomes
 
 
-def test_x5_a_late_ack_from_before_the_revocation_does_nothing_to_the_second_delivery(
+def test_a_late_ack_from_before_the_revocation_does_nothing_to_the_second_delivery(
     broker: BrokerServer, client: Client
 ) -> None:
-    """X5: records 3 to 9 were revoked; an ack under the old revision leaves their second delivery as it is."""
+    """Records 3 to 9 were revoked; an ack under the old revision leaves their second delivery as it is."""
     client.sinks.create("orders", retry_backoff_min_s=0.001, retry_backoff_max_s=0.001)
     with client.publisher("orders") as publisher:
         publisher.send_many([b"%d" % number for number in range(10)])
@@ -33,8 +33,8 @@ def test_x5_a_late_ack_from_before_the_revocation_does_nothing_to_the_second_del
     assert after_fresh.identity_ok
 
 
-def test_x5_a_late_nack_from_before_the_revocation_is_no_second_failure(broker: BrokerServer, client: Client) -> None:
-    """X5: the same for a nack: the record failed once, not twice."""
+def test_a_late_nack_from_before_the_revocation_is_no_second_failure(broker: BrokerServer, client: Client) -> None:
+    """The same for a nack: the record failed once, not twice."""
     client.sinks.create("orders", retry_backoff_min_s=0.001, retry_backoff_max_s=0.001)
     with client.publisher("orders") as publisher:
         publisher.send_many([b"%d" % number for number in range(10)])

@@ -11,8 +11,8 @@ from tests.integration.delivering import sent
 SINK = "orders"
 
 
-def test_w5_a_connection_breaks_behind_the_age_of_what_it_had_in_flight() -> None:
-    """W5: in flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
+def test_a_connection_breaks_behind_the_age_of_what_it_had_in_flight() -> None:
+    """In flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
     clock = FakeClock()
     with BrokerServer.in_memory(clock=clock) as server, Client(server.endpoint) as client:
         client.sinks.create(SINK, max_age_s=60.0, ack_deadline_s=3_600.0, buffer_page_size=1)

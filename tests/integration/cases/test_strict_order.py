@@ -1,4 +1,4 @@
-"""Case X4: STRICT order, many records sent ahead, one of them nacked."""
+"""STRICT order, many records sent ahead, one of them nacked."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def fill(client: Client, *, pages: int) -> None:
 
 @pytest.mark.parametrize("pages", [1, 10, 100])
 @pytest.mark.parametrize("nacked", [0, 37, 99])
-def test_x4_the_target_sees_the_nacked_record_again_before_any_record_behind_it(
+def test_the_target_sees_the_nacked_record_again_before_any_record_behind_it(
     client: Client, pages: int, nacked: int
 ) -> None:
-    """X4: 100 sent ahead, k is nacked: k, k+1, ... come in order, no k+1 before the second k."""
+    """100 sent ahead, k is nacked: k, k+1, ... come in order, no k+1 before the second k."""
     fill(client, pages=pages)
     seen: list[int] = []
     failed = False
@@ -45,10 +45,10 @@ def test_x4_the_target_sees_the_nacked_record_again_before_any_record_behind_it(
     assert seen == [*range(nacked + 1), *range(nacked, RECORDS)]
 
 
-def test_x4_on_the_wire_nothing_of_the_new_revision_comes_before_the_nacked_record(
+def test_on_the_wire_nothing_of_the_new_revision_comes_before_the_nacked_record(
     broker: BrokerServer, client: Client
 ) -> None:
-    """X4: what the broker sends after the nack begins with k, under a higher revision, and says how often k failed."""
+    """What the broker sends after the nack begins with k, under a higher revision, and says how often k failed."""
     fill(client, pages=10)
 
     with DeliverCall(broker.endpoint, "orders") as call:

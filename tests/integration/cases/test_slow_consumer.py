@@ -1,4 +1,4 @@
-"""Case X6: a consumer that needs longer for what it was sent than the ack deadline, and is never late."""
+"""A consumer that needs longer for what it was sent than the ack deadline, and is never late."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DEADLINE_S = 0.9
 
 
 @pytest.mark.parametrize("ack_each", [True, False], ids=["acked_per_record", "acked_once_at_the_end"])
-def test_x6_nothing_expires_and_no_attempt_is_counted_while_a_slow_consumer_is_at_work(
+def test_nothing_expires_and_no_attempt_is_counted_while_a_slow_consumer_is_at_work(
     client: Client, ack_each: bool
 ) -> None:
-    """X6: all is sent ahead, a record takes its time; acked per record, or once at the end: nothing expires."""
+    """All is sent ahead, a record takes its time; acked per record, or once at the end: nothing expires."""
     client.sinks.create("orders", ack_deadline_s=DEADLINE_S)
     with client.publisher("orders", page_records=50) as publisher:
         publisher.send_many([b"%d" % number for number in range(RECORDS)])
@@ -49,8 +49,8 @@ def test_x6_nothing_expires_and_no_attempt_is_counted_while_a_slow_consumer_is_a
     assert (account.acked, account.pending, account.redelivered) == (RECORDS, 0, 0)
 
 
-def test_x6_each_ack_gives_the_record_behind_it_a_whole_deadline() -> None:
-    """X6 on the broker's clock: 1,000 records of 100 ms under a deadline of 30 s, acked per record."""
+def test_each_ack_gives_the_record_behind_it_a_whole_deadline() -> None:
+    """On the broker's clock: 1,000 records of 100 ms under a deadline of 30 s, acked per record."""
     clock = FakeClock()
     with BrokerServer.in_memory(clock=clock) as server, Client(server.endpoint) as client:
         client.sinks.create("orders")

@@ -1,4 +1,4 @@
-"""Case X1: a page is durable, its receipt is lost, the publisher gives up and goes on with other data."""
+"""A page is durable, its receipt is lost, the publisher gives up and goes on with other data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.integration.cases.proxy import Proxy
 from tests.integration.cases.wire import PublishCall
 
 
-def test_x1_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_is_a_duplicate(
+def test_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_is_a_duplicate(
     broker: BrokerServer, client: Client
 ) -> None:
-    """X1: page 5 is durable, its receipt lost; the publisher gives up and goes on: both are there."""
+    """Page 5 is durable, its receipt lost; the publisher gives up and goes on: both are there."""
     client.sinks.create("orders")
     with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
         publisher = far.publisher("orders", linger_ms=0, delivery_timeout_s=1.0)
@@ -35,10 +35,10 @@ def test_x1_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothin
     assert sixth.first_offset == 5
 
 
-def test_x1_a_number_whose_page_is_durable_is_refused_for_other_data_and_answered_for_the_same(
+def test_a_number_whose_page_is_durable_is_refused_for_other_data_and_answered_for_the_same(
     broker: BrokerServer, client: Client
 ) -> None:
-    """X1: on the wire, the number of the lost receipt never stands for other data."""
+    """On the wire, the number of the lost receipt never stands for other data."""
     client.sinks.create("orders")
     with PublishCall(broker.endpoint, "orders", "writer") as first:
         epoch = first.opened.writer_epoch

@@ -1,4 +1,4 @@
-"""Case X19: a subscription is moved while deliveries are in flight."""
+"""A subscription is moved while deliveries are in flight."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def seek(broker: BrokerServer, offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 40, 100])
-def test_x19_acks_of_what_was_in_flight_when_the_subscription_was_moved_settle_nothing(
+def test_acks_of_what_was_in_flight_when_the_subscription_was_moved_settle_nothing(
     broker: BrokerServer, client: Client, offset: int
 ) -> None:
-    """X19: a seek back, into the middle, or to the end: late acks are STALE, and the new account is untouched."""
+    """A seek back, into the middle, or to the end: late acks are STALE, and the new account is untouched."""
     client.sinks.create("orders")
     with client.publisher("orders", page_records=25) as publisher:
         publisher.send_many([b"%d" % number for number in range(100)])
@@ -47,8 +47,8 @@ def test_x19_acks_of_what_was_in_flight_when_the_subscription_was_moved_settle_n
     assert [found for one in again for found in offsets(one)] == list(range(offset, 100))
 
 
-def test_x19_a_late_nack_after_a_seek_is_no_failure(broker: BrokerServer, client: Client) -> None:
-    """X19: the same for a nack: nothing backs off, no attempt is counted."""
+def test_a_late_nack_after_a_seek_is_no_failure(broker: BrokerServer, client: Client) -> None:
+    """The same for a nack: nothing backs off, no attempt is counted."""
     client.sinks.create("orders")
     with client.publisher("orders") as publisher:
         publisher.send_many([b"x"] * 10)

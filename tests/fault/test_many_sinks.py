@@ -29,10 +29,10 @@ def written(pid: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_x16_two_thousand_sinks_of_one_record_and_one_of_bulk_write_less_than_twice_what_they_hold(
+def test_two_thousand_sinks_of_one_record_and_one_of_bulk_write_less_than_twice_what_they_hold(
     tmp_path: Path,
 ) -> None:
-    """X16: bytes written per byte stay below 2; files open stay below the limit."""
+    """Bytes written per byte stay below 2; files open stay below the limit."""
     if not Path("/proc/self/io").exists():
         pytest.skip("needs /proc")
     with serve_command(tmp_path / "store") as broker, Client(broker.ready(), settings=SETTINGS) as client:

@@ -1,4 +1,4 @@
-"""Case X12: records between two gaps."""
+"""Records between two gaps."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def consume(subscriber: Subscriber, until: int) -> list[tuple[str, int, int]]:
     return met
 
 
-def test_x12_records_in_flight_between_two_overflows_stand_between_two_gaps(client: Client) -> None:
-    """X12: gaps 0-9 and 20-29 with live 10-19 between: every reader gets gap, records, gap."""
+def test_records_in_flight_between_two_overflows_stand_between_two_gaps(client: Client) -> None:
+    """Gaps 0-9 and 20-29 with live 10-19 between: every reader gets gap, records, gap."""
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=20)
     publisher = client.publisher("orders", linger_ms=0)
 
@@ -73,8 +73,8 @@ def test_x12_records_in_flight_between_two_overflows_stand_between_two_gaps(clie
     assert stats.subscriptions[0].partitions[0].acked == 20
 
 
-def test_x12_a_gap_on_its_way_to_a_consumer_that_goes_away_is_told_to_the_next_one(client: Client) -> None:
-    """X12: an ack of what came before the gap does not prove that the gap was seen."""
+def test_a_gap_on_its_way_to_a_consumer_that_goes_away_is_told_to_the_next_one(client: Client) -> None:
+    """An ack of what came before the gap does not prove that the gap was seen."""
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=20)
     publisher = client.publisher("orders", linger_ms=0)
     publisher.send_many([b"x"] * 10).result(10)
@@ -99,8 +99,8 @@ def test_x12_a_gap_on_its_way_to_a_consumer_that_goes_away_is_told_to_the_next_o
     assert consumed[-1][2] == 39
 
 
-def test_x12_damaged_pages_are_gaps_between_which_the_others_are_delivered() -> None:
-    """X12 with damage: pages 0-9 and 20-29 cannot be read, 10-19 and 30-39 are delivered."""
+def test_damaged_pages_are_gaps_between_which_the_others_are_delivered() -> None:
+    """Damaged pages are gaps: pages 0-9 and 20-29 cannot be read, 10-19 and 30-39 are delivered."""
     store = MemoryStore()
     with BrokerServer.in_memory(store, tail_bytes=0) as server, Client(server.endpoint) as client:
         client.sinks.create("orders")

@@ -1,12 +1,12 @@
-"""Case W1: a sink that is full with one page in flight."""
+"""A sink that is full with one page in flight."""
 
 from __future__ import annotations
 
 from forebay.client import Client, DropReason, Gap, Overflow, RecordPlace, RecordState, SettleOutcome
 
 
-def test_w1_what_is_in_flight_and_the_newest_page_stay_and_the_one_between_is_dropped_at_once(client: Client) -> None:
-    """W1: A in flight, the limit is one page; B, then C arrive: B is dropped and recorded, C stays, A is untouched."""
+def test_what_is_in_flight_and_the_newest_page_stay_and_the_one_between_is_dropped_at_once(client: Client) -> None:
+    """A in flight, the limit is one page; B, then C arrive: B is dropped and recorded, C stays, A is untouched."""
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=10)
     publisher = client.publisher("orders", linger_ms=0)
     publisher.send_many([b"A"] * 10).result(10)

@@ -1,4 +1,4 @@
-"""Case X17: the first page of a new writer is refused, the second arrives when there is room again."""
+"""The first page of a new writer is refused, the second arrives when there is room again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.integration.cases.eventually import stats_when
 from tests.integration.cases.wire import PublishCall
 
 
-def test_x17_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_missing(
+def test_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_missing(
     broker: BrokerServer, client: Client
 ) -> None:
-    """X17: the first is refused (full), the second arrives with room again: refused too, then both are there once."""
+    """The first is refused (full), the second arrives with room again: refused too, then both are there once."""
     client.sinks.create("orders", max_disk_cache=10)
     with client.publisher("orders") as other:
         other.send_many([b"old"] * 10)
@@ -37,8 +37,8 @@ def test_x17_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_
     assert stored == [b"first", b"second"]
 
 
-def test_x17_a_publisher_waits_for_room_and_its_pages_are_there_once_in_order(client: Client) -> None:
-    """X17 with the client: it begins on a full sink, and everything arrives when somebody makes room."""
+def test_a_publisher_waits_for_room_and_its_pages_are_there_once_in_order(client: Client) -> None:
+    """The same with the client: it begins on a full sink, and everything arrives when somebody makes room."""
     client.sinks.create("orders", max_disk_cache=10)
     with client.publisher("orders") as other:
         other.send_many([b"old"] * 10)

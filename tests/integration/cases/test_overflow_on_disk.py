@@ -61,8 +61,8 @@ def e3(cache: Cache) -> list[int]:
     return taken
 
 
-def test_e3_what_is_settled_makes_room_and_nothing_is_dropped(broker: BrokerServer, client: Client) -> None:
-    """E3: P=2 D=6: append 0,1; take 0; append 2,3; take 1; append 4,5,6; take 2: pending 4, in order."""
+def test_what_is_settled_makes_room_and_nothing_is_dropped(broker: BrokerServer, client: Client) -> None:
+    """P=2 D=6: append 0,1; take 0; append 2,3; take 1; append 4,5,6; take 2: pending 4, in order."""
     with cache(broker, client) as one:
         taken = e3(one)
         stats = client.sinks.stats(SINK)
@@ -72,8 +72,8 @@ def test_e3_what_is_settled_makes_room_and_nothing_is_dropped(broker: BrokerServ
         assert stats.identity_ok
 
 
-def test_e4_the_oldest_whole_pages_go_in_one_run_and_the_newest_are_last(broker: BrokerServer, client: Client) -> None:
-    """E4: append 7 to 14, so that the disk overflows: one contiguous oldest run, counted, with a gap marker."""
+def test_the_oldest_whole_pages_go_in_one_run_and_the_newest_are_last(broker: BrokerServer, client: Client) -> None:
+    """Append 7 to 14, so that the disk overflows: one contiguous oldest run, counted, with a gap marker."""
     with cache(broker, client) as one:
         e3(one)
         for first in range(7, 15, 2):

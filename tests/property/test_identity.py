@@ -1,4 +1,4 @@
-"""Case W12: after every step of a random history every account balances, and what is told of each record is so.
+"""After every step of a random history every account balances, and what is told of each record is so.
 
 Two subscriptions share a sink; records are acked, given back, dropped by a target, by overflow and by purges, also
 while pages wait for their batch; subscriptions are moved; stored pages are damaged; the process stops or is killed, and
@@ -215,10 +215,10 @@ DAMAGED = [("append", 0, 0, 2), ("append", 0, 0, 3), ("damage", 0, 0, 1), ("stop
 @example(steps=[*TAKEN, ("kill", 0, 0, 1), ("seek", 0, 0, 1)], overflow=Overflow.REJECT)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(steps=st.lists(STEP, min_size=30, max_size=80), overflow=st.sampled_from(Overflow))
-def test_w12_every_account_balances_after_every_step_and_every_record_is_explained_truly(
+def test_every_account_balances_after_every_step_and_every_record_is_explained_truly(
     steps: list[tuple[str, int, int, int]], overflow: Overflow
 ) -> None:
-    """W12: at any moment the identity holds."""
+    """At any moment the identity holds."""
 
     async def bounded() -> None:
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Cases E13, E14, E15, E16 and the second half of W7: RELAXED order, over the wire and through the client."""
+"""RELAXED order, over the wire and through the client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def fill(client: Client, records: int, *, page_records: int = 1, first: int = 0)
 
 
 @pytest.mark.parametrize("page_records", [1, 11])
-def test_e13_e14_what_fails_steps_aside_and_comes_again_in_order_and_flagged(client: Client, page_records: int) -> None:
-    """E13: 1, 3, 5 fail: live 2, 4, 6, 8, 10; resent 1, 3, 5 in order. E14: resent ones are flagged, live ones not."""
+def test_what_fails_steps_aside_and_comes_again_in_order_and_flagged(client: Client, page_records: int) -> None:
+    """1, 3, 5 fail: live 2, 4, 6, 8, 10; resent 1, 3, 5 in order. Resent ones are flagged, live ones not."""
     create(client)
     fill(client, 11, page_records=page_records)
     live: list[int] = []
@@ -60,10 +60,10 @@ def test_e13_e14_what_fails_steps_aside_and_comes_again_in_order_and_flagged(cli
 
 
 @pytest.mark.parametrize(("priority", "after"), [(-1, [5, 0]), (0, [0, 5]), (1, [0, 5])])
-def test_e15_the_priority_says_which_goes_first_when_both_can(
+def test_the_priority_says_which_goes_first_when_both_can(
     broker: BrokerServer, client: Client, priority: int, after: list[int]
 ) -> None:
-    """E15: live first, by age (the parked record is the older one), or resent first."""
+    """Live first, by age (the parked record is the older one), or resent first."""
     create(client, resend_priority=priority)
     fill(client, 5)
 
@@ -84,8 +84,8 @@ def test_e15_the_priority_says_which_goes_first_when_both_can(
 @pytest.mark.parametrize(
     ("setting", "value"), [("resend_priority", 2), ("resend_priority", -2), ("relaxed_failures_max", 0)]
 )
-def test_e16_a_wrong_setting_is_refused_by_its_name(client: Client, setting: str, value: int) -> None:
-    """E16: priority 2: refused, naming the field, the value and what is allowed."""
+def test_a_wrong_setting_is_refused_by_its_name(client: Client, setting: str, value: int) -> None:
+    """Priority 2: refused, naming the field, the value and what is allowed."""
     with pytest.raises(InvalidSetting) as refused:
         client.sinks.create("orders", **{setting: value})  # type: ignore[arg-type]
 
@@ -93,15 +93,15 @@ def test_e16_a_wrong_setting_is_refused_by_its_name(client: Client, setting: str
     assert refused.value.facts["allowed"]
 
 
-def test_e16_a_wrong_order_is_refused_by_its_name(client: Client) -> None:
-    """E16: the same for a word that is none."""
+def test_a_wrong_order_is_refused_by_its_name(client: Client) -> None:
+    """The same for a word that is none."""
     with pytest.raises(InvalidSetting, match="STRICT or RELAXED"):
         client.sinks.create("orders", ordering="LOOSE")
 
 
 @pytest.mark.parametrize("ordering", list(Ordering))
-def test_w7_without_a_bound_on_attempts_an_error_means_to_send_it_again(client: Client, ordering: Ordering) -> None:
-    """W7: ``max_attempts`` 0 and one error: resent."""
+def test_without_a_bound_on_attempts_an_error_means_to_send_it_again(client: Client, ordering: Ordering) -> None:
+    """``max_attempts`` 0 and one error: resent."""
     create(client, ordering=ordering)
     fill(client, 1)
 

@@ -10,8 +10,8 @@ from tests.integration.cases.eventually import stats_when
 SINK = "orders"
 
 
-def test_e22_a_burst_of_fifty_into_a_bound_of_ten_waits_for_a_slow_target_and_arrives(client: Client) -> None:
-    """E22: a burst of 50 into a bound of 10 with REJECT and a slow target: the publisher waits, 50 arrive."""
+def test_a_burst_of_fifty_into_a_bound_of_ten_waits_for_a_slow_target_and_arrives(client: Client) -> None:
+    """A burst of 50 into a bound of 10 with REJECT and a slow target: the publisher waits, 50 arrive."""
     client.sinks.create(SINK, max_disk_cache=10, overflow=Overflow.REJECT, buffer_page_size=1)
     arrived: list[bytes] = []
     go = Event()

@@ -1,12 +1,12 @@
-"""Case R12: less credit than one record needs."""
+"""Less credit than one record needs."""
 
 from __future__ import annotations
 
 from forebay.client import Client
 
 
-def test_r12_a_byte_credit_smaller_than_the_head_record_still_delivers_that_one(client: Client) -> None:
-    """R12: one record at a time, each larger than the whole credit, in order, until all are there."""
+def test_a_byte_credit_smaller_than_the_head_record_still_delivers_that_one(client: Client) -> None:
+    """One record at a time, each larger than the whole credit, in order, until all are there."""
     client.sinks.create("orders", buffer_page_size=1)
     with client.publisher("orders", linger_ms=0) as publisher:
         for number in range(3):

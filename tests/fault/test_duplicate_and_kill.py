@@ -1,4 +1,4 @@
-"""Case X2: a duplicate arrives while its original waits for the sync, and the broker is killed there."""
+"""A duplicate arrives while its original waits for the sync, and the broker is killed there."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def refused(call: PublishCall) -> Exception:
 @pytest.mark.slow
 @pytest.mark.parametrize("same_stream", [True, False], ids=["on the same stream", "on a resumed stream"])
 @pytest.mark.parametrize(("action", "stored"), [("write", False), ("sync", True)])
-def test_x2_a_duplicate_of_a_page_that_waits_for_its_sync_is_not_acknowledged_by_a_kill(
+def test_a_duplicate_of_a_page_that_waits_for_its_sync_is_not_acknowledged_by_a_kill(
     action: Action, stored: bool, same_stream: bool, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """X2: a duplicate arrives while its original waits for the sync, kill: neither acknowledged, or there."""
+    """A duplicate arrives while its original waits for the sync, kill: neither acknowledged, or there."""
     stop = Stop(action, "before", kind="page", hold=True)
     broker = launcher.start_to(stop, tmp_path / "store", listen)
     with Client(broker.ready(), settings=SETTINGS) as client:
@@ -67,10 +67,10 @@ def test_x2_a_duplicate_of_a_page_that_waits_for_its_sync_is_not_acknowledged_by
 
 
 @pytest.mark.slow
-def test_x2_a_duplicate_is_answered_when_its_original_is_durable_and_not_before(
+def test_a_duplicate_is_answered_when_its_original_is_durable_and_not_before(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """X2: without the kill, original and duplicate are answered by the same sync."""
+    """Without the kill, original and duplicate are answered by the same sync."""
     stop = Stop("sync", "before", kind="page", hold=True)
     with launcher.start_to(stop, tmp_path / "store", listen) as broker:
         with Client(broker.ready(), settings=SETTINGS) as client:

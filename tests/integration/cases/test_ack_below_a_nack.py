@@ -1,4 +1,4 @@
-"""Case X18: an ack of records below one that was nacked."""
+"""An ack of records below one that was nacked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ def fill(client: Client) -> None:
         publisher.send_many([b"%d" % number for number in range(100)])
 
 
-def test_x18_an_ack_below_the_nacked_record_counts_though_its_revision_is_old(
-    broker: BrokerServer, client: Client
-) -> None:
-    """X18: 0 to 99 sent, 60 nacked, then 0 to 59 acked: the ack counts."""
+def test_an_ack_below_the_nacked_record_counts_though_its_revision_is_old(broker: BrokerServer, client: Client) -> None:
+    """0 to 99 sent, 60 nacked, then 0 to 59 acked: the ack counts."""
     fill(client)
 
     with DeliverCall(broker.endpoint, "orders") as call:
@@ -40,8 +38,8 @@ def test_x18_an_ack_below_the_nacked_record_counts_though_its_revision_is_old(
     assert stats.identity_ok
 
 
-def test_x18_a_client_may_nack_first_and_ack_what_was_before_it_later(client: Client) -> None:
-    """X18 with the client: the answers to 0 to 59 count, and 60 comes again."""
+def test_a_client_may_nack_first_and_ack_what_was_before_it_later(client: Client) -> None:
+    """The same with the client: the answers to 0 to 59 count, and 60 comes again."""
     fill(client)
 
     with client.subscriber("orders") as subscriber:

@@ -1,12 +1,12 @@
-"""Case E2: nothing is there to be read."""
+"""Nothing is there to be read."""
 
 from __future__ import annotations
 
 from forebay.client import Client, RecordPlace
 
 
-def test_e2_reading_an_empty_buffer_yields_nothing_and_does_not_fail(client: Client) -> None:
-    """E2: by every way of reading, on a sink that never held anything and on one that is empty again."""
+def test_reading_an_empty_buffer_yields_nothing_and_does_not_fail(client: Client) -> None:
+    """By every way of reading, on a sink that never held anything and on one that is empty again."""
     client.sinks.create("orders")
     for _ in range(2):
         with client.subscriber("orders") as subscriber:

@@ -1,4 +1,4 @@
-"""Case X13: overflow drops a page that two subscriptions have settled differently."""
+"""Overflow drops a page that two subscriptions have settled differently."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def account(client: Client, name: str) -> SubscriptionPartitionStats:
     return replace(found, pending_age_s=0.0)
 
 
-def test_x13_when_overflow_drops_a_page_that_one_has_acked_by_half_both_accounts_balance(client: Client) -> None:
-    """X13: what one has acked stays acked for it; the rest is dropped for it, and all of the page for the other."""
+def test_when_overflow_drops_a_page_that_one_has_acked_by_half_both_accounts_balance(client: Client) -> None:
+    """What one has acked stays acked for it; the rest is dropped for it, and all of the page for the other."""
     client.sinks.create("orders", buffer_page_size=4, max_disk_cache=8, overflow="DROP_OLDEST", ack_deadline_s=60.0)
     client.subscriptions.create("orders", "nothing")
     for page in range(2):
@@ -34,8 +34,8 @@ def test_x13_when_overflow_drops_a_page_that_one_has_acked_by_half_both_accounts
 
 
 @pytest.mark.parametrize("name", ["default", "nothing"])
-def test_x13_a_seek_of_one_of_them_afterwards_leaves_the_other_as_it_was(client: Client, name: str) -> None:
-    """X13, and then one is moved back into the gap: its new account counts what is missing there as dropped."""
+def test_a_seek_of_one_of_them_afterwards_leaves_the_other_as_it_was(client: Client, name: str) -> None:
+    """And then one is moved back into the gap: its new account counts what is missing there as dropped."""
     client.sinks.create("orders", buffer_page_size=4, max_disk_cache=8, overflow="DROP_OLDEST", ack_deadline_s=60.0)
     client.subscriptions.create("orders", "nothing")
     client.publish("orders", [Record(b"x")] * 4)

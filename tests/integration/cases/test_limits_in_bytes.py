@@ -21,8 +21,8 @@ def kept(client: Client) -> list[bytes]:
     return [step.value for step in steps if not isinstance(step, Gap)]
 
 
-def test_r11_four_appends_of_half_a_limit_each_leave_the_two_newest(client: Client) -> None:
-    """R11: a limit of 10 bytes and four appends of 5: never over the limit, the right drops."""
+def test_four_appends_of_half_a_limit_each_leave_the_two_newest(client: Client) -> None:
+    """A limit of 10 bytes and four appends of 5: never over the limit, the right drops."""
     client.sinks.create(SINK, max_total_bytes=2 * SIZE, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
     sizes = []
     for number in range(4):
@@ -50,8 +50,8 @@ def test_several_limits_hold_at_once(client: Client) -> None:
     assert max(stats.records for stats in seen) == 3
 
 
-def test_r30_a_record_over_the_whole_limit_is_kept_alone_where_the_oldest_are_dropped(client: Client) -> None:
-    """R30: a record larger than the whole limit: kept alone."""
+def test_a_record_over_the_whole_limit_is_kept_alone_where_the_oldest_are_dropped(client: Client) -> None:
+    """A record larger than the whole limit: kept alone."""
     client.sinks.create(SINK, max_total_bytes=1_024, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
     client.publish(SINK, [Record(b"small")])
     client.publish(SINK, [Record(b"L" * 5_000)])
@@ -63,10 +63,10 @@ def test_r30_a_record_over_the_whole_limit_is_kept_alone_where_the_oldest_are_dr
 
 
 @pytest.mark.parametrize("through", ["publisher", "call"])
-def test_r30_a_record_over_the_whole_limit_is_refused_for_good_where_nothing_is_dropped(
+def test_a_record_over_the_whole_limit_is_refused_for_good_where_nothing_is_dropped(
     through: str, client: Client
 ) -> None:
-    """R30: refused with a typed error, never a loop: the publisher gives up at once, and goes on with the next."""
+    """Refused with a typed error, never a loop: the publisher gives up at once, and goes on with the next."""
     client.sinks.create(SINK, max_total_bytes=1_024, overflow=Overflow.REJECT, buffer_page_size=1)
     large = b"L" * 5_000
     if through == "call":
@@ -85,8 +85,8 @@ def test_r30_a_record_over_the_whole_limit_is_refused_for_good_where_nothing_is_
     assert values_of(client, SINK) == [b"next"]
 
 
-def test_w1_one_in_flight_and_a_limit_of_one_page(broker: BrokerServer, client: Client) -> None:
-    """W1: A in flight, B and C arrive: B is dropped and recorded at once, C stays, A is untouched."""
+def test_one_in_flight_and_a_limit_of_one_page(broker: BrokerServer, client: Client) -> None:
+    """A in flight, B and C arrive: B is dropped and recorded at once, C stays, A is untouched."""
     client.sinks.create(SINK, max_disk_cache=1, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
     with PublishCall(broker.endpoint, SINK, "writer") as call:
         call.publish(0, [b"A"])

@@ -1,4 +1,4 @@
-"""Case X8: the broker is killed between an ingest and its batch; the next one removes the orphans and nothing else."""
+"""The broker is killed between an ingest and its batch; the next one removes the orphans and nothing else."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def files(directory: Path) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, 2])
-def test_x8_pages_behind_a_kill_between_an_ingest_and_its_batch_are_whole_when_the_orphans_are_gone(
+def test_pages_behind_a_kill_between_an_ingest_and_its_batch_are_whole_when_the_orphans_are_gone(
     kills: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
-    """X8: kill between an ingest and its batch, restart, new pages, orphan removal: the new pages are whole."""
+    """Kill between an ingest and its batch, restart, new pages, orphan removal: the new pages are whole."""
     store = tmp_path / "store"
     for _ in range(kills):
         broker = launcher.start_to(Stop("ingest", "after"), store, listen)

@@ -29,8 +29,8 @@ def stem(name: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "value", "allowed"), WRONG)
-def test_e16_at_creation_and_by_an_update(name: str, value: Any, allowed: str, client: Client) -> None:
-    """E16: disk -1, page 0, interval < 0, ...: refused, naming the field, the value and what is allowed."""
+def test_wrong_settings_are_refused_at_creation_and_update(name: str, value: Any, allowed: str, client: Client) -> None:
+    """Disk -1, page 0, interval < 0, ...: refused, naming the field, the value and what is allowed."""
     client.sinks.create("there")
     before = client.sinks.get("there")
     settings: dict[str, Any] = {name: value}
@@ -50,7 +50,7 @@ def test_e16_at_creation_and_by_an_update(name: str, value: Any, allowed: str, c
 
 @pytest.mark.parametrize(("name", "value", "allowed"), WRONG)
 @pytest.mark.parametrize("where", ["file", "environment"])
-def test_e16_in_the_defaults_of_the_broker(
+def test_wrong_settings_are_refused_in_the_defaults_of_the_broker(
     where: str, name: str, value: Any, allowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "forebay.toml"
