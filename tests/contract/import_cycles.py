@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.contract.import_rules import imports, modules
+from tests.support.rules.imports import imports, modules
 
 Graph = Mapping[str, frozenset[str]]
 

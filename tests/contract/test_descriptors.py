@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
 
-from tests.contract.schema_changes import breaking_changes
+from tests.support.rules.schema_changes import breaking_changes
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CURRENT: Final = ROOT / "protos" / "forebay" / "v1" / "descriptors.binpb"

@@ -1,4 +1,4 @@
-"""The parts of Forebay import each other in the directions of tests/contract/import_rules.py only."""
+"""The parts of Forebay import each other in the directions of tests/support/rules/imports.py only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.contract.import_rules import modules, rule_of, violations
+from tests.support.rules.imports import modules, rule_of, violations
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 

@@ -24,10 +24,10 @@ from forebay.deliver import Batch, BatchLimits, Reject
 from forebay.deliver import Delivered as Taken
 from forebay.deliver.courier import Courier
 from forebay.deliver.telemetry import Instruments as DelivererInstruments
-from tests.unit.broker.samples import entry
-from tests.unit.deliver.memory_source import MemoryDelivery, records
-from tests.unit.deliver.recording_target import RecordingTarget
-from tests.unit.observed import Observed
+from tests.support.pages.samples import entry
+from tests.support.targets.memory_source import MemoryDelivery, records
+from tests.support.targets.recording_target import RecordingTarget
+from tests.support.telemetry.observed import Observed
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COUNTER, HISTOGRAM, GAUGE = "counter", "histogram", "gauge"

@@ -18,9 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fault.killing import Campaign, Options
-from tests.fault.process import Launcher
-from tests.fault.report import Report
+from tests.support.campaigns.killing import Campaign, Options
+from tests.support.campaigns.report import Report
+from tests.support.processes.broker import Launcher
 
 
 def run(options: Options) -> Report:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fault.process import free_port
-from tests.fault.stopping import StoppingLauncher
+from tests.support.processes.broker import free_port
+from tests.support.processes.stopping import StoppingLauncher
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from forebay.broker.storage.records import keys
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
-from tests.fault.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
+from tests.support.storage.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
 
 HIT: Final = 1
 """The sink whose state is damaged; the others have to stay whole."""

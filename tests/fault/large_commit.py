@@ -36,9 +36,9 @@ from forebay.v1 import epoch_service_pb2 as epochs_pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
-from tests.fault.process import BrokerProcess, Launcher, free_port
-from tests.integration.cases.eventually import values_of
-from tests.unit.broker.named_pages import named_pages, stored_pages
+from tests.support.calls.eventually import values_of
+from tests.support.pages.named_pages import named_pages, stored_pages
+from tests.support.processes.broker import BrokerProcess, Launcher, free_port
 
 SINK: Final = "orders"
 CALL_S: Final = 120.0

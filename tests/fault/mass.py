@@ -33,7 +33,7 @@ from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2, sink_service_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
-from tests.fault.process import BrokerProcess, serve_command
+from tests.support.processes.broker import BrokerProcess, serve_command
 
 MIB: Final = 1 << 20
 RESIDENT_MAX_MIB: Final = 1_024

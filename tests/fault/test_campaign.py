@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fault.campaign import run
-from tests.fault.killing import Options
+from tests.support.campaigns.killing import Options
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, DropReason, Gap, Record, SinkStats
-from tests.fault.process import serve_command
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.broker import serve_command
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 MIB = 1 << 20

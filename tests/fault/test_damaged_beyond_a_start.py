@@ -10,10 +10,10 @@ import pytest
 from forebay.broker.storage.directory import FORMAT
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, Record
-from tests.fault.process import BrokerEnded, serve_command
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
 from tests.fault.test_damage import delivered, flip
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.broker import BrokerEnded, serve_command
+from tests.support.processes.stopping import StoppingLauncher
 
 
 def refusal(store: Path) -> tuple[int, list[str]]:

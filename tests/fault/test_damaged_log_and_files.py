@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Record
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
 from tests.fault.test_damage import flip
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 MIB = 1 << 20

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Record
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
-from tests.integration.cases.wire import DeliverCall, offsets
+from tests.support.calls.streams import DeliverCall, offsets
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 

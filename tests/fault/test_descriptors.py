@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from forebay.client import Client, ClientSettings, Record, TlsSettings
-from tests.certificates import Authority
-from tests.fault.process import serve_command
+from tests.support.certificates import Authority
+from tests.support.processes.broker import serve_command
 
 FILES = 1_024
 STRANGERS = 1_500

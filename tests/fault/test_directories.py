@@ -13,7 +13,7 @@ from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
 from forebay.cli.exits import ExitCode
 from forebay.cli.main import run
-from tests.fault.disk_directory import NAMES, fill, judged
+from tests.support.storage.disk_directory import NAMES, fill, judged
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.broker.storage.store.rocks import RocksStore
 from tests.fault.disk_campaign import KINDS, Value, campaign, templates
-from tests.fault.disk_directory import SMALL_STORE
+from tests.support.storage.disk_directory import SMALL_STORE
 
 
 def test_every_value_that_is_to_be_damaged_is_there(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from forebay.client import BrokerUnavailable, Client, DropReason, Gap, Overflow, Record
 from forebay.v1.buffer_service_pb2 import Credit, DeliverRequest
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher, let_go, wait_held
-from tests.fault.stops import Stop
-from tests.integration.cases.wire import DeliverCall, PublishCall
+from tests.support.calls.streams import DeliverCall, PublishCall
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher, let_go, wait_held
+from tests.support.processes.stops import Stop
 
 SINK = "orders"
 TURNS = 50

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from forebay.client import BrokerUnavailable, Client, WriterFenced
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher, let_go, wait_held
-from tests.fault.stops import Action, Stop
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.wire import PublishCall
+from tests.support.calls.eventually import values_of
+from tests.support.calls.streams import PublishCall
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher, let_go, wait_held
+from tests.support.processes.stops import Action, Stop
 
 SINK = "orders"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client
-from tests.fault.epoch_writer import PARTITIONS, SINKS, EpochWriter, values_of_epoch
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
+from tests.support.campaigns.epoch_writer import PARTITIONS, SINKS, EpochWriter, values_of_epoch
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher
 
 KILLS = 8
 LIFE_S = (0.02, 0.6)

@@ -14,8 +14,8 @@ from forebay.broker.server import BrokerServer
 from forebay.broker.storage.errors import StoreFailed, StoreNoSpace
 from forebay.broker.storage.store.memory import Action, MemoryStore
 from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy, StoreFenced
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.wire import DeliverCall, PublishCall
+from tests.support.calls.eventually import values_of
+from tests.support.calls.streams import DeliverCall, PublishCall
 
 SINK = "orders"
 ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from forebay.client import BrokerUnavailable, Client, ClientSettings, Record, RetryPolicy
-from tests.fault.process import serve_command
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
+from tests.support.processes.broker import serve_command
 
 SINK = "orders"
 SYNCS = "fdatasync,fsync"

@@ -13,9 +13,9 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, DiskFull, ForebayError, Record, RetryPolicy, SettleOutcome
-from tests.fault.process import BrokerProcess, serve_command
 from tests.fault.test_space import consume, wait_until
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
+from tests.support.processes.broker import BrokerProcess, serve_command
 
 SINK = "orders"
 MIB = 1 << 20

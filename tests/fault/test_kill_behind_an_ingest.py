@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from forebay.client import BrokerUnavailable, Client, Record
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher, let_go, wait_held
-from tests.fault.stops import Stop
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher, let_go, wait_held
+from tests.support.processes.stops import Stop
 
 SINK = "orders"
 MIB = 1 << 20

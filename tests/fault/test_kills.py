@@ -11,12 +11,12 @@ from typing import Literal
 import pytest
 
 from forebay.client import Client
-from tests.fault.oracle import Oracle
-from tests.fault.process import BrokerEnded, BrokerProcess
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
-from tests.fault.stops import Action, Stop
-from tests.fault.walk import SINK, walk
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.oracles.oracle import Oracle
+from tests.support.oracles.walk import SINK, walk
+from tests.support.processes.broker import BrokerEnded, BrokerProcess
+from tests.support.processes.stopping import StoppingLauncher
+from tests.support.processes.stops import Action, Stop
 
 STEPS_MIN = {"ingest": 1, "write": 10, "sync": 10}
 

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.broker.runtime.epochs.commits import AHEAD_FROM
 from tests.fault.large_commit import Campaign, Size
-from tests.fault.stopping import StoppingLauncher
+from tests.support.processes.stopping import StoppingLauncher
 
 KILLS = 3
 CUT = 1

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from forebay.client import DropReason
-from tests.fault.ledger import Ledger
-from tests.fault.records import identity
+from tests.support.oracles.ledger import Ledger
+from tests.support.oracles.records import identity
 
 FORGETTING = frozenset({"LOST_IN_CRASH"})
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Record
-from tests.fault.process import serve_command
-from tests.fault.publishers import SETTINGS
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.broker import serve_command
 
 SINKS = 2_000
 MIB = 1 << 20

@@ -8,9 +8,9 @@ import pytest
 
 from forebay.broker.storage.repair.command import verify
 from forebay.client import BufferMode, Client, DropReason, Durability, PartitionStats, Record, SinkStats
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
-from tests.integration.cases.wire import DeliverCall, PublishCall, offsets
+from tests.support.calls.streams import DeliverCall, PublishCall, offsets
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 

@@ -10,8 +10,8 @@ import pytest
 
 from forebay.client import DropReason, Durability, Gap, SinkStats
 from forebay.client.testing import broker
-from tests.fault.oracle import Oracle
-from tests.fault.records import identity
+from tests.support.oracles.oracle import Oracle
+from tests.support.oracles.records import identity
 
 NOW = datetime.now(UTC)
 

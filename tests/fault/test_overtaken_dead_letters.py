@@ -17,10 +17,10 @@ import pytest
 from forebay.client import BrokerUnavailable, Client, ClientSettings, Record, RecordState, RetryPolicy, WaitReason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher, let_go, wait_held
-from tests.fault.stops import Stop
-from tests.integration.cases.wire import DeliverCall
+from tests.support.calls.streams import DeliverCall
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher, let_go, wait_held
+from tests.support.processes.stops import Stop
 
 SINK, DEAD, OTHER = "orders", "orders.dlq", "busy"
 RECORDS: Final = 6

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Record
-from tests.fault.process import BrokerProcess
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.broker import BrokerProcess
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 KILLS = 10

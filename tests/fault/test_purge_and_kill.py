@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from forebay.client import BrokerUnavailable, Client, ClientSettings, DropReason, RecordPlace, RecordState, RetryPolicy
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Delivery, ReadFailed, Record
-from tests.fault.process import serve_command
 from tests.fault.test_fencing_by_the_system import needs_strace
-from tests.integration.cases.eventually import until, values_of
+from tests.support.calls.eventually import until, values_of
+from tests.support.processes.broker import serve_command
 
 SINK = "orders"
 RECORDS = 600

@@ -10,8 +10,8 @@ import pytest
 
 from forebay.client import Client, Record
 from forebay.client.testing import broker
-from tests.fault import rejecting
-from tests.fault.records import identity, value_of
+from tests.support.campaigns import rejecting
+from tests.support.oracles.records import identity, value_of
 
 RECORDS = range(1, 31)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Record, ReplayedRecord, ResendSet, SettleOutcome
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher
 
 SINK = "orders"
 HOLDER = "night-1"

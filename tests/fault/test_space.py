@@ -12,10 +12,10 @@ from typing import Literal
 import pytest
 
 from forebay.client import Client, Record
-from tests.fault.process import serve_command
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher
-from tests.fault.stops import Action, Stop
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.broker import serve_command
+from tests.support.processes.stopping import StoppingLauncher
+from tests.support.processes.stops import Action, Stop
 
 SINK = "orders"
 MIB = 1 << 20

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from forebay.client import BrokerDraining, BrokerUnavailable, Client, ClientSettings, Receipt, Record, RetryPolicy
-from tests.fault.publishers import SETTINGS
-from tests.fault.stopping import StoppingLauncher, let_go, wait_held
-from tests.fault.stops import Stop
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.wire import DeliverCall, PublishCall
+from tests.support.calls.eventually import values_of
+from tests.support.calls.streams import DeliverCall, PublishCall
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.stopping import StoppingLauncher, let_go, wait_held
+from tests.support.processes.stops import Stop
 
 SINK = "orders"
 ONCE = ClientSettings(call_timeout_s=10.0, retry=RetryPolicy(tries_max=1), reattach_timeout_s=0.0)

@@ -14,9 +14,9 @@ import pytest
 
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, Record
-from tests.fault.process import free_port, serve_command
-from tests.fault.publishers import SETTINGS
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
+from tests.support.campaigns.publishers import SETTINGS
+from tests.support.processes.broker import free_port, serve_command
 
 ENDS_S = 30.0
 

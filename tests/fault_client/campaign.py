@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.fault.process import BrokerEnded
 from tests.fault_client.control import built
 from tests.fault_client.faults import AGAIN_S, HALF_OPEN_S, KINDS_OF_FAULT, Draw, Kind
 from tests.fault_client.ledger import Ledger
 from tests.fault_client.processes import Keys, Stage
+from tests.support.processes.broker import BrokerEnded
 
 CALL_MAX_S: Final = 50.0
 """Documented for a call: tries for 20 s, the last of which takes 30 s at most."""

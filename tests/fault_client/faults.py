@@ -61,7 +61,7 @@ class Kind:
 def _reset(stage: Stage, draw: Draw) -> str:
     times = draw.chance.choice((1, 1, 2, 5))
     for _ in range(times):
-        stage.wire.cut()
+        stage.wire.reset()
         time.sleep(draw.chance.uniform(0.0, 0.3))
     return f"{times} times"
 
@@ -128,14 +128,14 @@ def _keys(stage: Stage) -> Keys:
 def _certificate(stage: Stage, draw: Draw) -> str:
     _keys(stage).new_certificate()
     time.sleep(1.5)  # the broker looks once a second
-    stage.wire.cut()
+    stage.wire.reset()
     return "pair replaced"
 
 
 def _authority(stage: Stage, draw: Draw) -> str:
     _keys(stage).new_authority()
     time.sleep(1.5)
-    stage.wire.cut()
+    stage.wire.reset()
     return "authority and pair replaced"
 
 
@@ -144,7 +144,7 @@ def _token(stage: Stage, draw: Draw) -> str:
     keys.new_token()
     time.sleep(1.5)
     keys.hand_out_token()
-    stage.wire.cut()  # a stream is judged by the token it was opened with
+    stage.wire.reset()  # a stream is judged by the token it was opened with
     time.sleep(3.0)
     return "replaced, the former one still valid"
 
@@ -166,7 +166,7 @@ def _clock(hours: int) -> Callable[[Stage, Draw], str]:
         _control(stage).shift(hours * HOUR_S)
         if draw.chance.random() < 0.5:
             time.sleep(2.0)
-            stage.wire.cut()
+            stage.wire.reset()
             done = "and a reset"
         else:
             stage.broker.kill()
@@ -182,7 +182,7 @@ def _clients_clock(hours: int) -> Callable[[Stage, Draw], str]:
         assert stage.clients_control is not None
         stage.clients_control.shift(hours * HOUR_S)
         time.sleep(1.0)
-        stage.wire.cut()
+        stage.wire.reset()
         return f"{hours:+d} h and a reset"
 
     return act

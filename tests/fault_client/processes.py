@@ -15,12 +15,12 @@ from typing import Final
 
 from forebay.broker.core.access.credentials import token_credential
 from forebay.client import Client
-from tests.certificates import Authority
-from tests.fault.process import ROOT, BrokerEnded, BrokerProcess, free_port, serve_command
 from tests.fault_client.control import Control
 from tests.fault_client.ledger import Ledger
-from tests.fault_client.wire import Wire
 from tests.fault_client.worker import PARTITIONS, SINK, settings_of
+from tests.support.certificates import Authority
+from tests.support.processes.broker import ROOT, BrokerEnded, BrokerProcess, free_port, serve_command
+from tests.support.proxies.tcp import TcpProxy
 
 BADLY: Final = ("forebay: ", " ERROR ", " CRITICAL ")
 """What marks the lines of a log in which a broker says why it ended."""
@@ -197,7 +197,7 @@ class Stage:
         self.tracebacks = 0
         self._log_read = 0
         self.broker = self._started()
-        self.wire: Final = Wire(self._listen)
+        self.wire: Final = TcpProxy(self._listen)
         files = ("", "") if keys is None else (str(keys.ca_file), str(keys.token_file))
         shifted = {} if self.clients_control is None else self.clients_control.environment
         with Client(self.wire.endpoint, settings=settings_of(*files)) as client:
@@ -269,5 +269,5 @@ class Stage:
         """End everything that still runs."""
         for worker in self.workers.values():
             worker.kill()
-        self.wire.__exit__(None, None, None)
+        self.wire.close()
         self.broker.kill()

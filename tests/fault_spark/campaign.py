@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Final
 
 from forebay.client import Client
-from tests.fault.process import BrokerProcess, Launcher, free_port
 from tests.fault_spark.driver import Work
 from tests.fault_spark.failures import UNEXPECTED, name_of
 from tests.fault_spark.looker import PATIENT, Looker, committed, faults_of_what_is_left
-from tests.fault_spark.oracle import judge
 from tests.fault_spark.processes import DriverProcess, Marked
 from tests.fault_spark.report import Report
 from tests.fault_spark.rounds import Round, Victim, next_round
+from tests.support.oracles.spark import judge
+from tests.support.processes.broker import BrokerProcess, Launcher, free_port
 
 SINK: Final = "orders"
 PARTITIONS: Final = 4

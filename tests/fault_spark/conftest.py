@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.stopping import StoppingLauncher
 from tests.fault_spark.processes import Marked
 from tests.fault_spark.serving import Serving
+from tests.support.processes.stopping import StoppingLauncher
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 900

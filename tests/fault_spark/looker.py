@@ -12,7 +12,7 @@ from typing import Final
 
 from forebay.client import Client, ClientSettings, ForebayError, Gap, RetryPolicy
 from tests.fault_spark.driver import Work
-from tests.fault_spark.oracle import CLEAN, NONE, Look, judge
+from tests.support.oracles.spark import CLEAN, NONE, Look, judge
 
 BETWEEN_LOOKS_S: Final = 0.02
 ONCE: Final = RetryPolicy(tries_max=1, budget_s=1.0)

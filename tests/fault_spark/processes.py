@@ -24,8 +24,8 @@ from typing import Final, Literal, Self
 
 import pyspark
 
-from tests.fault.process import ROOT
 from tests.fault_spark.driver import Event, Work
+from tests.support.processes.broker import ROOT
 
 MARK: Final = "FOREBAY_TEST_RUN"
 TICK_S: Final = 0.05

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from forebay.client import Client, EpochNotFound
-from tests.fault.process import BrokerProcess, free_port
-from tests.fault.stopping import StoppingLauncher
-from tests.fault.stops import Stop
 from tests.fault_spark.driver import Work
 from tests.fault_spark.looker import committed, watched
+from tests.support.processes.broker import BrokerProcess, free_port
+from tests.support.processes.stopping import StoppingLauncher
+from tests.support.processes.stops import Stop
 
 PARTITIONS: Final = 3
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.stopping import let_go, wait_held
-from tests.fault.stops import Stop
 from tests.fault_spark.driver import Work
 from tests.fault_spark.failures import name_of
 from tests.fault_spark.looker import committed
 from tests.fault_spark.processes import DriverProcess, Marked
-from tests.fault_spark.proxy import CommitProxy, Moment
 from tests.fault_spark.serving import Serving, written_once
+from tests.support.processes.stopping import let_go, wait_held
+from tests.support.processes.stops import Stop
+from tests.support.proxies.commits import CommitProxy, Moment
 
 START_S = 300.0
 ONE_BATCH_S = 300.0

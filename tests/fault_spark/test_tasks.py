@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.process import free_port
 from tests.fault_spark.driver import Work
 from tests.fault_spark.processes import DriverProcess, Marked, spark_class
 from tests.fault_spark.serving import Serving, written_once
 from tests.fault_spark.test_drivers import ONE_BATCH_S, START_S, work
+from tests.support.processes.broker import free_port
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 """Spark makes no copy of a task on a host that runs it already."""

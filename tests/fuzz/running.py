@@ -26,11 +26,11 @@ from forebay.v1 import (
     schema_service_pb2,
     sink_service_pb2,
 )
-from tests.fault.process import BrokerEnded, BrokerProcess, serve_command
 from tests.fuzz import pages
 from tests.fuzz.calls import Caller
 from tests.fuzz.chance import SINKS, SUBSCRIPTIONS, Chance, Known
 from tests.fuzz.report import Report
+from tests.support.processes.broker import BrokerEnded, BrokerProcess, serve_command
 
 WORKERS: Final = 16
 RENEWED_S: Final = 20.0

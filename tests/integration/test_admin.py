@@ -21,8 +21,8 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import BrokerUnavailable, Client, ClientSettings, ReadFailed, Record, RetryPolicy, StoreFenced
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
-from tests.integration.cases.eventually import until, values_of
-from tests.integration.cases.wire import DeliverCall, PublishCall
+from tests.support.calls.eventually import until, values_of
+from tests.support.calls.streams import DeliverCall, PublishCall
 
 ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))
 

@@ -12,8 +12,8 @@ from forebay.broker.runtime.resources.memory import SHARE, Reading
 from forebay.broker.server import BrokerServer
 from forebay.client import BrokerFull, Client, ClientSettings, MemoryOverloaded, Record, RetryPolicy
 from forebay.client.publish.pages import encode_columns
-from tests.integration.cases.wire import PublishCall
-from tests.unit.broker.runtime.held_store import HeldStore
+from tests.support.brokers.held_store import HeldStore
+from tests.support.calls.streams import PublishCall
 
 ONCE = ClientSettings(call_timeout_s=10.0, retry=RetryPolicy(tries_max=1))
 MIB = 1 << 20

@@ -25,8 +25,8 @@ from forebay.client import (
     Subscriber,
     TlsSettings,
 )
-from tests.certificates import Authority, Pair
-from tests.integration.relay import Relay
+from tests.support.certificates import Authority, Pair
+from tests.support.proxies.relay import Relay
 
 WAIT_S = 30.0
 

@@ -25,7 +25,7 @@ from forebay.client import (
 from forebay.client.transport.status import from_call
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 WHEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

@@ -22,8 +22,8 @@ from forebay.client.errors import ForebayError
 from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
-from tests.integration.cases.wire import DeliverCall
-from tests.integration.delivering import assignment, fill, nothing_more, ranged, sent
+from tests.support.calls.deliveries import assignment, fill, nothing_more, ranged, sent
+from tests.support.calls.streams import DeliverCall
 
 MIB = 1 << 20
 

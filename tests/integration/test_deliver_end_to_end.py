@@ -22,7 +22,7 @@ from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
 from forebay.deliver.targets.file import FileTarget
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import HttpSettings
-from tests.unit.deliver.scripted_server import Answer, Request, ScriptedServer, serving
+from tests.support.targets.scripted_server import Answer, Request, ScriptedServer, serving
 
 WAIT_S = 30.0
 SETTINGS = DelivererSettings(batch=BatchLimits(records_max=20))

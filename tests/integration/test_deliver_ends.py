@@ -8,8 +8,8 @@ from forebay.broker.server import BrokerServer
 from forebay.broker.settings import load
 from forebay.client import Client, Record
 from forebay.v1 import buffer_service_pb2 as pb
-from tests.integration.cases.wire import DeliverCall
-from tests.integration.delivering import fill
+from tests.support.calls.deliveries import fill
+from tests.support.calls.streams import DeliverCall
 
 
 def attempts(call: DeliverCall) -> list[int]:

@@ -7,8 +7,8 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.client import BrokerUnavailable, Client, ConsumerReplaced, ReaderMode, SinkNotFound
 from forebay.v1 import buffer_service_pb2 as pb
-from tests.integration.cases.wire import DeliverCall, offsets, outcomes
-from tests.integration.delivering import assignment, fill, ranged, sent
+from tests.support.calls.deliveries import assignment, fill, ranged, sent
+from tests.support.calls.streams import DeliverCall, offsets, outcomes
 
 MIB = 1 << 20
 

@@ -14,8 +14,8 @@ from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
 from forebay.deliver.targets.file import FileTarget
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import HttpSettings
-from tests.integration.cases.eventually import stats_when
-from tests.unit.deliver.scripted_server import Answer, Request, serving
+from tests.support.calls.eventually import stats_when
+from tests.support.targets.scripted_server import Answer, Request, serving
 
 WAIT_S = 30.0
 

@@ -7,9 +7,9 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, InvalidSetting, Record, TooManySinks
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.wire import DeliverCall, PublishCall
-from tests.integration.delivering import assignment, sent
+from tests.support.calls.deliveries import assignment, sent
+from tests.support.calls.eventually import values_of
+from tests.support.calls.streams import DeliverCall, PublishCall
 
 SINK = "orders"
 

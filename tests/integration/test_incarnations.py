@@ -37,7 +37,7 @@ from forebay.v1 import (
     sink_service_pb2,
 )
 from forebay.v1.schema_service_pb2_grpc import SchemaServiceStub
-from tests.integration.cases.proxy import Proxy
+from tests.support.proxies.tcp import TcpProxy
 
 FORMER: Final = "0123456789abcdef"
 SERVICES: Final = (
@@ -175,7 +175,7 @@ def account(subscription: SubscriptionStats) -> tuple[str, list[object]]:
 # -- what our own client remembers
 
 
-def made_anew(client: Client, proxy: Proxy) -> tuple[str, str]:
+def made_anew(client: Client, proxy: TcpProxy) -> tuple[str, str]:
     """Delete and make the sink while a client behind ``proxy`` hears nothing; return both incarnations."""
     proxy.lose_answers()
     former = client.sinks.get("orders").incarnation
@@ -189,7 +189,7 @@ def test_a_publisher_ends_when_its_sink_was_made_anew_while_its_connection_was_b
     broker: BrokerServer, client: Client
 ) -> None:
     client.sinks.create("orders")
-    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
+    with TcpProxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
         publisher = far.publisher("orders", linger_ms=0)
         publisher.send(b"before").result(10)
         both = made_anew(client, proxy)
@@ -208,7 +208,7 @@ def test_a_subscriber_ends_when_its_sink_was_made_anew_while_its_connection_was_
 ) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"before")])
-    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far, far.subscriber("orders") as subscriber:
+    with TcpProxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far, far.subscriber("orders") as subscriber:
         assert subscriber.take(10) is not None
         both = made_anew(client, proxy)
 
@@ -225,7 +225,7 @@ def test_a_subscriber_ends_when_its_subscription_was_made_anew_while_its_connect
     former = client.subscriptions.create("orders", "audit")
     client.publish("orders", [Record(b"before")])
     with (
-        Proxy(broker.endpoint) as proxy,
+        TcpProxy(broker.endpoint) as proxy,
         Client(proxy.endpoint) as far,
         far.subscriber("orders", subscription="audit") as subscriber,
     ):
@@ -289,7 +289,7 @@ def test_a_replay_ends_when_its_sink_was_made_anew_while_its_connection_was_brok
 ) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"before")])
-    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
+    with TcpProxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
         replay = far.replay_pages("orders", partition=0, follow=True)
         next(replay)
         both = made_anew(client, proxy)

@@ -29,9 +29,9 @@ from forebay.client.publish.pages import encode_columns
 from forebay.client.values.sinks import SinkOptions
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
-from tests.integration.cases.eventually import stats_when, values_of
-from tests.integration.cases.wire import DeliverCall, PublishCall
-from tests.unit.broker.runtime.held_store import HeldStore
+from tests.support.brokers.held_store import HeldStore
+from tests.support.calls.eventually import stats_when, values_of
+from tests.support.calls.streams import DeliverCall, PublishCall
 
 MIB = 1 << 20
 

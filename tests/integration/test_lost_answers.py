@@ -9,8 +9,8 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, DropReason, Record, SinkExists, SinkReplaced, SubscriptionExists
-from tests.integration.cases.eventually import values_of
-from tests.integration.losing import AnswerLoser
+from tests.support.calls.eventually import values_of
+from tests.support.proxies.answers import AnswerLoser
 
 
 def dead_lettered(client: Client, *values: bytes) -> None:

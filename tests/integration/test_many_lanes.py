@@ -34,7 +34,7 @@ from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.rocks import RocksStore
 from forebay.process import making_what_stays
-from tests.unit.broker.running import begin
+from tests.support.brokers.running import begin
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.client import BufferMode, Client, DropReason, Durability, InvalidSetting, Record, RecordPlace
 from forebay.v1 import record_pb2
-from tests.integration.cases.wire import DeliverCall, PublishCall, offsets
+from tests.support.calls.streams import DeliverCall, PublishCall, offsets
 
 SINK = "orders"
 

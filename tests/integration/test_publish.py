@@ -11,8 +11,8 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Overflow, SequenceConflict, SequenceGap, SinkFull, WriterFenced
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.wire import PublishCall
+from tests.support.calls.eventually import values_of
+from tests.support.calls.streams import PublishCall
 
 MIB = 1 << 20
 

@@ -12,9 +12,9 @@ from forebay.broker.server import BrokerServer
 from forebay.client import Client, ForebayError
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
-from tests.integration.cases.eventually import until
-from tests.integration.cases.wire import PublishCall
-from tests.unit.broker.runtime.held_store import HeldStore
+from tests.support.brokers.held_store import HeldStore
+from tests.support.calls.eventually import until
+from tests.support.calls.streams import PublishCall
 
 PAGES = 9
 

@@ -22,7 +22,7 @@ from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
-from tests.integration.cases.eventually import values_of
+from tests.support.calls.eventually import values_of
 
 MIB = 1 << 20
 

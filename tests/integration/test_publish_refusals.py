@@ -17,8 +17,8 @@ from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
-from tests.integration.cases.wire import PublishCall
-from tests.integration.hand_made import body, page
+from tests.support.calls.streams import PublishCall
+from tests.support.pages.hand_made import body, page
 
 MIB = 1 << 20
 HEADERS = record_pb2.Headers(entries=[record_pb2.Header(key="k")] * 65)

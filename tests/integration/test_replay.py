@@ -31,7 +31,7 @@ from forebay.client.errors import ForebayError
 from forebay.client.transport.status import from_call
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 MIB = 1 << 20
 

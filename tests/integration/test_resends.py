@@ -21,9 +21,9 @@ from forebay.client import (
     WaitReason,
 )
 from forebay.v1 import buffer_service_pb2 as pb
-from tests.integration.cases.eventually import stats_when
-from tests.integration.cases.wire import DeliverCall, offsets
-from tests.integration.delivering import ranged
+from tests.support.calls.deliveries import ranged
+from tests.support.calls.eventually import stats_when
+from tests.support.calls.streams import DeliverCall, offsets
 
 OK, ALREADY, STALE = SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED, SettleOutcome.STALE
 

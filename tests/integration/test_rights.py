@@ -28,7 +28,7 @@ from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import buffer_service_pb2_grpc as pb_grpc
 from forebay.v1 import epoch_service_pb2 as epoch_pb
 from forebay.v1 import epoch_service_pb2_grpc as epoch_grpc
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 QUICK_S = 20.0
 

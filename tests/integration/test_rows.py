@@ -37,8 +37,8 @@ from forebay.client.replay.rows import encode_rows
 from forebay.deliver import Deliverer
 from forebay.deliver.targets.file import FileTarget
 from forebay.v1 import record_pb2
-from tests.integration.cases.eventually import stats_when
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.calls.eventually import stats_when
+from tests.support.pages.invalid_text import unchecked_strings
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, 3, 4]), "name": pa.array(["a", None, "c", "d"])})
 JSON = [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}', b'{"id":3,"name":"c"}', b'{"id":4,"name":"d"}']

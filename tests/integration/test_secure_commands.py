@@ -17,8 +17,8 @@ from forebay.broker.server import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, ClientSettings, Record, TlsSettings, Unauthenticated
-from tests.certificates import Authority, Pair
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
+from tests.support.certificates import Authority, Pair
 
 TOKEN = "a-token-of-these-tests"
 

@@ -25,7 +25,7 @@ from forebay.client import (
     TlsSettings,
     Unauthenticated,
 )
-from tests.certificates import Authority, Pair
+from tests.support.certificates import Authority, Pair
 
 TOKEN = "a-token-of-this-test"
 QUICK_S = 5.0

@@ -26,7 +26,7 @@ from forebay.client import (
 from forebay.client.replay.replayer import AHEAD_S
 from forebay.client.replay.sinks import PAGES_LEFT
 from forebay.client.transport.channel import Channels
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 PARTITIONS = 3
 MANY = 8

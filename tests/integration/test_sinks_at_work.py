@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.client import Client, DeliveryState, InvalidArgument, InvalidInterval, Record, SinkNotEmpty, SinkNotFound
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 # -- deleting
 

@@ -21,7 +21,7 @@ from forebay.client import Client, Record
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
-from tests.integration.raw_calls import UnreadCall
+from tests.support.calls.raw_calls import UnreadCall
 
 MIB: Final = 1 << 20
 WAIT_S: Final = 30.0

@@ -22,9 +22,9 @@ from forebay.client import (
     StagedToken,
     StagingUnsupported,
 )
-from tests.fault.process import Launcher
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.proxy import Proxy
+from tests.support.calls.eventually import values_of
+from tests.support.processes.broker import Launcher
+from tests.support.proxies.tcp import TcpProxy
 
 IMPATIENT = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
 
@@ -97,7 +97,7 @@ def test_one_commit_makes_several_sinks_visible_or_none(client: Client) -> None:
 def test_a_commit_whose_answer_was_lost_is_made_again_and_adds_nothing(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders")
     stage = stage_of(client)
-    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint, settings=IMPATIENT) as far:
+    with TcpProxy(broker.endpoint) as proxy, Client(proxy.endpoint, settings=IMPATIENT) as far:
         with far.publisher("orders", stage=stage) as publisher:
             publisher.send(b"row").result(10)
             commit = EpochCommit.of("orders", stage, [publisher.staged()])

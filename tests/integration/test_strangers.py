@@ -13,7 +13,7 @@ import pytest
 from forebay.broker.core.resources.connections import Use
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, Record
-from tests.integration.raw_calls import headers_without_end
+from tests.support.calls.raw_calls import headers_without_end
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 WAIT_S = 15.0

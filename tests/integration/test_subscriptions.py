@@ -23,7 +23,7 @@ from forebay.client import (
     SubscriptionPartitionStats,
     TooManySubscriptions,
 )
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 
 def fill(client: Client, records: int, *, first: int = 0, partition: int = 0) -> None:

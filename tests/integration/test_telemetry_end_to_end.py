@@ -23,8 +23,8 @@ import pytest
 
 from forebay.client import Client
 from forebay.client.testing import broker
-from tests.integration.cases.eventually import stats_when
-from tests.integration.otlp import Point, Receiver, Span, receiving
+from tests.support.calls.eventually import stats_when
+from tests.support.telemetry.otlp import Point, Receiver, Span, receiving
 
 WAIT_S: Final = 30.0
 RARELY: Final = {"OTEL_METRIC_EXPORT_INTERVAL": "3600000", "OTEL_BSP_SCHEDULE_DELAY": "3600000"}

@@ -26,9 +26,9 @@ from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
-from tests.property.buffer_driver import BufferDriver
-from tests.property.buffer_model import PENDING, Partition
-from tests.unit.broker.samples import page, values
+from tests.support.models.buffer_driver import BufferDriver
+from tests.support.models.buffer_model import PENDING, Partition
+from tests.support.pages.samples import page, values
 
 PLACES: Final = st.integers(0, 7)
 COUNTS: Final = st.integers(1, 5)

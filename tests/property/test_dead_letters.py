@@ -26,9 +26,9 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.dead_letters.box import DeadLetterBox
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import Mortal, begin
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page, values
+from tests.support.brokers.running import Mortal, begin
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page, values
 
 PLACES: Final = st.integers(0, 7)
 STEPS: Final = st.lists(

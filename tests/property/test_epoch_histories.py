@@ -47,11 +47,11 @@ from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
-from tests.property.epoch_model import Named, Staged, Token
-from tests.property.tier_model import Partition
-from tests.unit.broker.named_pages import wrong_names
-from tests.unit.broker.running import Hand, Mortal, begin, delivered_values
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
+from tests.support.models.epoch_model import Named, Staged, Token
+from tests.support.models.tier_model import Partition
+from tests.support.pages.named_pages import wrong_names
+from tests.support.pages.samples import page
 
 Step = tuple[str, int, int, int]
 SINKS: Final = {"orders": 2, "others": 1}

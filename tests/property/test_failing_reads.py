@@ -18,9 +18,9 @@ from forebay.broker.storage import recovery
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import begin
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import begin
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 PAGES = 6

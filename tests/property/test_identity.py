@@ -29,9 +29,9 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Until, purge
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.property.damaged_pages import stored_pages
-from tests.unit.broker.running import Hand, begin
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import Hand, begin
+from tests.support.pages.damaged_pages import stored_pages
+from tests.support.pages.samples import page
 
 NAMES: Final = ("default", "audit")
 REJECTED: Final = int(DropReason.REJECTED_BY_TARGET)

@@ -16,9 +16,9 @@ from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.delivery.leased_sets import Part, Wanted
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US, Ordering, SinkSettings
-from tests.property.buffer_model import PENDING
-from tests.property.relaxed_model import RelaxedPartition
 from tests.property.test_buffer_model import PLACES, QUIET, SETTINGS, BufferInMemory, BufferMachine, BufferOnDisk
+from tests.support.models.buffer_model import PENDING
+from tests.support.models.relaxed_model import RelaxedPartition
 
 RELAXED: Final = st.builds(
     lambda chosen, priority, failures, interval: replace(

@@ -19,7 +19,7 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Record
 from forebay.spark import ForebayDataSource
 from forebay.spark.resend.reader import ForebayResendReader
-from tests.property.spark_logs import Death, Place, Query
+from tests.support.models.spark_logs import Death, Place, Query
 
 LEASE_S: Final = 600.0
 STEPS: Final = st.lists(

@@ -17,7 +17,7 @@ from forebay.client import Client, Record, testing
 from forebay.spark import ForebayDataSource
 from forebay.spark.read.offsets import parsed
 from forebay.spark.read.stream_reader import ForebayStreamReader
-from tests.property.spark_logs import Death, Query
+from tests.support.models.spark_logs import Death, Query
 
 NAME: Final = "spark"
 

@@ -22,9 +22,9 @@ from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import Mortal, begin
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import Mortal, begin
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 T = TypeVar("T")
 NAMES: Final = ("default", "a", "b")

@@ -33,10 +33,10 @@ from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
-from tests.property.damaged_pages import StoredPage, stored_pages
-from tests.property.tier_model import Partition
-from tests.unit.broker.running import Hand, Mortal, begin, delivered_values
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
+from tests.support.models.tier_model import Partition
+from tests.support.pages.damaged_pages import StoredPage, stored_pages
+from tests.support.pages.samples import page
 
 LOST_IN_CRASH: Final = int(DropReason.LOST_IN_CRASH)
 Step = tuple[str, int, int]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from forebay.client.values.sinks import SinkOptions
-from tests.fault.consumers import Temper
-from tests.fault.publishers import Habit
+from tests.support.campaigns.consumers import Temper
+from tests.support.campaigns.publishers import Habit
 
 KIB: Final = 1 << 10
 SOUGHT: Final = "again"

@@ -57,7 +57,7 @@ class Target:
         """Deliveries that it did not take."""
 
     def refuse(self, delivery: Delivery) -> bool | None:
-        """As ``tests.fault.consumers.Outage`` wants it."""
+        """As ``tests.support.campaigns.consumers.Outage`` wants it."""
         now = self._now()
         if now < self._fails_at:
             return None

@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from forebay.client import Client
-from tests.fault.publishers import PATIENT
+from tests.support.campaigns.publishers import PATIENT
 
 CALLS: Final = 5
 PAUSE_S: Final = 0.2

@@ -58,7 +58,7 @@ class Report:
     purged: int
     seeks: int
     violations: Mapping[str, int]
-    """By kind, as ``tests.fault.report`` names them."""
+    """By kind, as ``tests.support.campaigns.report`` names them."""
 
     elapsed_s: float
 

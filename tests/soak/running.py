@@ -14,17 +14,17 @@ from typing import Final
 
 from forebay.client import Client, ForebayError
 from tests.bench.processes import Child, child
-from tests.fault import operators
-from tests.fault.consumers import ConsumerThread
-from tests.fault.oracle import DEFAULT, Oracle
-from tests.fault.process import BrokerProcess, free_port, serve_command
-from tests.fault.publishers import PATIENT, SETTINGS, Connect, PublisherThread
-from tests.fault.report import total
 from tests.soak import samples
 from tests.soak.mix import Plan, plan
 from tests.soak.outages import Target
 from tests.soak.report import DISK_MAX, Report
 from tests.soak.samples import MIB, Sample
+from tests.support.campaigns import operators
+from tests.support.campaigns.consumers import ConsumerThread
+from tests.support.campaigns.publishers import PATIENT, SETTINGS, Connect, PublisherThread
+from tests.support.campaigns.report import total
+from tests.support.oracles.oracle import DEFAULT, Oracle
+from tests.support.processes.broker import BrokerProcess, free_port, serve_command
 
 SAMPLE_S: Final = 5.0
 CLIENTS: Final = 6

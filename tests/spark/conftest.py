@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from forebay.client import testing
 from forebay.client.testing import TestBroker
 from forebay.spark.session import local_session, use_in_this_thread
-from tests.spark.streaming import Input
+from tests.support.spark.streaming import Input
 
 HERE = Path(__file__).parent
 TOKEN_VARIABLE = "FOREBAY_TESTS_TOKEN"

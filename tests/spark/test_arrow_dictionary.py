@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from forebay.client.testing import TestBroker
 from forebay.spark.row_schema import nullable_schema
-from tests.spark.arrow_rows import pages, read, refusal, write
+from tests.support.spark.arrow_rows import pages, read, refusal, write
 
 REPETITIVE = """
 select id, concat('a rather long name of country ', id % 20) as country, uuid() as unique from range(0, 20000, 1, 2)

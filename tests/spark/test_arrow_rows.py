@@ -19,8 +19,8 @@ from forebay.client import Encoding
 from forebay.client.testing import TestBroker
 from forebay.spark.read.schema import RECORD
 from forebay.spark.row_schema import nullable_schema
-from tests.spark import buffered
-from tests.spark.arrow_rows import pages, read, refusal, write
+from tests.support.spark import buffered
+from tests.support.spark.arrow_rows import pages, read, refusal, write
 
 EVERYTHING = """
 select

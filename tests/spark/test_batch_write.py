@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from forebay.client import Client
 from forebay.client.testing import TestBroker
 from forebay.spark import ForebayDataSource
-from tests.spark.buffered import records, values
+from tests.support.spark.buffered import records, values
 
 
 def write(rows: DataFrame, broker: TestBroker, **options: str) -> None:

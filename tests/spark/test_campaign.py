@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from forebay.client.testing import TestBroker
 from tests.fault_spark.driver import Work, start
 from tests.fault_spark.looker import watched
-from tests.fault_spark.oracle import CLEAN, NONE, Look, Verdict, judge
+from tests.support.oracles.spark import CLEAN, NONE, Look, Verdict, judge
 
 TWO_BATCHES = {0: [0, 1, 4], 1: [2, 3, 5, 6, 7]}
 """Of four rows each: the first and the second stand in both partitions."""

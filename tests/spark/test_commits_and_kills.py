@@ -9,11 +9,11 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fault.stopping import StoppingLauncher
-from tests.fault.stops import Stop
 from tests.fault_spark.driver import Work, start
-from tests.fault_spark.proxy import CommitProxy, Moment
 from tests.fault_spark.serving import Serving, written_once
+from tests.support.processes.stopping import StoppingLauncher
+from tests.support.processes.stops import Stop
+from tests.support.proxies.commits import CommitProxy, Moment
 
 ONE_BATCH_S = 240.0
 pytestmark = pytest.mark.timeout(300)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from forebay.client import Client
 from forebay.client.testing import TestBroker
-from tests.spark.buffered import staged, values
+from tests.support.spark.buffered import staged, values
 
 ROWS = 40_000
 

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from forebay.client.testing import TestBroker
 from forebay.spark import ForebayDataSource
 from forebay.spark.write.writer import ForebayStreamWriter
-from tests.spark.buffered import staged, values
-from tests.spark.streaming import Input, stream
+from tests.support.spark.buffered import staged, values
+from tests.support.spark.streaming import Input, stream
 
 
 def run(rows: DataFrame, endpoint: str, folder: Path, **options: str) -> None:

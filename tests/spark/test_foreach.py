@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from forebay.client import Record
 from forebay.client.testing import TestBroker
 from forebay.spark.foreach import Publishing
-from tests.spark.buffered import records, values
-from tests.spark.streaming import Input
+from tests.support.spark.buffered import records, values
+from tests.support.spark.streaming import Input
 
 
 def run(spark: SparkSession, input_files: Input, folder: Path, publishing: Publishing) -> None:

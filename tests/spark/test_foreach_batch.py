@@ -10,9 +10,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from forebay.client.testing import TestBroker
-from tests.spark.buffered import values
-from tests.spark.streaming import Input
 from tests.spark.test_exactly_once_stream import forget_last_commit
+from tests.support.spark.buffered import values
+from tests.support.spark.streaming import Input
 
 
 def run(rows: DataFrame, folder: Path, write: Callable[[DataFrame, int], None]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from forebay.client.testing import TestBroker
-from tests.spark.arrow_rows import pages, read, refusal, write
+from tests.support.spark.arrow_rows import pages, read, refusal, write
 
 LATIN_1 = "cast(X'4dfc6c6c6572' as string)"
 

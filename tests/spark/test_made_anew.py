@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from forebay.client.testing import TestBroker
 from forebay.spark.options.write import write_options
 from forebay.spark.write.schema_registration import register
-from tests.spark.arrow_rows import read, refusal, write
-from tests.spark.buffered import staged
-from tests.spark.streaming import Input, stream
+from tests.support.spark.arrow_rows import read, refusal, write
+from tests.support.spark.buffered import staged
+from tests.support.spark.streaming import Input, stream
 
 BOTH = "select 12345 price, 67 quantity"
 

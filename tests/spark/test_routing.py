@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from forebay.client.testing import TestBroker
-from tests.integration.cases.eventually import stats_when
-from tests.spark.buffered import records, values
-from tests.spark.streaming import Input, stream
+from tests.support.calls.eventually import stats_when
+from tests.support.spark.buffered import records, values
+from tests.support.spark.streaming import Input, stream
 
 KEYS = 7
 ROWS = 300

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from forebay.client.testing import TestBroker
-from tests.spark.arrow_rows import read, refusal, write
+from tests.support.spark.arrow_rows import read, refusal, write
 
 NULLABLE = [
     ("1L", "cast(null as bigint)"),

@@ -17,9 +17,9 @@ from forebay.spark.foreach import Publishing
 from forebay.spark.progress import Progress, QueryProgress
 from forebay.spark.session import cluster_options
 from forebay.spark.together import Write, write_together
-from tests.certificates import Authority, Pair
 from tests.spark.conftest import TOKEN, TOKEN_VARIABLE
-from tests.spark.streaming import Input, stream
+from tests.support.certificates import Authority, Pair
+from tests.support.spark.streaming import Input, stream
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from forebay.client import Client
 from forebay.client.testing import TestBroker
-from tests.spark.buffered import values
-from tests.spark.streaming import Input, stream
+from tests.support.spark.buffered import values
+from tests.support.spark.streaming import Input, stream
 
 
 def test_a_stream_goes_on_from_its_checkpoint(

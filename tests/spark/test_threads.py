@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from forebay.client.testing import TestBroker
 from forebay.spark.session import use_in_this_thread
-from tests.spark.buffered import values
-from tests.spark.streaming import Input, stream
+from tests.support.spark.buffered import values
+from tests.support.spark.streaming import Input, stream
 
 
 def in_a_thread(work: Callable[[], None]) -> None:

@@ -14,8 +14,8 @@ from forebay.client.testing import TestBroker
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.progress import Progress, QueryProgress
 from forebay.spark.together import Write, write_together
-from tests.spark.buffered import staged, values
-from tests.spark.streaming import Input
+from tests.support.spark.buffered import staged, values
+from tests.support.spark.streaming import Input
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, Delivery
-from tests.integration.cases.wire import DeliverCall, offsets, outcomes
+from tests.support.calls.streams import DeliverCall, offsets, outcomes
 
 
 def fill(client: Client) -> None:

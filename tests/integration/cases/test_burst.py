@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event, Thread
 
 from forebay.client import Client, Overflow
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 SINK = "orders"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, Record
-from tests.integration.cases.wire import DeliverCall
-from tests.integration.delivering import sent
+from tests.support.calls.deliveries import sent
+from tests.support.calls.streams import DeliverCall
 
 SINK = "orders"
 

@@ -7,7 +7,7 @@ from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, DropReason, Gap, Overflow, Subscriber
-from tests.integration.cases.eventually import stats_when
+from tests.support.calls.eventually import stats_when
 
 
 def read(client: Client) -> list[tuple[str, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client
-from tests.integration.cases.wire import DeliverCall, offsets, outcomes
+from tests.support.calls.streams import DeliverCall, offsets, outcomes
 
 
 def test_a_late_ack_from_before_the_revocation_does_nothing_to_the_second_delivery(

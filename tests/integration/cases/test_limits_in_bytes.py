@@ -7,8 +7,8 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, Gap, Overflow, Record, RecordTooLarge
 from forebay.client.publish.pages import encode_columns
-from tests.integration.cases.eventually import values_of
-from tests.integration.cases.wire import PublishCall
+from tests.support.calls.eventually import values_of
+from tests.support.calls.streams import PublishCall
 
 SINK = "queue"
 FIVE = 600

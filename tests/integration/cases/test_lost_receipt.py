@@ -6,9 +6,9 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, DeliveryTimeout, SequenceConflict
-from tests.integration.cases.eventually import stats_when, values_of
-from tests.integration.cases.proxy import Proxy
-from tests.integration.cases.wire import PublishCall
+from tests.support.calls.eventually import stats_when, values_of
+from tests.support.calls.streams import PublishCall
+from tests.support.proxies.tcp import TcpProxy
 
 
 def test_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_is_a_duplicate(
@@ -16,7 +16,7 @@ def test_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_i
 ) -> None:
     """Page 5 is durable, its receipt lost; the publisher gives up and goes on: both are there."""
     client.sinks.create("orders")
-    with Proxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
+    with TcpProxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
         publisher = far.publisher("orders", linger_ms=0, delivery_timeout_s=1.0)
         for number in range(1, 5):
             publisher.send(b"page %d" % number).result(10)

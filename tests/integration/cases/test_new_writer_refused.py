@@ -6,8 +6,8 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, SequenceGap, SinkFull
-from tests.integration.cases.eventually import stats_when
-from tests.integration.cases.wire import PublishCall
+from tests.support.calls.eventually import stats_when
+from tests.support.calls.streams import PublishCall
 
 
 def test_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_missing(

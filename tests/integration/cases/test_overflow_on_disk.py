@@ -9,8 +9,8 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, Gap, Overflow
-from tests.integration.cases.eventually import stats_when
-from tests.integration.cases.wire import PublishCall
+from tests.support.calls.eventually import stats_when
+from tests.support.calls.streams import PublishCall
 
 SINK = "cache"
 

@@ -6,8 +6,8 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, InvalidSetting, Ordering
-from tests.integration.cases.eventually import stats_when
-from tests.integration.cases.wire import DeliverCall, offsets, outcomes
+from tests.support.calls.eventually import stats_when
+from tests.support.calls.streams import DeliverCall, offsets, outcomes
 
 
 def create(client: Client, *, ordering: str = "RELAXED", resend_priority: int = 0) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client
-from tests.integration.cases.wire import DeliverCall, offsets, outcomes
+from tests.support.calls.streams import DeliverCall, offsets, outcomes
 
 
 def seek(broker: BrokerServer, offset: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.server import BrokerServer
 from forebay.client import Client
-from tests.integration.cases.eventually import stats_when
-from tests.integration.cases.wire import DeliverCall, offsets
+from tests.support.calls.eventually import stats_when
+from tests.support.calls.streams import DeliverCall, offsets
 
 RECORDS = 300
 RECORD_S = 0.01

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client
-from tests.integration.cases.wire import DeliverCall, offsets
+from tests.support.calls.streams import DeliverCall, offsets
 
 RECORDS = 100
 

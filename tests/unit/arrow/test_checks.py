@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from forebay.arrow import RowInvalid, checked, decode_rows, encode_batches, encode_schema
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 
 def test_a_valid_batch_is_returned_as_it_is() -> None:

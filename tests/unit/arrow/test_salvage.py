@@ -8,7 +8,7 @@ import pytest
 from forebay.arrow import RowsUnreadable, coded, encode_batches, encode_schema, readable_rows
 from forebay.arrow.ipc import unvalidated_rows
 from forebay.arrow.salvage import Unreadable
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 TEXT = unchecked_strings([b"a", b"\xff", b"\xfe", b"d", None, b"\xfd"])
 BATCH = pa.record_batch({"id": list(range(6)), "s": TEXT})

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from forebay.arrow.text import InvalidText, first_invalid, with_valid_text
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 TEXT = unchecked_strings([b"ok", b"M\xfcller", None, b"x"])
 STRUCT = pa.StructArray.from_arrays([TEXT, pa.array([1, 2, 3, 4])], names=["a", "b"])

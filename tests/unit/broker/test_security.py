@@ -26,7 +26,7 @@ from forebay.broker.settings import BrokerSettings, SettingsError, load
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, TlsSettings
 from forebay.credentials import warnings_of
-from tests.certificates import Authority, Pair
+from tests.support.certificates import Authority, Pair
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,9 @@ from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.telemetry import OpenTelemetryInstruments, instruments
-from tests.unit.broker.running import Hand, running
-from tests.unit.broker.samples import entry, page
-from tests.unit.observed import Observed, Point
+from tests.support.brokers.running import Hand, running
+from tests.support.pages.samples import entry, page
+from tests.support.telemetry.observed import Observed, Point
 
 pytestmark = pytest.mark.anyio
 TRACE = "00-{:032x}-{:016x}-01"

@@ -13,7 +13,7 @@ import pytest
 from forebay.client import Receipt
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
-from tests.unit.client.wire_fake import Log, WireFake, status
+from tests.support.calls.wire_fake import Log, WireFake, status
 
 Requests = Iterator[pb.PublishRequest]
 Responses = Iterator[pb.PublishResponse]

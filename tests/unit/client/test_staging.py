@@ -23,7 +23,7 @@ from forebay.client import (
     WriterFenced,
 )
 from forebay.v1 import buffer_service_pb2 as pb
-from tests.unit.client.wire_fake import Log, WireFake, abort, status
+from tests.support.calls.wire_fake import Log, WireFake, abort, status
 
 INCARNATION = "i"
 """Of the sink that the fake serves."""

@@ -8,8 +8,8 @@ import pytest
 
 from forebay.client import SettleOutcome
 from forebay.v1 import sink_pb2
+from tests.support.calls.wire_fake import WireFake
 from tests.unit.client.consume.test_subscriber import Script, delivery, spans, stored, until
-from tests.unit.client.wire_fake import WireFake
 
 RELAXED = sink_pb2.ORDERING_RELAXED
 

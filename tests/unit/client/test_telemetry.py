@@ -12,7 +12,7 @@ from forebay.client import Client, Record
 from forebay.client.errors import SinkFull
 from forebay.client.telemetry import LINKS_MAX, Telemetry, format_traceparent, links_of, parse_traceparent
 from forebay.client.testing import broker
-from tests.unit.observed import Observed, Point
+from tests.support.telemetry.observed import Observed, Point
 
 CONTEXT = SpanContext(trace_id=0xABC, span_id=0xDEF, is_remote=True, trace_flags=TraceFlags(1))
 TEXT = "00-00000000000000000000000000000abc-0000000000000def-01"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.credentials import CredentialFile, Kind, warnings_of
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 NOW = datetime.now(UTC)
 

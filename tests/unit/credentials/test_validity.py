@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.credentials import validities
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 
 def test_begin_and_end_are_those_that_openssl_says(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.deliver import Batch, BatchLimits
 from forebay.deliver.batch import UnreadableRange, cut
-from tests.unit.deliver.memory_source import MemoryDelivery, MemoryRecord, records
+from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, records
 
 
 def spans(batches: Sequence[Batch | UnreadableRange]) -> list[tuple[int, int]]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetGone
 from forebay.deliver.courier import Courier
 from forebay.deliver.telemetry import Instruments
-from tests.unit.deliver.memory_source import MemoryDelivery, MemoryRecord, records
-from tests.unit.deliver.recording_target import RecordingTarget, Rule
+from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, records
+from tests.support.targets.recording_target import RecordingTarget, Rule
 
 
 def courier(target: RecordingTarget, *, records_max: int = 100, stopping: bool = False) -> Courier:

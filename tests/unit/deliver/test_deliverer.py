@@ -26,8 +26,8 @@ from forebay.deliver import (
     TargetContext,
     TargetGone,
 )
-from tests.unit.deliver.memory_source import MemoryDelivery, MemorySource, records
-from tests.unit.deliver.recording_target import RecordingTarget
+from tests.support.targets.memory_source import MemoryDelivery, MemorySource, records
+from tests.support.targets.recording_target import RecordingTarget
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT_S = 20.0
@@ -238,8 +238,8 @@ def test_a_signal_handler_may_stop_it() -> None:
     program = textwrap.dedent("""
         import os, signal
         from forebay.deliver import Deliverer, Delivered
-        from tests.unit.deliver.memory_source import MemorySource, records
-        from tests.unit.deliver.recording_target import RecordingTarget
+        from tests.support.targets.memory_source import MemorySource, records
+        from tests.support.targets.recording_target import RecordingTarget
 
         def rule(batch):
             os.kill(os.getpid(), signal.SIGTERM)

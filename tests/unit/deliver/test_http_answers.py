@@ -11,8 +11,8 @@ import pytest
 
 from forebay.deliver import Delivered, Reject, Retry
 from forebay.deliver.targets.http_settings import HttpSettings
-from tests.unit.deliver.http_opened import BATCH, opened
-from tests.unit.deliver.scripted_server import Answer, Request, serving
+from tests.support.targets.http_opened import BATCH, opened
+from tests.support.targets.scripted_server import Answer, Request, serving
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])

@@ -15,7 +15,7 @@ import pytest
 
 from forebay.deliver.lanes import Lanes
 from forebay.deliver.source import SourceDelivery
-from tests.unit.deliver.memory_source import MemoryDelivery, records
+from tests.support.targets.memory_source import MemoryDelivery, records
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT_S = 20.0
@@ -144,7 +144,7 @@ def test_a_target_that_never_returns_does_not_keep_the_process_from_its_end() ->
     program = """
         from threading import Event
         from forebay.deliver.lanes import Lanes
-        from tests.unit.deliver.memory_source import MemoryDelivery, records
+        from tests.support.targets.memory_source import MemoryDelivery, records
 
         begun = Event()
         lanes = Lanes(lambda _: begun.set() or Event().wait(), threads=2, on_failure=lambda _: None)

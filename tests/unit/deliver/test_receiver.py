@@ -21,7 +21,7 @@ from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import HttpSettings
 from forebay.packaging import install_command
-from tests.unit.deliver.memory_source import MemoryRecord, records
+from tests.support.targets.memory_source import MemoryRecord, records
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
 from forebay.deliver.courier import Courier
 from forebay.deliver.telemetry import Instruments
-from tests.unit.deliver.memory_source import MemoryDelivery, records
-from tests.unit.deliver.recording_target import RecordingTarget, Rule
+from tests.support.targets.memory_source import MemoryDelivery, records
+from tests.support.targets.recording_target import RecordingTarget, Rule
 
 
 class Observed:

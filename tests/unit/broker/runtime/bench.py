@@ -15,7 +15,7 @@ from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.samples import page
+from tests.support.pages.samples import page
 
 
 class Bench:

@@ -16,11 +16,11 @@ from forebay.broker.runtime.resources import supervision
 from forebay.broker.runtime.resources.stopping import StopFailed
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import begin
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import begin
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 SPILL = SinkSettings(buffer_mode=BufferMode.SPILL)

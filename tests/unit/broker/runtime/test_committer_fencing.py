@@ -7,8 +7,8 @@ import pytest
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.writes import PutAge
 from forebay.broker.storage.store.memory import Action, MemoryStore
+from tests.support.brokers.held_store import HeldStore
 from tests.unit.broker.runtime.bench import bench
-from tests.unit.broker.runtime.held_store import HeldStore
 
 pytestmark = pytest.mark.anyio
 

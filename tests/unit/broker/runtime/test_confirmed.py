@@ -14,10 +14,10 @@ from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.v1 import sink_service_pb2 as pb
-from tests.unit.broker.running import begin, running
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import begin, running
+from tests.support.brokers.taker import Taker
 from tests.unit.broker.runtime.test_instruments import Notes
 
 pytestmark = pytest.mark.anyio

@@ -5,10 +5,10 @@ import pytest
 from forebay.broker.runtime.delivery.consumer import UNSENT_BYTES, Credit, Unsent
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.sink.buffer import Buffer
-from tests.unit.broker.running import PLENTY
-from tests.unit.broker.runtime.one_sink import fill, sink
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.one_sink import fill, sink
+from tests.support.brokers.running import PLENTY
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20

@@ -13,8 +13,8 @@ from forebay.broker.runtime.clock import SystemClock
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Delivered, Event
 from forebay.broker.runtime.sink.buffer import Buffer
-from tests.unit.broker.running import PLENTY, delivered_values
-from tests.unit.broker.runtime.one_sink import fill, sink
+from tests.support.brokers.one_sink import fill, sink
+from tests.support.brokers.running import PLENTY, delivered_values
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20

@@ -17,10 +17,10 @@ from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.subscription import Results
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill, filled_sink
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill, filled_sink
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 REJECTED = DropReason.REJECTED_BY_TARGET

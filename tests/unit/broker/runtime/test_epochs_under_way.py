@@ -20,13 +20,13 @@ from forebay.broker.runtime.sink.statistics import sink_states
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family, Operation, Put, PutAll
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.named_pages import wrong_names
-from tests.unit.broker.running import CutAfter, Mortal, begin, running
-from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page, values
+from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import CutAfter, Mortal, begin, running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.named_pages import wrong_names
+from tests.support.pages.samples import page, values
 
 pytestmark = pytest.mark.anyio
 NEWER = claim(run="run-2", ticket=2)

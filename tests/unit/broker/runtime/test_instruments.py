@@ -19,9 +19,9 @@ from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import begin, running
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import begin, running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from forebay.broker.storage.records import keys
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import begin
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.samples import page
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import begin
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

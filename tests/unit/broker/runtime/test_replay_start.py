@@ -6,9 +6,9 @@ import pytest
 
 from forebay.broker.core.errors import OffsetAhead, OffsetTrimmed
 from forebay.broker.runtime.clock import FakeClock
-from tests.unit.broker.runtime.reading import sink
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.reading import sink
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ import pytest
 from forebay.broker.core.settings import DEFAULTS, SinkSettings
 from forebay.broker.core.writes import PutSink
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.one_sink import fill, filled_sink
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.one_sink import fill, filled_sink
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN

@@ -17,9 +17,9 @@ from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.sink.statistics import lane_states
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import delivered_values, running
-from tests.unit.broker.runtime.one_sink import fill, filled_sink
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.one_sink import fill, filled_sink
+from tests.support.brokers.running import delivered_values, running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 RELAXED = Ordering.RELAXED

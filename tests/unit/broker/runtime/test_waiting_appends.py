@@ -14,9 +14,9 @@ from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import sink
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import sink
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from forebay.broker.storage.records import codec, keys
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import Action, MemoryStore
-from tests.unit.broker.samples import entry
-from tests.unit.broker.storage.written import bulk, put, stored
+from tests.support.pages.samples import entry
+from tests.support.pages.stored_pages import bulk, put, stored
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ from forebay.broker.storage.records import keys
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.samples import entry
-from tests.unit.broker.storage.written import bulk, page, put, stored
+from tests.support.pages.samples import entry
+from tests.support.pages.stored_pages import bulk, page, put, stored
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from forebay.broker.storage.records import keys
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 RECORD = SinkRecord(1, "orders", "abc", DEFAULTS, 7)
 

@@ -11,7 +11,7 @@ import pytest
 from forebay.cli.main import run
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2, record_pb2, sink_service_pb2
-from tests.unit.client.wire_fake import WireFake
+from tests.support.calls.wire_fake import WireFake
 
 
 def stats(request: Any, context: grpc.ServicerContext) -> sink_service_pb2.GetSinkStatsResponse:

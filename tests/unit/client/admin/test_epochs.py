@@ -32,7 +32,7 @@ from forebay.client import (
 from forebay.client.admin.epochs import commit_message
 from forebay.client.transport.routing import endpoint_of
 from forebay.v1 import epoch_service_pb2 as pb
-from tests.unit.client.wire_fake import WireFake, abort, status
+from tests.support.calls.wire_fake import WireFake, abort, status
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STAMP = Timestamp(seconds=int(NOON.timestamp()))

@@ -24,7 +24,7 @@ from forebay.client import (
 )
 from forebay.v1 import record_pb2, sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
-from tests.unit.client.wire_fake import WireFake, abort, status
+from tests.support.calls.wire_fake import WireFake, abort, status
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 STAMP = Timestamp(seconds=int(NOON.timestamp()))

@@ -37,7 +37,7 @@ from forebay.client.consume.subscriber import GOODBYE_S
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
-from tests.unit.client.wire_fake import QUICK, WireFake, abort, status
+from tests.support.calls.wire_fake import QUICK, WireFake, abort, status
 
 END = object()
 OK = pb.SETTLE_OUTCOME_OK

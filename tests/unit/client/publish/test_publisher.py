@@ -35,7 +35,7 @@ from forebay.client import (
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
-from tests.unit.client.wire_fake import QUICK, Log, WireFake, abort, status
+from tests.support.calls.wire_fake import QUICK, Log, WireFake, abort, status
 
 Requests = Iterator[pb.PublishRequest]
 Responses = Iterator[pb.PublishResponse]

@@ -30,7 +30,7 @@ from forebay.client.replay.columns import decode_columns, records_and_gaps
 from forebay.client.replay.rows import VERSION_HEADER, encode_rows, read_rows
 from forebay.packaging import install_command
 from forebay.v1 import buffer_service_pb2, record_pb2
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 BATCH: Final = pa.record_batch({"id": pa.array([1, 2, 3])})
 NAMES: Final = pa.record_batch({"name": ["Germany", "Portugal", None, "Germany"] * 500})

@@ -13,7 +13,7 @@ import pytest
 
 from forebay.client import ClientSettings, TlsSettings
 from forebay.client.transport.handshake import FINAL, Finding, probe, problem
-from tests.certificates import Authority, Pair
+from tests.support.certificates import Authority, Pair
 
 PLAIN = ClientSettings()
 SETTINGS_FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])

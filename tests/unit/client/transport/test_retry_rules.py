@@ -33,7 +33,7 @@ from forebay.v1 import (
     schema_service_pb2,
     sink_service_pb2,
 )
-from tests.unit.client.wire_fake import QUICK, WireFake, abort, status
+from tests.support.calls.wire_fake import QUICK, WireFake, abort, status
 
 FILES: Final = (
     admin_service_pb2,

@@ -16,7 +16,7 @@ from forebay.client.transport.security import (
     open_channel,
     token_of,
 )
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 
 def test_the_token_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

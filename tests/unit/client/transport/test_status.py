@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2
 
 from forebay.client import BrokerFault, BrokerUnavailable, InvalidSetting, PermissionDenied, SinkFull, Unauthenticated
 from forebay.client.transport.status import DETAILS_KEY, RETRY_AFTER_MAX_S, from_call, from_status
-from tests.unit.client.wire_fake import status
+from tests.support.calls.wire_fake import status
 
 
 class Ended(grpc.RpcError):

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.deliver import Batch, Delivered, TargetContext, TargetGone
 from forebay.deliver.targets.console import ConsoleTarget
-from tests.unit.deliver.memory_source import records
+from tests.support.targets.memory_source import records
 
 BATCH = Batch("orders", "1f2e", 0, tuple(records(3)))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forebay.deliver import Batch
 from forebay.deliver.targets import encoding as encode
-from tests.unit.deliver.memory_source import MemoryRecord
+from tests.support.targets.memory_source import MemoryRecord
 
 
 def line(record: MemoryRecord) -> bytes:

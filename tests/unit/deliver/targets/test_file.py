@@ -9,7 +9,7 @@ import pytest
 
 from forebay.deliver import Batch, Delivered, InvalidOption, Retry, TargetContext
 from forebay.deliver.targets.file import FileTarget
-from tests.unit.deliver.memory_source import records
+from tests.support.targets.memory_source import records
 
 CONTEXT = TargetContext("orders", "default", 4)
 

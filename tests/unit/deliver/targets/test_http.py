@@ -16,9 +16,9 @@ from forebay.deliver import Batch, Delivered, InvalidOption, Reject, Retry
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import Format, HttpSettings
 from forebay.text import is_safe
-from tests.unit.deliver.http_opened import BATCH, CONTEXT, opened
-from tests.unit.deliver.memory_source import records
-from tests.unit.deliver.scripted_server import Answer, Request, serving
+from tests.support.targets.http_opened import BATCH, CONTEXT, opened
+from tests.support.targets.memory_source import records
+from tests.support.targets.scripted_server import Answer, Request, serving
 
 
 def test_ndjson_holds_a_batch_one_value_a_line_under_one_key() -> None:

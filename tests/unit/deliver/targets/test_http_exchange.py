@@ -9,9 +9,9 @@ import pytest
 from forebay.deliver import Batch, Delivered, Reject, Retry
 from forebay.deliver.targets.http_exchange import Exchange
 from forebay.deliver.targets.http_settings import HttpSettings
-from tests.unit.deliver.http_opened import BATCH, opened
-from tests.unit.deliver.memory_source import MemoryRecord
-from tests.unit.deliver.raw_server import Answering, answering, dribbling, sending
+from tests.support.targets.http_opened import BATCH, opened
+from tests.support.targets.memory_source import MemoryRecord
+from tests.support.targets.raw_server import Answering, answering, dribbling, sending
 
 TIMEOUT_S = 0.4
 SLOW_S = 10.0

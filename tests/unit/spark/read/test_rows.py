@@ -21,7 +21,7 @@ from forebay.spark.read.rows import RecordPages, columns_of, page_reader
 from forebay.spark.read.schema import RECORD
 from forebay.spark.read.task_reader import Split, read_split
 from forebay.spark.write.schema_registration import SchemaDirectory
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 FIRST = StructType([StructField("id", LongType())])
 SECOND = StructType([*FIRST.fields, StructField("name", StringType())])

@@ -18,7 +18,7 @@ from forebay.spark.options.read import read_options
 from forebay.spark.read.rows import page_reader
 from forebay.spark.read.schema import read_schema
 from forebay.spark.resend.task_reader import read_resends
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 
 def read(

@@ -9,7 +9,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import InvalidUtf8, Rows
 from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.valid_rows import ValidRows
-from tests.unit.arrow.invalid_text import unchecked_strings
+from tests.support.pages.invalid_text import unchecked_strings
 
 BAD = unchecked_strings([b"ok", b"Z\xfcrich"])
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))

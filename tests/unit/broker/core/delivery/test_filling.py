@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.core.delivery.filling import MESSAGE_BYTES, MESSAGE_PAGES, Filling
 from forebay.broker.core.partition.pages import Entry
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from forebay.broker.core.delivery.leased_sets import (
 )
 from forebay.broker.core.errors import InvalidLease
 from forebay.broker.core.partition.ranges import Range
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 PAGE = replace(entry(1), size=100)
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from forebay.broker.core.partition.expiry import expired
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 
 def test_what_was_accepted_before_the_time_is_too_old() -> None:

@@ -25,8 +25,8 @@ from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Ordering
+from tests.support.pages.samples import entry
 from tests.unit.broker.core.partition.test_log import append
-from tests.unit.broker.samples import entry
 
 NOW = 1_000.0
 OWNER = Owner("a", credit_records=1_000, credit_size=1_000_000, used_records=0, used_size=0, asks=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from forebay.broker.core.partition.log import GAPS_MAX, RECENT_MAX, Head, PartitionLog, Tail
 from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 OVERFLOW = DropReason.OVERFLOW
 

@@ -7,7 +7,7 @@ from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.partition.reservation import Held, Reserve, Restarted, held_runs, restart
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 NONE = Head()
 

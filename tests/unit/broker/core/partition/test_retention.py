@@ -18,7 +18,7 @@ from forebay.broker.core.partition.retention import (
     settled_front,
 )
 from forebay.broker.core.settings import DEFAULTS, SECOND_US
-from tests.unit.broker.samples import entry
+from tests.support.pages.samples import entry
 
 HOUR_US = 3_600 * SECOND_US
 

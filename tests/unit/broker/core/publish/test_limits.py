@@ -10,8 +10,8 @@ from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.publish.limits import Drop, Wait, admit, admit_staged, usage
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
+from tests.support.pages.samples import entry
 from tests.unit.broker.core.partition.test_log import append, stored
-from tests.unit.broker.samples import entry
 
 
 def rejecting(**limits: Any) -> SinkSettings:

@@ -20,10 +20,10 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.resources import slices
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")

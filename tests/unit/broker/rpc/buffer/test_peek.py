@@ -27,7 +27,7 @@ from forebay.broker.rpc.buffer.peek import (
 )
 from forebay.broker.rpc.pages.rows import LARGE_ROWS_MAX
 from forebay.v1 import record_pb2
-from tests.unit.broker.samples import no_schema
+from tests.support.pages.samples import no_schema
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ from forebay.broker.core.partition.pages import Body, Part
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.pages.bounds import count_records
 from forebay.broker.rpc.pages.codec import PageCodec
-from tests.unit.broker.samples import entry, no_schema
+from tests.support.pages.samples import entry, no_schema
 
 RECORDS = st.builds(
     PlainRecord,

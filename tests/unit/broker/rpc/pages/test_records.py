@@ -15,7 +15,7 @@ from forebay.broker.rpc.pages.bounds import count_records
 from forebay.broker.rpc.pages.records import pages_of, placed
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 from forebay.v1 import record_pb2
-from tests.unit.broker.samples import no_schema
+from tests.support.pages.samples import no_schema
 
 TIMES = st.builds(
     Timestamp, seconds=st.integers(-(10**9), 10**10), nanos=st.integers(0, 999_999).map(lambda n: n * 1_000)

@@ -19,8 +19,8 @@ from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.rpc.pages.records import placed
 from forebay.broker.rpc.pages.rows import UNREADABLE_HEADER, VERSION_HEADER, CutRow, json_rows, shown_rows
 from forebay.v1 import record_pb2
-from tests.unit.arrow.invalid_text import unchecked_strings
-from tests.unit.broker.row_pages import JSON, SCHEMA, body, dictionary_body, schema_of, stored
+from tests.support.pages.invalid_text import unchecked_strings
+from tests.support.pages.row_pages import JSON, SCHEMA, body, dictionary_body, schema_of, stored
 
 
 def test_the_wanted_rows_come_by_offset() -> None:

@@ -23,10 +23,10 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Purged, Until
 from forebay.v1 import record_pb2
 from forebay.v1 import sink_service_pb2 as pb
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor
 from forebay.broker.rpc.transport.listener import Listening
 from forebay.broker.runtime.resources.connections import Connections
-from tests.certificates import Authority, Pair
+from tests.support.certificates import Authority, Pair
 
 TOKENS = parse(token_credential("tests", "one", ["admin=*"]).line)
 

@@ -11,8 +11,8 @@ from forebay.broker.core.writes import PutAge, PutCursor
 from forebay.broker.runtime.commit import group
 from forebay.broker.runtime.commit.group import Lineup
 from forebay.broker.storage.store.memory import MemoryStore
+from tests.support.brokers.held_store import HeldStore
 from tests.unit.broker.runtime.bench import bench
-from tests.unit.broker.runtime.held_store import HeldStore
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from forebay.broker.runtime.commit.group import (
     cut,
 )
 from forebay.page.format import PAGE_BYTES_MAX
-from tests.unit.broker.samples import page, values
+from tests.support.pages.samples import page, values
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20

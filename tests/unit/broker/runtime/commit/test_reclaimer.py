@@ -12,9 +12,9 @@ from forebay.broker.runtime.commit import reclaimer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20

@@ -16,9 +16,9 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Family
-from tests.unit.broker.running import begin
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import begin
 
 pytestmark = pytest.mark.anyio
 STUCK_S = 20

@@ -27,11 +27,11 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.dead_letters.box import DeadLetterBox, Position
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page, values
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page, values
 
 pytestmark = pytest.mark.anyio
 ALL = Filter()

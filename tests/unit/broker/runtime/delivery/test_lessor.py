@@ -28,11 +28,11 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Until, purge
 from forebay.broker.runtime.sink.statistics import sink_states
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import Mortal, begin, running
-from tests.unit.broker.runtime.dead import letters
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill, filled_sink
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.dead_letters import letters
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill, filled_sink
+from tests.support.brokers.running import Mortal, begin, running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 RELAXED = Ordering.RELAXED

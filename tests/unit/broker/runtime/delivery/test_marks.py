@@ -18,8 +18,8 @@ from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.delivery.marks import DeliveryMarks, lane_name
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import Hand, Mortal, begin
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import Hand, Mortal, begin
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 SETTINGS = SinkSettings(buffer_page_size=1)

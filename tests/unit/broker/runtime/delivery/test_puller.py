@@ -17,9 +17,9 @@ from forebay.broker.runtime.delivery.events import Delivered, GapMet
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.stream_memory import COPIES, StreamMemory
 from forebay.broker.runtime.sink.buffer import Buffer
-from tests.unit.broker.running import delivered_values, running
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import delivered_values, running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

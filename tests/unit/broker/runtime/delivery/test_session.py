@@ -9,9 +9,9 @@ from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Pinged
 from forebay.broker.runtime.delivery.session import Session
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 TIMEOUT_S = 15.0

@@ -27,10 +27,10 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_states
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.v1.subscription_pb2 import ListSubscriptionsRequest
-from tests.unit.broker.running import begin, running
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill, filled_sink, sink
-from tests.unit.broker.runtime.taker import Taker
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill, filled_sink, sink
+from tests.support.brokers.running import begin, running
+from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
 LATEST = Position(At.LATEST)

@@ -21,11 +21,11 @@ from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.samples import page
+from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.brokers.running import running
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

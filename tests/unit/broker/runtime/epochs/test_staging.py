@@ -34,12 +34,12 @@ from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.named_pages import wrong_names
-from tests.unit.broker.running import CutAfter, Mortal, begin, running
-from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill, sink
-from tests.unit.broker.samples import body, page
+from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill, sink
+from tests.support.brokers.running import CutAfter, Mortal, begin, running
+from tests.support.pages.named_pages import wrong_names
+from tests.support.pages.samples import body, page
 
 pytestmark = pytest.mark.anyio
 NEWER = claim(run="run-2", ticket=2)

@@ -14,9 +14,9 @@ from forebay.broker.core.errors import (
 from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.writing import publish, writers
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.writing import publish, writers
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.page.format import PAGE_BYTES_MAX
-from tests.unit.broker.runtime.held_store import Door
-from tests.unit.broker.runtime.reading import Reading, sink
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import Door
+from tests.support.brokers.reading import Reading, sink
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 PAGES = 20

@@ -18,8 +18,8 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.samples import page, values
+from tests.support.brokers.running import running
+from tests.support.pages.samples import page, values
 
 pytestmark = pytest.mark.anyio
 MANY = 2 * RECENT_MAX + 2 * WINDOW + 7

@@ -13,10 +13,10 @@ from forebay.broker.runtime.read.replay import Batch
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.reading import sink
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.reading import sink
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from forebay.broker.runtime.broker import Bounds, Broker, Found
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.resources.memory import BELOW, SHARE, MemoryGuard, Reading, measure, read_file
 from forebay.broker.storage.recovery import recover
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill
+from tests.support.pages.samples import page
 
 GIB = 1 << 30
 PROCESS = {

@@ -11,10 +11,10 @@ from forebay.broker.core.publish.limits import usage
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import fill, sink
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import fill, sink
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 TEN = len(page(b"x" * 10).body)

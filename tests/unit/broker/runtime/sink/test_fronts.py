@@ -14,8 +14,8 @@ from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.sink import fronts
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import running
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 PAGES = 1_000

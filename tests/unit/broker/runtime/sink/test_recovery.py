@@ -10,9 +10,9 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import Mortal, begin
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import Mortal, begin
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 SPILL = SinkSettings(buffer_mode=BufferMode.SPILL, memory_cache_threshold=4, buffer_page_size=1)

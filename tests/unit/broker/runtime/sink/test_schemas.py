@@ -15,9 +15,9 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import begin, running
-from tests.unit.broker.runtime.held_store import HeldStore
-from tests.unit.broker.runtime.one_sink import sink
+from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.one_sink import sink
+from tests.support.brokers.running import begin, running
 
 pytestmark = pytest.mark.anyio
 

@@ -23,9 +23,9 @@ from forebay.broker.runtime.sink.statistics import (
     sink_states,
 )
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.taker import Taker
-from tests.unit.broker.samples import page
+from tests.support.brokers.running import running
+from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 SIZE = len(page(b"x" * 10).body)

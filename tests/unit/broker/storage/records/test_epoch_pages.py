@@ -11,10 +11,10 @@ from forebay.broker.runtime.commit import group
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.named_pages import wrong_names
-from tests.unit.broker.running import running
-from tests.unit.broker.runtime.epochs_of import claim, commit, stage, stored, wanted
-from tests.unit.broker.samples import page
+from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
+from tests.support.brokers.running import running
+from tests.support.pages.named_pages import wrong_names
+from tests.support.pages.samples import page
 
 VALUES = [b"before", b"while", b"staged-1", b"staged-2", b"other", b"behind"]
 SUBSETS = [set(found) for size in (1, 2, 4, 6) for found in combinations(range(len(VALUES)), size)]

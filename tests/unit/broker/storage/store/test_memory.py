@@ -7,7 +7,7 @@ import pytest
 from forebay.broker.storage.errors import StoreClosed, StoreFailed, StoreNoSpace
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.unit.broker.storage.conformance import Change, StoreConformance, entries
+from tests.support.storage.conformance import Change, StoreConformance, entries
 
 
 class MemoryHost:

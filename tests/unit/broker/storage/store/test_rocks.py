@@ -16,7 +16,7 @@ import pytest
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
 from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Put
 from forebay.broker.storage.store.rocks import RocksStore
-from tests.unit.broker.storage.conformance import Change, StoreConformance, entries, noise, page_key
+from tests.support.storage.conformance import Change, StoreConformance, entries, noise, page_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
