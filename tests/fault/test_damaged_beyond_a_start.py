@@ -112,7 +112,7 @@ def test_state_that_cannot_be_read_is_mended(store: Path, launcher: StoppingLaun
     assert found == [b"value"]
     assert mended
     assert identity_ok
-    assert "damage was mended" in broker.log.read_text()
+    assert "damage was repaired" in broker.log.read_text()
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ class Exporters:
     """Time that ``close`` waits."""
 
     def close(self) -> None:
-        """Send what is left and end everything. Waits up to ``close_s``: whom it goes to may be away."""
+        """Send the remaining data and end everything. Waits up to ``close_s``, as a receiver may be down."""
         ending = threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True)
         ending.start()
         ending.join(self.close_s)

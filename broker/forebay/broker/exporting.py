@@ -33,7 +33,7 @@ class Exporting:
     """Registered names of exporters of spans."""
 
     prometheus: tuple[str, int] | None = None
-    """Host and port that Prometheus may ask; port 0 takes a free one."""
+    """Host and port of the endpoint for Prometheus; port 0 selects a free one."""
 
     def with_prometheus(self, host: str, port: int) -> Exporting:
         """The same, and an endpoint for Prometheus there."""

@@ -70,7 +70,7 @@ class Gauges:
     """The observable instruments of one broker."""
 
     def __init__(self, meter: Meter, *, on_asked: Callable[[], None] = lambda: None) -> None:
-        """``on_asked`` is called on an exporter's thread when it asks for a lag."""
+        """``on_asked`` is called on an exporter's thread when it reads a lag."""
         self._on_asked = on_asked
         self._broker: Broker | None = None
         self._connections: Connections | None = None

@@ -152,7 +152,7 @@ def _content(name: str, path: str) -> bytes:
 
 
 def _no_password() -> str:
-    """A key with a password would be asked for at the terminal."""
+    """Return an empty password, so that a key with a password does not prompt at the terminal."""
     return ""
 
 

@@ -62,7 +62,7 @@ class Folded:
         return len(self._shown) >= self._series_max
 
     def add(self, given: Mapping[str, str], value: float) -> None:
-        """Take a point."""
+        """Add a point."""
         if self.is_full:
             self._rest.append(value)
         else:

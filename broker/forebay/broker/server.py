@@ -88,13 +88,13 @@ _log: Final = logging.getLogger(__name__)
 MESSAGE_BYTES_MAX: Final = 32 << 20
 READINESS: Final = "readiness"
 CONNECTIONS_LEAST: Final = 64
-"""Connections that are taken however few files the process may open."""
+"""Connections that are accepted however few files the process may open."""
 FILES_WATCHED_S: Final = 1.0
-"""Interval at which certificates and credentials are looked at for changes."""
+"""Interval at which certificates and credentials are checked for changes."""
 # A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
 TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
 KEEPALIVE_TIMEOUT_S: Final = 20
-"""Time that a peer has to answer a probe, and to take anything that was sent to it."""
+"""Time that a peer has to answer a probe, and to read anything that was sent to it."""
 OPTIONS: Final = [
     *TRANSPORT,
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -228,7 +228,7 @@ class Serving:
         self.port = 0
 
     async def start(self) -> None:
-        """Bind and begin to serve. Raises OSError when the address cannot be had."""
+        """Bind and start to serve. Raises OSError if the address cannot be bound."""
         broker = self.broker
         server = GenericRegistration(self._server)
         sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
@@ -297,9 +297,9 @@ class Serving:
         return f"{self.settings.listen.rpartition(':')[0]}:{self.port}"
 
     async def stop(self) -> None:
-        """Drain, end the streams, sync and close; each step is done whatever became of the others.
+        """Drain, end the streams, sync and close; each step runs whatever the result of the others.
 
-        Raises ``StopFailed`` at the end where a step failed.
+        Raises ``StopFailed`` at the end if a step failed.
         """
         stopping = Stopping()
         await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))

@@ -104,5 +104,5 @@ class _RunBody:
         except TypeError as failure:
             raise MalformedPage(f"keys and values must be bytes: {failure}") from failure
         if len(body) != len(head) + self._size:
-            raise MalformedPage("the columns are not as long as they say")
+            raise MalformedPage("the columns are not as long as stated")
         return body

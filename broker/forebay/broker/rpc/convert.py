@@ -32,24 +32,24 @@ def timestamp(microseconds: int) -> Timestamp:
 
 
 def timestamp_us(value: Timestamp) -> int:
-    """Microseconds of a wall time from the wire."""
+    """Return the microseconds of a wall clock time from the wire."""
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
 def duration(microseconds: int) -> Duration:
-    """A duration for the wire."""
+    """Return a duration for the wire."""
     value = Duration()
     value.FromMicroseconds(microseconds)
     return value
 
 
 def duration_us(value: Duration) -> int:
-    """Microseconds of a duration from the wire."""
+    """Return the microseconds of a duration from the wire."""
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
 def incoming(page: pb.PublishPage, body: Bytes) -> Incoming:
-    """A page from a publish stream."""
+    """Return a page from a publish stream."""
     return Incoming(page.partition, page.encoding, page.record_count, page.crc32, body, page.traceparent)
 
 
@@ -62,7 +62,7 @@ def traceparent(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
 
 
 def receipt(sink: str, partition: int, stored: Stored) -> record_pb2.Receipt:
-    """The receipt for a page."""
+    """Return the receipt for a page."""
     message = record_pb2.Receipt(
         sink=sink, partition=partition, durability=durability(stored.durability), duplicate=stored.duplicate
     )
@@ -74,12 +74,12 @@ def receipt(sink: str, partition: int, stored: Stored) -> record_pb2.Receipt:
 
 
 def durability(level: Durability) -> record_pb2.Durability:
-    """A level of durability; the numbers are the same."""
+    """Return a durability level for the wire; the numbers are the same."""
     return cast("record_pb2.Durability", int(level))
 
 
 def page_head(entry: Entry, body: Body) -> record_pb2.StoredPage:
-    """A stored page with its place, but without its body."""
+    """Return a stored page with its place, but without its body."""
     return record_pb2.StoredPage(
         base_offset=entry.base,
         record_count=entry.count,
@@ -95,7 +95,7 @@ def page_head(entry: Entry, body: Body) -> record_pb2.StoredPage:
 
 
 def gap(partition: int, found: Gap) -> record_pb2.Gap:
-    """A gap, as a reader meets it."""
+    """Return a gap, as a reader gets it, for the wire."""
     return record_pb2.Gap(
         partition=partition,
         first_offset=found.first,
@@ -114,12 +114,12 @@ def gap(partition: int, found: Gap) -> record_pb2.Gap:
 
 
 def ordering(*, relaxed: bool) -> sink_pb2.Ordering:
-    """The order under which something is sent."""
+    """Return the order under which a delivery is sent."""
     return sink_pb2.ORDERING_RELAXED if relaxed else sink_pb2.ORDERING_STRICT
 
 
 def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
-    """Ranges from the wire, checked."""
+    """Return ranges from the wire, checked."""
     check_count(len(wanted))
     for item in wanted:
         if item.last_offset < item.first_offset:
@@ -132,13 +132,13 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
 
 
 def check_count(ranges: int) -> None:
-    """Raise ``InvalidRange`` when an answer names none, or too many."""
+    """Raise ``InvalidRange`` if an answer names no range, or too many."""
     if not 1 <= ranges <= RANGES_MAX:
         raise InvalidRange(f"1 to {RANGES_MAX} ranges are allowed, not {ranges}", field="ranges")
 
 
 def results(found: Iterable[tuple[int, Range, Outcome]]) -> list[pb.SettleResult]:
-    """Results for the wire."""
+    """Return results for the wire."""
     return [
         pb.SettleResult(
             partition=partition,

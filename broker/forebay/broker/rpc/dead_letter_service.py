@@ -1,4 +1,4 @@
-"""Looking after dead letters: the service. It translates; it decides nothing."""
+"""DeadLetterService: list, redrive and purge dead letters. It translates; it decides nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _token(box: DeadLetterBox, position: Position | None) -> str:
 
 
 def filter_of(message: pb.DeadLetterFilter) -> Filter:
-    """A filter from the wire, checked."""
+    """Return a filter from the wire, checked."""
     if message.reason and int(message.reason) not in {int(reason) for reason in Reason}:
         raise InvalidFilter(f"reason {message.reason} is not known", field="filter.reason")
     if len(message.error_contains) > ERROR_MAX:
@@ -90,7 +90,7 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
 
 
 def dead_letter(partition: int, letter: DeadLetter) -> pb.DeadLetter:
-    """A dead letter for the wire."""
+    """Return a dead letter for the wire."""
     record, origin = record_message(letter.record), letter.origin
     message = pb.DeadLetter(partition=partition, offset=letter.offset, record=record, uncut=letter.uncut)
     if origin is not None:

@@ -1,4 +1,4 @@
-"""Keeping the schemas of rows: the service. It translates; it decides nothing."""
+"""SchemaService: versions of the schemas of rows. It translates; it decides nothing."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def _schema(record: SchemaRecord) -> pb.Schema:
 
 def _after(place: str) -> int:
     if place and not (place.isdigit() and len(place) <= TOKEN_DIGITS_MAX):
-        raise InvalidPageToken("page_token is not one that was given", field="page_token")
+        raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
     return int(place or "0")

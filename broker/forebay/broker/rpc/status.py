@@ -86,12 +86,12 @@ CODES: Final[dict[type[BrokerError], grpc.StatusCode]] = {
 
 
 def code_of(error: BrokerError) -> grpc.StatusCode:
-    """The code for a refusal."""
+    """Return the status code of an error."""
     return CODES[type(error)]
 
 
 def status_of(error: BrokerError) -> status_pb2.Status:
-    """The whole status for a refusal, with its details."""
+    """Return the complete status of an error, with its details."""
     details: list[Message] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.facts)]
     if isinstance(error, Invalid) and error.field:
         violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=str(error))

@@ -1,7 +1,7 @@
-"""Room kept on the device for a bad day: a file that says nothing and can be given up.
+"""Ballast of a store: a file without content that reserves space and can be released.
 
-A store that met a full device needs room to be opened again: the log that it reads becomes tables. So as long as there
-is room a file is kept whose blocks are allocated, and a start that meets a full device gives it up first.
+A store that met a full device needs space to be opened again: the log that it reads becomes tables. So while there is
+room, a file with allocated blocks is kept, and a start that meets a full device releases it first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME: Final = "ballast"
 
 
 class Ballast:
-    """The file in the directory of a store. Only who owns the directory touches it."""
+    """Ballast file in the directory of a store. Only the owner of the directory uses it."""
 
     def __init__(self, directory: Path) -> None:
         """Nothing is done yet."""
@@ -65,4 +65,4 @@ class Ballast:
         free = shutil.disk_usage(self.path.parent).free
         if free < size:
             self.release()
-            _log.warning("disk is full, the ballast was given up directory=%s free=%d", self.path.parent, free)
+            _log.warning("disk is full, the ballast was released directory=%s free=%d", self.path.parent, free)

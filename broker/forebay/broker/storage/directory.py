@@ -125,7 +125,7 @@ class StoreDirectory:
             raise StoreFormatUnsupported(self.path, found=found, supported=FORMAT)
 
     def _check_database(self) -> None:
-        """Refuse what RocksDB would take for a new database: it would begin by deleting the tables."""
+        """Reject a directory that RocksDB would take for a new database: it would delete the tables first."""
         held = {path.suffix for path in self.database.glob("*")}
         if held & {".sst", ".log"} and not (self.database / "CURRENT").exists():
             reason = f"{self.database} holds tables or logs, and its file CURRENT is missing"
@@ -230,7 +230,7 @@ def _sign(handle: int) -> None:
 
 
 def read_owner(handle: int) -> int | None:
-    """The process that has a directory open, as its file says."""
+    """Return the process that has a directory open, according to its file."""
     return _owner_pid(os.pread(handle, 4096, 0))
 
 

@@ -43,7 +43,7 @@ class StoreFailed(StoreError):
     """
 
     def __init__(self, action: str, reason: str) -> None:
-        """Tell what was asked and why it failed."""
+        """Set the action and the reason of its failure."""
         super().__init__(f"store could not {action}: {reason}")
         self.action = action
         self.reason = reason
@@ -68,7 +68,7 @@ class StoreUnreadable(StoreError):
 
 
 class StoreShortage(StoreError):
-    """The process or the system had no descriptor or memory to spare. The change did not begin: try again."""
+    """The process or the system was short of descriptors or memory. The change did not begin: retry."""
 
     def __init__(self, action: str, reason: str) -> None:
         """Name the action and the reason."""

@@ -267,7 +267,7 @@ class Journal:
         except StoreFenced as failure:
             if not isinstance(failure.__cause__, StoreCorrupt):
                 raise
-            _log.error("writer's window could not be read, it is forgotten writer=%s cause=%s", writer_id, failure)
+            _log.error("writer's window could not be read, it is dropped writer=%s cause=%s", writer_id, failure)
             return {}
         for key, value in stored:
             try:

@@ -20,9 +20,9 @@ _OTHERS: Final = 0o077
 
 
 def close_to_others(directory: Path) -> int:
-    """Take the rights of other accounts from a directory and all in it; returns how many files had some.
+    """Remove the rights of other accounts from a directory and its content; returns the files changed.
 
-    What cannot be changed, because another account owns it, is logged and stays.
+    Files that cannot be changed, because another account owns them, are logged and stay as they are.
     """
     changed, refused = 0, 0
     for path in _all_in(directory.resolve()):
@@ -37,7 +37,7 @@ def close_to_others(directory: Path) -> int:
             else:
                 changed += 1
     if changed:
-        _log.warning("rights of other accounts were taken from files directory=%s files=%d", directory, changed)
+        _log.warning("rights of other accounts were removed from files directory=%s files=%d", directory, changed)
     if refused:
         told = (directory, refused)
         _log.warning("files of another owner stay open to other accounts directory=%s files=%d", *told)

@@ -54,7 +54,7 @@ class Recovered:
     """The start whose counts of what memory accepted are those of the last process that accepted anything."""
 
     stopped: bool
-    """That process stopped in order: the cursors say how far deliveries went."""
+    """True if that process stopped in order: its cursors are up to date."""
 
     next_sink: int
     age: PutAge
@@ -63,7 +63,7 @@ class Recovered:
     sinks: tuple[StoredSink, ...]
     due: tuple[Due, ...]
     quarantined: tuple[PutQuarantine, ...] = ()
-    """Damaged pages whose bytes are kept aside."""
+    """Quarantined pages."""
 
     mended: tuple[Mended, ...] = ()
     """Damage and its repair."""
@@ -118,7 +118,7 @@ def _recover(store: Store) -> Recovered:
     thrown_away = [write.due for write in writes if isinstance(write, PutDue)]
     due = [*_due(state, mending, writes), *thrown_away]
     if in_files > highest and not missing:
-        _log.warning("pages were found that a crash has left without a name")
+        _log.warning("orphaned pages of a crash were found")
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
         writes.append(PutDue(orphans))
         due = [orphans, *(one for one in due if keys_of(one) != keys_of(orphans))]
@@ -130,7 +130,7 @@ def _recover(store: Store) -> Recovered:
     quarantined = tuple(_quarantined(state, mending))
     mending.finish(writes, highest=max(highest, in_files) if missing else None)
     for mended in mending.told:
-        _log.warning("damage was mended %s", mended)
+        _log.warning("damage was repaired %s", mended)
     return Recovered(
         journal=journal,
         start_count=start_count,
@@ -151,7 +151,7 @@ def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
         sink = sinks.get(keys.sink_of(key))
         if sink is None:
             continue
-        _log.info("a commit was cut off, its pages are staged still sink=%s", sink.record.name)
+        _log.info("a commit was interrupted, its pages are still staged sink=%s", sink.record.name)
         for partition in range(sink.partitions):
             yield DropEntriesFrom(sink.record.id, partition, sink.tails.get(partition, Tail()).next_offset)
         for producer, epoch in decoded(value, codec.decode_placing) or ():
@@ -193,7 +193,7 @@ def _sinks(state: State, mending: Mending) -> list[StoredSink]:
         for key, value in state.all(kind):
             sink = sinks.get(keys.sink_of(key))
             if sink is None:
-                _log.warning("state without a sink was left alone kind=%d sink=%d", kind[0], keys.sink_of(key))
+                _log.warning("state without a sink was left unchanged kind=%d sink=%d", kind[0], keys.sink_of(key))
             elif not _take(sink, kind, key, value):
                 mending.damaged(kind, key)
     return list(sinks.values())

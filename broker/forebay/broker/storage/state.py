@@ -76,7 +76,7 @@ class StoredSink:
         return found
 
     def handed_out(self, partition: int) -> int:
-        """No offset from here on was given to a record. What only memory held stands behind the tail."""
+        """Return the end of the offsets that may have been assigned, including those only in memory."""
         tail, reserve = self.tails.get(partition, Tail()), self.reserves.get(partition)
         return max(tail.next_offset, reserve.end if reserve is not None else 0)
 
@@ -131,7 +131,7 @@ class State:
             return read()
 
     def is_lost(self, key: bytes) -> bool:
-        """The key stands where nothing could be read, so it may have been there."""
+        """Return whether a key is in an unreadable range, so that it may have existed."""
         return any(first <= key < end for first, end in self.lost)
 
     def one(self, key: bytes, decode: Callable[[bytes], _T]) -> tuple[_T | None, bool]:

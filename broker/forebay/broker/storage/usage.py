@@ -1,7 +1,7 @@
 """Calls in progress on a store, so that it is not closed under a call.
 
-RocksDB called after its close is a crash of the process, and one thread's close cannot know of
-another thread's read. So every call goes in and out by here.
+A call of RocksDB after its close crashes the process, and the thread that closes cannot know of another thread's read.
+So every call passes through here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Acks and nacks of the wire, as calls of a subscription.
 
-One answer may name thousands of scattered ranges: they are worked off in slices, between which others run.
+One answer may name thousands of scattered ranges: they are processed in slices, between which other tasks run.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Results = tuple[tuple[int, Range, Outcome], ...]
 DELAY_MAX_US: Final = 24 * 3_600 * 1_000_000
 REASON_MAX: Final = 1_024
 SLICE: Final = 64
-"""Ranges that are answered without letting others run: a few milliseconds of work at most."""
+"""Ranges answered before other tasks get a turn: a few milliseconds of work at most."""
 
 
 async def acked(subscription: Subscription, ack: pb.AckRanges) -> Awaitable[Results]:
-    """Settle what an ack names; its results are to be waited for in a second step."""
+    """Settle the ranges of an ack; its results are awaited in a second step."""
     slices = Slices()
     ranges = await _ranges(ack.ranges, slices)
     if ack.until and len(ranges) != 1:
@@ -50,10 +50,9 @@ async def extended(subscription: Subscription, extend: pb.Extend) -> bool:
 
 
 async def nacked(subscription: Subscription, nack: pb.NackRanges) -> Awaitable[Results]:
-    """Give back what a nack names; its results are to be waited for in a second step.
+    """Reject the ranges of a nack; its results are awaited in a second step.
 
-    In STRICT order all that is to be tried again fails at one instant: it is one failure. In RELAXED order each range
-    fails by itself.
+    In STRICT order all ranges to retry fail at once: this is one failure. In RELAXED order each range fails separately.
     """
     slices = Slices()
     ranges = await _ranges(nack.ranges, slices)
@@ -96,7 +95,7 @@ def _delay_s(retry: pb.NackRetry) -> float | None:
 
 
 async def _ranges(wanted: Sequence[record_pb2.OffsetRange], slices: Slices) -> list[Range]:
-    """Ranges from the wire, all of them checked before the first one is applied."""
+    """Return ranges from the wire, all checked before the first one is applied."""
     convert.check_count(len(wanted))
     found: list[Range] = []
     for some in _cut(wanted):
@@ -108,7 +107,7 @@ async def _ranges(wanted: Sequence[record_pb2.OffsetRange], slices: Slices) -> l
 async def _in_slices(
     ranges: Sequence[Range], slices: Slices, settle: Callable[[Sequence[Range]], Awaitable[Results]]
 ) -> Awaitable[Results]:
-    """Answer ranges, some at a time."""
+    """Answer ranges in slices."""
     begun: list[Awaitable[Results]] = []
     for some in _cut(ranges):
         if begun:

@@ -1,4 +1,4 @@
-"""One deliver stream: records out up to the credit, answers in."""
+"""Deliver stream: sends records up to the credit, and reads answers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from forebay.v1 import record_pb2
 RECORDS_MAX: Final = 10_000_000
 BYTES_MAX: Final = 1 << 30
 ANSWERS_MAX: Final = 10_000
-"""Acks and nacks of one stream that wait for their results; beyond it nothing more is read from it."""
+"""Acks and nacks of one stream with pending results; above the bound nothing more is read from it."""
 RESULTS_MAX: Final = 20_000
 """Unread results of one stream, one per range; above the bound nothing more is read from it."""
 RESULTS_AT_EASE: Final = 256
-"""Results that may wait whatever the other streams hold."""
+"""Unread results of one stream that are allowed whatever the other streams hold."""
 RESULT_BYTES: Final = 256
-"""Memory of a result that waits."""
+"""Memory of a pending result."""
 
 
 class DeliverStream:
@@ -45,15 +45,15 @@ class DeliverStream:
         self._unsent = Unsent()
         self._answers: asyncio.Queue[tuple[int, Awaitable[Results]]] = asyncio.Queue(ANSWERS_MAX)
         self._owed = 0
-        """Results that wait to be made or to be taken, as many as the answers have ranges."""
+        """Results that are pending or unread, one per range of the answers."""
         self._taken = asyncio.Event()
         self._memory = broker.stream_memory.share(self._wake)
         self._consumer: Consumer | None = None
         self._said_goodbye = False
-        """The consumer has said that this is the end: it has not vanished."""
+        """True if the consumer has ended the stream: it has not vanished."""
 
     async def serve(self) -> None:
-        """Serve until the consumer is done, or raise why not."""
+        """Serve until the consumer ends the stream, or raise the reason of its end."""
         with self._memory:
             await self._serve()
 
@@ -150,7 +150,7 @@ class DeliverStream:
             await self._memory.settled()
 
     def _owing(self, answer: pb.AckRanges | pb.NackRanges) -> int:
-        """Count the results of an answer in."""
+        """Count the results of an answer."""
         count = max(1, len(answer.ranges))
         self._owed += count
         self._memory.take(count * RESULT_BYTES)
@@ -163,7 +163,7 @@ class DeliverStream:
             self._answers.task_done()
 
     def _put(self, event: Event) -> None:
-        """Queue what is to be sent; what waits here takes credit."""
+        """Queue an event to send; queued events use credit."""
         self._count(event, 1)
         self._outbox.put_nowait((event, 0))
 
@@ -226,7 +226,7 @@ async def _message(event: Event) -> pb.DeliverResponse | bytes:
 
 
 def _delivery(event: Delivered) -> pb.Delivery:
-    """A delivery without its pages."""
+    """Return a delivery without its pages."""
     return pb.Delivery(
         partition=event.partition,
         owner_epoch=event.owner_epoch,

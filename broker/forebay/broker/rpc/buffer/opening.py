@@ -12,7 +12,7 @@ OPEN_S: Final = 30.0
 
 
 async def first(context: Any, *, within_s: float = OPEN_S) -> Any:
-    """Return the first message of a stream; raises ``InvalidOpen`` when none comes in time."""
+    """Return the first message of a stream; raises ``InvalidOpen`` if none arrives in time."""
     waiting = asyncio.timeout(within_s)
     try:
         async with waiting:
@@ -20,4 +20,4 @@ async def first(context: Any, *, within_s: float = OPEN_S) -> Any:
     except TimeoutError:
         if not waiting.expired():
             raise
-        raise InvalidOpen(f"the first message, `open`, did not come within {within_s:g} s", field="open") from None
+        raise InvalidOpen(f"the first message, `open`, did not arrive within {within_s:g} s", field="open") from None

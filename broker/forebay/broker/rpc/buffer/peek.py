@@ -1,7 +1,7 @@
-"""Records for people: as much of each as reads well, and a mark where something is left out.
+"""Records for display, shortened, with a mark where content is omitted.
 
-How much is shown bounds how much is looked at: of a value of eight megabytes the first kilobytes, of a row the first
-characters of its JSON, of headers the first ones. Runs in a thread.
+The bounds of the display also bound the work: the first kilobytes of a value of eight megabytes, the first characters
+of a row's JSON, the first headers. Runs in a thread.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ HEADERS_SHOWN_MAX: Final = HEADERS_MAX + len(NAMES)
 HEADER_CHARS_MAX: Final = 65_536
 """Characters of all headers of a record together; those behind are left out."""
 UNREADABLE: Final = "unreadable"
-"""Format of a row that cannot be decoded; its value is why."""
+"""Format of a row that cannot be decoded; its value is the reason."""
 LOOKED_AT_BYTES: Final = 64 << 10
-"""A value with more bytes is not looked at as a whole, so it is shown as text."""
+"""Size above which a value is not decoded as a whole, so that it is shown as text."""
 
 
 def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room: int) -> list[pb.PeekedRecord]:
@@ -77,7 +77,7 @@ def _accepted_at_us(entry: Entry, offset: int) -> int:
 
 
 def shown(record: PlainRecord, omitted: int = 0) -> pb.PeekedRecord:
-    """Return a record as a person reads it best; ``omitted`` of its headers are not in it."""
+    """Return a record for display; ``omitted`` of its headers are not in it."""
     value, form, cut = _value(record.value)
     message = pb.PeekedRecord(value=value, format=form, value_bytes=len(record.value), truncated=cut)
     if record.key is not None:
@@ -100,7 +100,7 @@ def shown(record: PlainRecord, omitted: int = 0) -> pb.PeekedRecord:
 
 
 def _value(value: bytes) -> tuple[str, str, bool]:
-    """The text of a value, its form, and whether some of it is left out."""
+    """Return the text of a value, its form, and True if some of it is omitted."""
     if len(value) > LOOKED_AT_BYTES:
         begun = _begun(value)
         if begun is None:
@@ -123,7 +123,7 @@ def _is_json(text: str) -> bool:
 
 
 def _text(content: bytes) -> tuple[str, bool]:
-    """Bytes as text or base64, and whether some of them are left out."""
+    """Return bytes as text or base64, and True if some of them are omitted."""
     text = _begun(content)
     if text is None:
         text = base64.b64encode(content[:SHOWN_MAX]).decode()

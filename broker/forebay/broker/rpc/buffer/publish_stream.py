@@ -1,4 +1,4 @@
-"""One publish stream: pages in, answers out in the order of arrival."""
+"""Publish stream: reads pages, and answers them in the order of arrival."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2 as pb
 
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
-"""Bytes of one connection that wait for their answers; beyond it nothing more is read from it."""
+"""Bytes of one connection with pending answers; above the bound nothing more is read from it."""
 ANSWERS_MAX: Final = 256
-"""In one message."""
+"""Answers in one message."""
 UNANSWERED_MAX: Final = 4 * WINDOW
 """Pages with a pending or unread answer; above the bound nothing more is read from the connection."""
 UNANSWERED_AT_EASE: Final = 64
-"""Of these, so many may wait whatever the other streams hold."""
+"""Such pages that are allowed whatever the other streams hold."""
 ANSWER_BYTES: Final = 2_048
-"""Memory of an answer that waits."""
+"""Memory of a pending answer."""
 _ENDING: Final = (WriterFenced, Draining, StoreFenced)
 
 
@@ -64,7 +64,7 @@ class PublishStream:
         self._context = context
         self._answers: deque[_Unanswered] = deque()
         self._together = False
-        """The publisher understands several answers in a message."""
+        """True if the publisher accepts several answers in a message."""
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._in_flight = 0
@@ -74,7 +74,7 @@ class PublishStream:
         self._done = False
 
     async def serve(self) -> None:
-        """Serve until the publisher is done, or raise why not."""
+        """Serve until the publisher ends the stream, or raise the reason of its end."""
         request = await first(self._context)
         if not isinstance(request, pb.PublishRequest) or request.WhichOneof("request") != "open":
             raise InvalidOpen("the first message must be `open`", field="open")
@@ -160,7 +160,7 @@ class PublishStream:
             self._changed.set()
 
     async def _room_for_answers(self) -> None:
-        """Wait until the peer has taken enough of its answers."""
+        """Wait until the peer has read enough of its answers."""
         while len(self._answers) >= UNANSWERED_MAX:
             self._room.clear()
             await self._room.wait()
@@ -218,16 +218,16 @@ class PublishStream:
             await self._changed.wait()
 
     async def _first(self) -> None:
-        """Wait for the oldest page that is not answered, or raise why it has no answer.
+        """Wait for the oldest unanswered page, or raise the reason why it has no answer.
 
-        Those that became durable with it are ready then too.
+        Pages that became durable with it are ready then too.
         """
         answer = self._answers[0].answer
         if not isinstance(answer, BrokerError):
             await answer
 
     def _ready(self, count: int) -> Iterator[pb.PublishAnswer]:
-        """Take up to ``count`` answers that wait for nothing, in the order of arrival."""
+        """Yield up to ``count`` answers that are ready, in the order of arrival."""
         for _ in range(min(count, len(self._answers))):
             page = self._answers[0]
             message = pb.PublishAnswer(partition=page.partition, sequence=page.sequence)

@@ -1,4 +1,4 @@
-"""One replay stream: pages of a partition out, at the pace of their reader."""
+"""Replay stream: sends pages of a partition at the pace of its reader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReplayStream:
         self._context = context
 
     async def serve(self, request: pb.ReplayRequest) -> None:
-        """Serve until all is read or the broker ends its streams, or raise why not."""
+        """Serve until everything is sent or the broker ends its streams, or raise the reason of its end."""
         buffer = self._broker.sink(request.sink, request.incarnation)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))

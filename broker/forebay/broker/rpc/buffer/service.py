@@ -1,4 +1,4 @@
-"""The data path: the service. It translates; it decides nothing."""
+"""BufferService: the data path. It translates; it decides nothing."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from forebay.v1 import record_pb2
 
 BATCH_RECORDS_MAX: Final = 65_536
 LARGE_BATCH_RECORDS: Final = 500
-"""More records of one call are made pages in a thread."""
+"""Records of one call above which they are encoded in a thread."""
 PULL_RECORDS: Final = (100, 10_000)
 PULL_WAIT_US_MAX: Final = 60_000_000
 PULL_BYTES: Final = 28 << 20
-"""Bytes of an answer: more would not fit into a message. Only rows become so much."""
+"""Bytes of an answer: more would not fit into a message. Only rows may become as large."""
 LARGE_PAGE_BYTES: Final = 64 << 10
-"""Records of a larger page are taken out of it in a thread."""
+"""Size of a page above which its records are decoded in a thread."""
 PULL_CONSUMER: Final = "pull"
 ANSWERS_MAX: Final = 1_024
 PEEK_RECORDS: Final = (10, 1_000)
 PEEK_BYTES: Final = 8 << 20
-"""Bytes of an answer after which nothing more is put into it."""
+"""Bytes of an answer above which no more is added."""
 PEEK_RECORD_BYTES: Final = 8 << 10
 """Memory reserved per record of an answer: value and key are cut, the headers may take more."""
 
@@ -61,7 +61,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
     """The data path over gRPC."""
 
     def __init__(self, broker: Broker, hang_up: HangUp = lambda address: None) -> None:
-        """``hang_up`` closes a connection whose peer does not take an answer."""
+        """``hang_up`` closes a connection whose peer does not read an answer."""
         self._broker = broker
         self._memory = AnswerMemory(broker.stream_memory, hang_up)
         self._turn = 0
@@ -249,7 +249,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
 
 
 async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel what is not done, and return when all of it has ended."""
+    """Cancel the unfinished tasks, and return when all have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""Readers of requests: bytes in, a message out, or the refusal that a call ends with.
+"""Readers of requests: bytes to a message, or the error that ends the call.
 
-Each call has one, made from its descriptor, so that a new call is bounded without a line here.
+Each call has one, built from its descriptor, so that a new call is bounded without a change here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RequestReader:
     """Reads the requests of one call."""
 
     def __init__(self, method: str, decode: Read) -> None:
-        """``method`` is the full name, ``decode`` raises ``DecodeError`` for what is no such message."""
+        """``method`` is the full name; ``decode`` raises ``DecodeError`` for an invalid message."""
         self._decode = decode
         self._bounds = bounds_of(method)
         self._shape, numbers = _fields(method)
@@ -36,7 +36,7 @@ class RequestReader:
         )
 
     def __call__(self, message: bytes) -> Any:
-        """Raises ``RequestTooLarge`` before anything is decoded, ``InvalidRequest`` and ``NumberOutOfRange``."""
+        """Read a request. Raises ``RequestTooLarge``, ``InvalidRequest``, ``NumberOutOfRange``."""
         if len(message) > self._unchecked_bytes:
             check(message, self._shape, self._bounds)
         try:

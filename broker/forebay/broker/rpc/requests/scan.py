@@ -1,7 +1,7 @@
 """Count of a request's elements from its bytes: nothing is built, and it ends at an exceeded bound.
 
-It takes everything that protobuf takes, and refuses what it cannot follow: a count that could be led astray would
-bound nothing. Groups are refused too; no message of this version has any.
+It accepts everything that protobuf accepts, and rejects what it cannot parse: an incorrect count would bound nothing.
+Groups are rejected too; no message of this version has any.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def check(message: bytes, shape: Shape, bounds: Bounds) -> None:
 
 
 class _Scan:
-    """One request that is being counted."""
+    """Count of one request."""
 
     def __init__(self, message: bytes, bounds: Bounds) -> None:
         self._message = message
@@ -36,7 +36,7 @@ class _Scan:
         self._deep = len(message) > 2 * bounds.elements_max or any("." in path for path in bounds.counts)
 
     def walk(self, at: int, end: int, shape: Shape) -> None:
-        """Count what stands in ``[at, end)``."""
+        """Count the elements in ``[at, end)``."""
         message, places = self._message, shape.places
         while at < end:
             tag = message[at]

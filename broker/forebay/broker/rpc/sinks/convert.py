@@ -17,7 +17,7 @@ from forebay.v1 import record_pb2, sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 
 LANES_TOGETHER: Final = 256
-"""States of lanes that become messages without a turn for others."""
+"""Lane states converted to messages before other tasks get a turn."""
 _DURATIONS: Final = {
     "resend_interval": "resend_interval_us",
     "retry_backoff_min": "retry_backoff_min_us",
@@ -50,11 +50,11 @@ _PLAIN: Final = (
     "memory_cache_threshold",
 )
 PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow", "ordering", "buffer_mode")
-"""Every setting that the wire names; the same as the core's, by a test."""
+"""Every setting on the wire; a test compares them with those of the core."""
 
 
 def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
-    """The settings that the message sets, by the core's names."""
+    """Return the settings that the message sets, by the core's names."""
     values: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN if settings.HasField(name)}
     for name, ours in _DURATIONS.items():
         if settings.HasField(name):
@@ -69,7 +69,7 @@ def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
 
 
 def masked(settings: sink_pb2.SinkSettings, mask: FieldMask, defaults: SinkSettings) -> dict[str, Any]:
-    """New values of the settings that the mask names; one that is not set goes back to its default."""
+    """Return new values of the settings in the mask; an unset one returns to its default."""
     if not mask.paths:
         raise InvalidSetting("update_mask", "", f"at least one of {', '.join(PATHS)}")
     values = given(settings)
@@ -83,7 +83,7 @@ def masked(settings: sink_pb2.SinkSettings, mask: FieldMask, defaults: SinkSetti
 
 
 def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
-    """All settings for the wire."""
+    """Return all settings for the wire."""
     plain: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN}
     durations: dict[str, Any] = {name: duration(getattr(settings, ours)) for name, ours in _DURATIONS.items()}
     overflow = cast("sink_pb2.Overflow", int(settings.overflow))
@@ -93,7 +93,7 @@ def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
 
 
 def sink(record: SinkRecord) -> sink_pb2.Sink:
-    """A sink for the wire."""
+    """Return a sink for the wire."""
     return sink_pb2.Sink(
         name=record.name,
         incarnation=record.incarnation,
@@ -103,7 +103,7 @@ def sink(record: SinkRecord) -> sink_pb2.Sink:
 
 
 async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
-    """The state of a sink; others have their turn while a large one becomes a message."""
+    """Return the state of a sink for the wire; yields to other tasks during a large one."""
     message = pb.SinkStats(
         name=buffer.name,
         incarnation=buffer.record.incarnation,

@@ -1,4 +1,4 @@
-"""Questions about a sink's records and gaps, and the purge, between the wire and the runtime."""
+"""Queries of a sink's records and gaps, and the purge, between the wire and the runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE_SIZE_MAX: Final = 1_000
 
 
 def purge_request(buffer: Buffer, request: pb.PurgeSinkRequest) -> tuple[list[int], Until]:
-    """The partitions that are asked for, and how far."""
+    """Return the requested partitions and bounds of a purge."""
     partitions = [log.number for log in buffer.logs]
     if request.HasField("partition"):
         partitions = [_partition(buffer, request.partition)]
@@ -93,7 +93,7 @@ def _place(spelled: str) -> tuple[int, int, str]:
     try:
         return int(partition), int(first), subscription
     except ValueError:
-        raise InvalidPageToken("page_token is not one that was given", field="page_token") from None
+        raise InvalidPageToken("page_token was not issued by this broker", field="page_token") from None
 
 
 def _partition(buffer: Buffer, partition: int) -> int:
@@ -103,7 +103,7 @@ def _partition(buffer: Buffer, partition: int) -> int:
 
 
 def explain_response(partition: int, subscription: str, explained: Explained) -> pb.ExplainRecordResponse:
-    """All that is known of a record."""
+    """Return the explanation of a record for the wire."""
     found = explained.explanation
     message = pb.ExplainRecordResponse(
         place=cast("pb.RecordPlace", int(found.place)),

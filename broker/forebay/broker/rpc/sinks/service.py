@@ -1,4 +1,4 @@
-"""Making, changing and observing sinks: the service. It translates; it decides nothing."""
+"""SinkService: create, change and observe sinks. It translates; it decides nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
     async def ListSinks(self, request: pb.ListSinksRequest, context: Any) -> pb.ListSinksResponse:
         names = sorted(self._broker.sinks)
         if request.page_token and not request.page_token.isascii():
-            raise InvalidPageToken("page_token is not one that was given", field="page_token")
+            raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
         size = min(request.page_size or PAGE_SIZE, PAGE_SIZE_MAX)
         rest = [name for name in names if name > request.page_token]
         return pb.ListSinksResponse(

@@ -74,7 +74,7 @@ class SubscriptionCalls:
 
 
 def position(message: pb.Position, field: str) -> Position:
-    """A position from the wire; ``field`` is where it stands in the request."""
+    """Return a position from the wire; ``field`` is its path in the request."""
     match message.WhichOneof("at"):
         case "earliest" if message.earliest:
             return EARLIEST
@@ -92,7 +92,7 @@ def position(message: pb.Position, field: str) -> Position:
 
 
 def position_message(found: Position) -> pb.Position:
-    """A position for the wire."""
+    """Return a position for the wire."""
     match found.at:
         case At.EARLIEST:
             return pb.Position(earliest=True)
@@ -107,7 +107,7 @@ def position_message(found: Position) -> pb.Position:
 
 
 def subscription(sink: str, record: SubscriptionRecord) -> pb.Subscription:
-    """A subscription for the wire."""
+    """Return a subscription for the wire."""
     return pb.Subscription(
         sink=sink,
         name=record.name,

@@ -1,6 +1,6 @@
-"""Memory of a single answer: counted from the first page read for it until its peer has taken it.
+"""Memory of a single answer, counted from the first page read for it until its peer has read it.
 
-A unary call is over for its handler when the answer is given to gRPC; the bytes stay until flow control takes them.
+A unary call ends for its handler when the answer is passed to gRPC; the bytes stay until flow control releases them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from forebay.broker.runtime.resources.connections import Address
 from forebay.broker.runtime.resources.stream_memory import COPIES, Share, StreamMemory
 
 HangUp = Callable[[Address], None]
-"""Closes a connection whose peer takes nothing."""
+"""Closes a connection whose peer reads nothing."""
 
 
 class AnswerMemory:
@@ -24,9 +24,9 @@ class AnswerMemory:
         self._hang_up = hang_up
 
     def of(self, context: Any, wake: Callable[[], None] = lambda: None) -> Share:
-        """Return the memory of one call; given back when its peer has taken the answer, or is gone.
+        """Return the memory of one call; released when its peer has read the answer, or is gone.
 
-        A peer that takes nothing while others wait for memory loses its connection: nothing else frees the answer.
+        A peer that reads nothing while others wait for memory loses its connection: nothing else frees the answer.
         """
         address = peers.address(context.peer())
 

@@ -1,4 +1,4 @@
-"""Health service with a bound: it is open to strangers, and each watch of it is a stream that lasts."""
+"""Health service with a bound: it needs no credential, and each watch of it is a long-lived stream."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ Handler = Callable[[Any, Any], Any]
 OURS: Final = "/forebay."
 KINDS: Final = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 LARGE_BYTES: Final = 64 << 10
-"""Larger requests of unary calls are read in a thread, so that the loop goes on with what is smaller."""
+"""Size above which requests of unary calls are decoded in a thread, so that the loop stays responsive."""
 ABORT_S: Final = 3.0
 """Time that a peer has to read the status of its call, after everything that waits before it."""
 LARGE_AT_ONCE: Final = 2
-"""Large requests that are read at the same time; others wait, and are bytes until then."""
+"""Large requests decoded at the same time; others wait as bytes."""
 
 
 class StatusInterceptor(grpc.aio.ServerInterceptor):
@@ -90,7 +90,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     def _reading(self, behaviour: Handler, read: Read) -> Handler:
-        """Return a behaviour that takes a request in bytes, so that what is wrong with them can be answered."""
+        """Return a behaviour that reads a request as bytes, so that its errors can be answered."""
 
         async def call(message: bytes, context: Any) -> Any:
             if len(message) <= LARGE_BYTES:
@@ -105,7 +105,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     def _refusing(self, behaviour: Handler) -> Handler:
-        """Return a behaviour whose refusals are statuses."""
+        """Return a behaviour that turns errors into statuses."""
 
         async def call(request: Any, context: Any) -> Any:
             work = behaviour(request, context)
@@ -162,7 +162,7 @@ def _handler(kind: str) -> Callable[..., Any]:
 
 
 async def _results(work: Any, context: Any) -> Any:
-    """Return what a call answers; where it answers step by step, each is written."""
+    """Return the result of a call; a stream of results is written one by one."""
     if not isinstance(work, AsyncIterator):
         return await work
     async for step in work:
@@ -177,7 +177,7 @@ def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
 
 
 async def abort(context: Any, error: BrokerError) -> None:
-    """End a call with the status of a refusal. Never returns."""
+    """End a call with the status of an error. Never returns."""
     details = ("grpc-status-details-bin", status_of(error).SerializeToString())
     try:
         await context.abort(code_of(error), str(error), (details,))

@@ -34,7 +34,7 @@ class Listening:
         return [self._guard, reading, Authorizer(controlled=self._controlled)]
 
     def bind(self, server: grpc.aio.Server, listen: str) -> int:
-        """Bind HOST:PORT; returns the port. Raises RuntimeError when it cannot be had."""
+        """Bind HOST:PORT; returns the port. Raises RuntimeError if it cannot be bound."""
         if self._certificates is None:
             return server.add_insecure_port(listen)
         # The stubs do not know that None is "no change".
@@ -47,7 +47,7 @@ class Listening:
         return server.add_secure_port(listen, credentials)
 
     def renew(self, certificates: Certificates | None, credentials: Credentials | None) -> None:
-        """Take these for the connections and calls to come. Open calls end where their credential is revoked."""
+        """Use these for later connections and calls. Open calls end if their credential is revoked."""
         if self._certificates is not None and certificates is not None:
             self._certificates = certificates
         if self._controlled and credentials is not None:

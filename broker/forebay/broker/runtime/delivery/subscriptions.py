@@ -181,7 +181,9 @@ class Subscribing:
         buffer.subscription(name, incarnation)
         self._check(to)
         if partition is not None and to.at is At.OFFSETS:
-            raise InvalidPosition("`partition` and `to.offsets` both say where: use one of them", field="partition")
+            raise InvalidPosition(
+                "`partition` and `to.offsets` both select partitions: use one of them", field="partition"
+            )
         if partition is not None and partition >= len(buffer.logs):
             raise InvalidPartition(partition, len(buffer.logs))
         logs = [log for log in buffer.logs if partition in {None, log.number} and to.names(log.number)]

@@ -124,7 +124,7 @@ class Pages:
         except IndexDamaged as damage:
             async with self._rewriting:
                 if seen == self.rewritten:
-                    _log.error("index cannot be read, it is written anew cause=%s", damage)
+                    _log.error("index cannot be read, it is rewritten cause=%s", damage)
                     await self._in_commit_thread(self.journal.rewrite_index)
                     self.rewritten += 1
         try:

@@ -49,7 +49,7 @@ class Quarantine:
             self.evicted += 1
             place = (oldest.sink, oldest.partition, page.base, page.end, page.size)
             _log.error(
-                "quarantined page was given up for newer ones sink=%d partition=%d first=%d end=%d bytes=%d", *place
+                "quarantined page was evicted for newer ones sink=%d partition=%d first=%d end=%d bytes=%d", *place
             )
             due.append(Due(oldest.sink, oldest.partition, page.bulk, page.number, page.number, page.size))
             writes += [DropQuarantine(oldest.sink, oldest.partition, page.number), PutDue(due[-1])]

@@ -111,7 +111,9 @@ class AcceptedFile:
             try:
                 self._allocate(-(-(slot + 1) // STEP_SLOTS) * STEP_SLOTS)
             except OSError as error:
-                _log.warning("no room for more counts: a kill is not told from a power loss cause=%s", error)
+                _log.warning(
+                    "no room for more counts: a kill cannot be distinguished from a power loss cause=%s", error
+                )
                 return False
         return True
 
@@ -146,7 +148,7 @@ class AcceptedFile:
             self._map = None
 
     def _give_up(self, error: OSError) -> None:
-        _log.warning("counts cannot be kept: a kill is not told from a power loss cause=%s", error)
+        _log.warning("counts cannot be kept: a kill cannot be distinguished from a power loss cause=%s", error)
         self.close()
 
 

@@ -88,7 +88,7 @@ def body_of(value: bytes, expected: Header) -> Body:
         expected.number,
         expected.count,
     ) or (found.base != expected.base and not found.stage):
-        raise Damaged("the page stands in a wrong place")
+        raise Damaged("the page is in a wrong place")
     body = memoryview(value)[HEADER_BYTES:]
     if crc32(body) != found.crc32:
         raise Damaged("the checksum of the body does not fit")

@@ -21,7 +21,7 @@ class Telling(Protocol):
     def journal(self) -> Journal: ...
 
     def tell(self, what: str, sink: int | None, partition: int | None, detail: str) -> None:
-        """Note what was done."""
+        """Note a repair."""
         ...
 
 

@@ -78,9 +78,9 @@ def _link(path: Path, copy: Path) -> None:
 
 
 def opened(copy: Path, *, repair: bool) -> tuple[RocksStore, bool]:
-    """The store of a snapshot, and whether its database had to be repaired for it.
+    """Yield the store of a snapshot, and True if its database had to be repaired.
 
-    Raises ``StoreCorrupt`` where that was needed and not asked for, or did not help.
+    Raises ``StoreCorrupt`` if a repair was needed and not requested, or did not help.
     """
     try:
         return RocksStore(copy, settings=_SETTINGS), False

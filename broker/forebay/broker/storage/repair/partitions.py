@@ -104,14 +104,14 @@ class Mending:
         self._highest_lost = False
         self._numbers_max = 0
         self._with_rows: set[int] = set()
-        """Sinks with pages of rows that had lost their names."""
+        """Sinks with orphaned pages of rows."""
         self.journal = SurveyingJournal(state.store, self._store_id())
         if state.lost:
             detail = "could not be read; gaps, writers and ledger entries that were in them are gone"
             self.tell("state", None, None, f"{len(state.lost)} ranges of keys {detail}")
 
     def tell(self, what: str, sink: int | None, partition: int | None, detail: str) -> None:
-        """Note what was done."""
+        """Note a repair."""
         name = "" if sink is None else self._names.get(sink, str(sink))
         self.told.append(Mended(what, name, partition, detail))
 
@@ -207,7 +207,7 @@ class Mending:
     # -- sinks
 
     def sinks(self) -> dict[int, SinkRecord]:
-        """All sinks, from their records or what else tells of them."""
+        """Return all sinks, from their records or from other stored values."""
         sinks: dict[int, SinkRecord] = {}
         missing: list[int] = []
         for key, value in self._state.all(keys.SINK):
@@ -298,9 +298,9 @@ class Mending:
         return writes
 
     def _reserves(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
-        """No offset is given twice: a partition goes on above all that a reservation can have handed out.
+        """Repair reservations: a partition continues above every offset that it may have assigned.
 
-        What was handed out and is in no stored value stood in memory, or in a log that was not synced.
+        Assigned offsets that no stored value has were in memory, or in a log that was not synced.
         """
         bad = {keys.partition_of(key) for key in self._damaged.pop(keys.RESERVE, ())}
         for number, sink in sinks.items():
@@ -347,7 +347,7 @@ class Mending:
         return [PutSchema(number, sinks[number].schemas[version]) for number, version in lost]
 
     def _adopt(self, sinks: dict[int, StoredSink]) -> None:
-        """Sinks whose own record went with the log, and whose pages stand in files."""
+        """Add sinks whose own record was lost with the log, and whose pages are in files."""
         first, end = keys.bulk(0), keys.bulk(OPEN_END)
         while found := self._state.store.bulk_keys(first, end, 1_000):
             for _, sink_id, partition in map(keys.bulk_of, found):

@@ -29,14 +29,14 @@ class Quarantined:
     """Of the page."""
 
     size: int
-    """Bytes that are left of it; none where its file is gone."""
+    """Remaining bytes; none if its file is gone."""
 
     cause: str
     """Cause of the damage."""
 
 
 def quarantined(directory: Path) -> Iterator[tuple[Quarantined, bytes]]:
-    """Every page that was kept aside, and its bytes as they were found. Raises ``StoreError``."""
+    """Yield every quarantined page, and its bytes as found. Raises ``StoreError``."""
     with tempfile.TemporaryDirectory(prefix=".quarantine-", dir=directory.parent) as folder:
         copy = Path(folder) / "copy"
         snapshot(directory, copy)

@@ -100,7 +100,7 @@ def survey(journal: Journal, place: Place, *, look: Callable[[Entry], None] = la
 
 
 def uncovered_by(gaps: Sequence[Gap]) -> Callable[[int], bool]:
-    """Tells whether an offset, asked for in rising order, lies in a gap."""
+    """Return a test for offsets, in rising order, that are in a gap."""
     rest = sorted(((gap.first, gap.end) for gap in gaps), reverse=True)
 
     def lies(offset: int) -> bool:

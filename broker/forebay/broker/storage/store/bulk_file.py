@@ -40,7 +40,7 @@ _END_MAGIC: Final = b"FBBE"
 _LAYOUT: Final = 1
 _TABLE_BYTES_MAX: Final = 64 << 20
 _AHEAD_BYTES: Final = 8 << 20
-"""Of who reads one value behind the other, so much is on its way before it is asked for."""
+"""Read-ahead for sequential readers."""
 
 
 class Unreadable(ValueError):
@@ -86,7 +86,7 @@ class BulkFile:
             os.posix_fadvise(self.handle, *place, os.POSIX_FADV_WILLNEED)
 
     def _look_ahead(self, first: int, end: int) -> None:
-        """Let the system begin to read what is likely to be asked for next. Two readers at once may ask twice."""
+        """Start read-ahead of the values that are likely next. Two concurrent readers may do so twice."""
         in_order, self._read_to = first == self._read_to, end
         if not in_order:
             self._asked_to = end

@@ -47,7 +47,7 @@ class _Named:
 
 @dataclass(slots=True)
 class _Listing:
-    """All files. Never changed: a new one takes its place, so that who reads needs no lock."""
+    """Immutable list of all files, replaced as a whole, so that readers need no lock."""
 
     files: list[_Named] = field(default_factory=list)
     lasts: list[bytes] = field(default_factory=list)
@@ -75,14 +75,14 @@ class BulkFiles:
         """List the names; no file is read. A file that a crash interrupted has a name like the others."""
         self._folder = folder
         self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        """Of the folder: to sync the names in it, and to notice when another folder stands in its place."""
+        """Handle of the folder: to sync its names, and to detect that another folder is in its place."""
         self._spare = SpareFiles(_SPARE_FILES)
         self._open_max = open_max
         self._buffer = new_buffer()
         self._lock = threading.Lock()  # guards the next two, and the order of changes to the listing
         self._open: OrderedDict[Path, BulkFile] = OrderedDict()
         self._given_back: dict[Path, set[bytes]] = {}
-        """Keys whose space has come back from files that are still there; forgotten at the end."""
+        """Keys whose space was released in files that still exist; not stored."""
         named = [(keys_of, path) for path in folder.iterdir() if (keys_of := bulk_file.keys_in_name(path.name))]
         self._listing = _listed([_Named(*keys, path) for keys, path in sorted(named)])
 

@@ -35,6 +35,6 @@ def patiently(
             return call()
         except passing as failure:
             if tries == 1:
-                _log.warning("store is tried again after a failure that may pass cause=%s", failure)
+                _log.warning("store is retried after a transient failure cause=%s", failure)
         sleep(delay_s)
     return call()

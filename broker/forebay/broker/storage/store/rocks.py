@@ -124,7 +124,7 @@ class RocksStore:
                     entries.next()
                 entries.status()
         except StoreCorrupt as damage:
-            _log.error("ranges of deleted pages could not be read, their space may not come back cause=%s", damage)
+            _log.error("ranges of deleted pages could not be read, their space may not be released cause=%s", damage)
         return KeyRanges.of(found)
 
     def _open(self, settings: RocksSettings) -> None:
@@ -134,7 +134,7 @@ class RocksStore:
         except StoreCorrupt as damage:
             gc.collect()
             self._open_database(settings, strict=False)
-            _log.error("table could not be read, its pages are gone cause=%s", damage)
+            _log.error("table could not be read, its pages are lost cause=%s", damage)
 
     def _open_database(self, settings: RocksSettings, *, strict: bool) -> None:
         path = self._directory.database
@@ -368,7 +368,7 @@ class RocksStore:
                 for other in (Family.BULK, Family.INDEX, Family.META):
                     self._families[other].flush(True)
             if self._database.property_int_value("rocksdb.background-errors") != failures:
-                raise StoreFailed("compact", "RocksDB counted a background error; its LOG file says which")
+                raise StoreFailed("compact", "RocksDB counted a background error; see its LOG file")
 
     def _forget_deleted(self) -> None:
         """Leave out what no file has any more."""

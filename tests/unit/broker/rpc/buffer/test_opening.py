@@ -29,5 +29,5 @@ async def test_the_first_message_is_returned() -> None:
 
 
 async def test_a_stream_that_says_nothing_is_refused() -> None:
-    with pytest.raises(InvalidOpen, match="did not come within"):
+    with pytest.raises(InvalidOpen, match="did not arrive within"):
         await first(Stream(None), within_s=0.01)

@@ -146,7 +146,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
     assert len(found.journal.entries(1, 0, 0, 100, 100)) == 3
     assert [body is not None for body in found.journal.read_pages(1, 0, [one.entry for one in PAGES])] == [True] * 3
     if kind != "slot":  # they are read when their writer comes
-        assert "damage was mended" in caplog.text
+        assert "damage was repaired" in caplog.text
         assert found.mended
     assert recover(found.journal.store.reopen()).mended == ()  # type: ignore[attr-defined]
 
