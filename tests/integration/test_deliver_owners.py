@@ -78,7 +78,7 @@ def test_a_nacked_record_comes_again_after_its_delay_and_new_records_do_not_hurr
     with DeliverCall(broker.endpoint, "orders") as call:
         [delivery] = call.delivered(2)
         nack = pb.NackRanges(owner_epoch=delivery.owner_epoch, ranges=ranged(0, 0))
-        nack.retry.delay.FromMilliseconds(300)
+        nack.retry.delay.FromMilliseconds(1_500)
         call.put(pb.DeliverRequest(nack=nack))
         call.next("revoked")
         fill(client, 1)
