@@ -138,7 +138,7 @@ def test_behind_a_relay_that_ends_tls_a_restart_of_the_broker_ends_nobody(
             works(publisher, subscriber, b"before")
             broker.stop()
             until(lambda: relay.closed_at_once >= 6)
-            with pytest.raises(BrokerUnavailable, match="a relay does whose broker is away"):
+            with pytest.raises(BrokerUnavailable, match="a proxy does while its broker is unavailable"):
                 Client(relay.endpoint, settings=client.settings).publish("orders", [Record(b"x")])
             restartable()
             works(publisher, subscriber, b"after")
