@@ -166,7 +166,7 @@ def test_a_task_without_a_token_is_told_what_to_set(spark: SparkSession, client:
 def test_an_option_that_holds_a_token_is_refused_and_not_repeated(spark: SparkSession, where: dict[str, str]) -> None:
     rows = spark.range(1).selectExpr("cast(id as string) as value")
 
-    with pytest.raises(PySparkException, match="Option token would hold a secret") as caught:
+    with pytest.raises(PySparkException, match="Option token would expose a secret") as caught:
         rows.write.format("forebay").mode("append").options(**where, sink="orders", token="a-secret").save()
 
     assert "a-secret" not in str(caught.value)

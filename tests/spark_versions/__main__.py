@@ -44,7 +44,7 @@ def _compared(environment: Environment, found: dict[str, Any], held: dict[str, i
         ("written by foreachBatch, run twice", held["each-batch"], ROWS),
     ]
     if environment.minor < (4, 0):
-        return [*both, ("advice", "needs Spark 4.0 or newer; this is Spark 3.5" in found["data_source"], True)]
+        return [*both, ("advice", "requires Spark 4.0 or newer; this is Spark 3.5" in found["data_source"], True)]
     limited = found["limited"]
     return [
         *both,
@@ -55,7 +55,7 @@ def _compared(environment: Environment, found: dict[str, Any], held: dict[str, i
         ("copied", found["copied"], ROWS),
         ("copied after a restart", found["copied_after_a_restart"], 2 * ROWS),
         ("copied again", found["copied_again"], 2 * ROWS),
-        ("limit of a micro-batch", limited == "ok" or "needs Spark 4.2 or newer; this is" in limited, True),
+        ("limit of a micro-batch", limited == "ok" or "requires Spark 4.2 or newer; this is" in limited, True),
         ("limit where the version has it", limited == "ok", environment.minor >= (4, 2)),
     ]
 

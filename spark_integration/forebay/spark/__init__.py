@@ -1,4 +1,4 @@
-"""Spark reads from and writes to Forebay with ``format("forebay")``."""
+"""Spark data source ``format("forebay")`` for reading from and writing to Forebay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ForebayDataSource", "ForebaySparkError"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the data source when it is asked for: Spark 3.5 has none, and what needs none works there too."""
+    """Import the data source on first access; Spark 3.5 has none, but can use the other modules."""
     if name != "ForebayDataSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need_data_sources()

@@ -1,4 +1,4 @@
-"""Asks the broker on behalf of a query, in the driver: over one connection, with errors that say what to do."""
+"""Calls of the driver to the broker: one connection per query, with errors that state a remedy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Answer = TypeVar("Answer")
 
 
 class Asking:
-    """A connection for the life of a query, made with the first question."""
+    """Connection for the life of a query, opened by the first call."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._client: Client | None = None
 
     def __call__(self, question: Callable[[Client], Answer]) -> Answer:
-        """Return what the broker answers. Raises `ForebaySparkError`."""
+        """Return the broker's answer to ``question``. Raises `ForebaySparkError`."""
         if self._client is None:
             self._client = connect(self._target, patience_s=self._target.connect_timeout_s)
         try:
@@ -39,9 +39,9 @@ class Asking:
 
 
 def check_incarnation(incarnation: str, found: SinkView, target: Target) -> None:
-    """Raise `ForebaySparkError` when the sink is not the one that a query has read."""
+    """Raise `ForebaySparkError` if the sink is not the one that the query has read."""
     if incarnation != found.incarnation:
         raise ForebaySparkError(
-            f"Sink {target.sink!r} was deleted and made anew since this query read it.",
-            "Start the query with a new checkpoint location: its offsets are those of another sink.",
+            f"Sink {target.sink!r} was deleted and created again since this query read it.",
+            "Start the query with a new checkpoint location: its offsets belong to the deleted sink.",
         )

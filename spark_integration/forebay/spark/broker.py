@@ -1,8 +1,8 @@
-"""What the driver asks the broker before any task starts, so that a mistake is told once and at once.
+"""Checks of the driver at the broker before any task starts, so that an error is reported once.
 
-Spark builds the writer of a stream anew for every micro-batch, in a process that it uses again. What was learnt is
-kept there: a query that runs does not ask each time, and goes on through an outage of the broker, which its
-publishers are there to wait for.
+Spark creates a new writer for every micro-batch of a stream, in a process that it reuses. Results are cached in that
+process. A running query does not call the broker each time, and continues during an outage, which its publishers wait
+for.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained
 
 FRESH_S: Final = 30.0
-"""What is younger than this is not asked for again."""
+"""Maximum age of a cached result that is used without a call."""
 
 REFRESH_S: Final = 1.0
-"""How long a known broker is waited for before the older answer is used."""
+"""Time to wait for a known broker before the cached result is used."""
 
 
 PAGES_IN_SINK_MIN: Final = 4
-"""So many pages of a task fit into a sink, however small its limits are."""
+"""Minimum number of a task's pages that fit into a sink, regardless of its limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
-    """What a write needs to know about its sink."""
+    """Facts about a sink that a write needs."""
 
     partitions: int
     """Number of partitions."""
 
     page_bytes_max: int
-    """Largest body of a page with more than one record."""
+    """Maximum body size of a page with more than one record."""
 
     page_records_max: int
-    """Most records of a page."""
+    """Maximum number of records per page."""
 
     incarnation: str
-    """Of the sink: another one of that name has other partitions, offsets and schemas."""
+    """Incarnation of the sink; another one has other partitions, offsets and schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class _Known:
 
 
 def connect(target: Target, *, patience_s: float) -> Client:
-    """Return a client that waits so long for a broker that is away. Driver, planners and tasks all connect by this."""
+    """Return a client that waits up to ``patience_s`` for a broker; for driver, planners and tasks."""
     retry = RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s)
     settings = ClientSettings(call_timeout_s=max(1.0, patience_s), retry=retry)
     return Client(list(target.endpoints), settings=secured(settings, target.credentials, os.environ))
 
 
 def look_up(options: WriteOptions) -> SinkFacts:
-    """Ask for the sink, making it if the options say so. Raises `ForebaySparkError`."""
+    """Return the facts of the sink, creating it if the options allow. Raises `ForebaySparkError`."""
     try:
         return _ask(options, patience_s=options.target.connect_timeout_s)
     except errors.ForebayError as error:
@@ -69,7 +69,7 @@ def look_up(options: WriteOptions) -> SinkFacts:
 
 
 def take_ticket(target: Target, incarnation: str, *, patience_s: float) -> int:
-    """Draw the number by which the broker knows the newer one of two runs. Raises `ForebaySparkError`."""
+    """Take the ticket that orders the runs of a producer at the broker. Raises `ForebaySparkError`."""
     try:
         with connect(target, patience_s=patience_s) as client:
             return client.epochs.take_ticket(target.sink, incarnation=incarnation)
@@ -78,7 +78,7 @@ def take_ticket(target: Target, incarnation: str, *, patience_s: float) -> int:
 
 
 class SinkDirectory:
-    """Remembers sinks for the life of one process. Owned by one thread."""
+    """Cache of sinks for the life of one process. Owned by one thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` is monotonic, in seconds."""
@@ -86,7 +86,7 @@ class SinkDirectory:
         self._known: dict[Target, _Known] = {}
 
     def look_up(self, options: WriteOptions) -> SinkFacts:
-        """As `look_up`, but a sink that was seen before is taken as it was while its broker is away."""
+        """Return the facts of a sink; uses the cached ones while its broker is unavailable."""
         known = self._known.get(options.target)
         if known is not None and self._clock() - known.at_s < FRESH_S and self._is_there(options, known.facts):
             return known.facts
@@ -104,11 +104,11 @@ class SinkDirectory:
         return facts
 
     def forget(self, target: Target, gone: errors.ForebayError) -> bool:
-        """Forget a sink that is not there any more; return whether looking it up again may help."""
+        """Forget a sink that no longer exists; return True if another look-up may help."""
         return self._known.pop(target, None) is not None or isinstance(gone, errors.SinkReplaced)
 
     def _is_there(self, options: WriteOptions, facts: SinkFacts) -> bool:
-        """Tell whether a sink is the one that was seen; of a write exactly once its ticket tells that."""
+        """Return True if the sink is the cached one; for exactly-once writes the ticket checks that."""
         if options.delivery is Delivery.EXACTLY_ONCE:
             return True
         try:
@@ -131,12 +131,14 @@ def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
             wanted: dict[str, Any] = {} if options.partitions is None else {"partitions": options.partitions}
             sink = client.sinks.create(name, exist_ok=True, **wanted)
         if options.delivery is Delivery.EXACTLY_ONCE and sink.settings.buffer_mode is BufferMode.MEMORY:
-            raise errors.StagingUnsupported(f"sink {name!r} is in memory only, and staged rows have to survive a crash")
+            raise errors.StagingUnsupported(
+                f"sink {name!r} is in memory only, and exactly-once writes require a sink on disk"
+            )
         return _facts(sink, client.info())
 
 
 def _facts(sink: Sink, info: BrokerInfo) -> SinkFacts:
-    """Bound pages by the sink's own limits too: one that takes all the room would be refused for good."""
+    """Return the facts of a sink, with page limits below the sink's own limits."""
     settings, records = sink.settings, PAGE_RECORDS_MAX
     if settings.max_disk_cache:
         records = min(records, max(1, settings.max_disk_cache // PAGES_IN_SINK_MIN))
@@ -149,4 +151,4 @@ def _facts(sink: Sink, info: BrokerInfo) -> SinkFacts:
 
 
 SINKS_SEEN: Final = SinkDirectory(time.monotonic)
-"""What the streams of this process have learnt."""
+"""Sinks that the streams of this process have used."""

@@ -1,4 +1,4 @@
-"""Columns matched by name, as Spark does: first those that are equal, then those that differ in their case alone."""
+"""Matching of columns by name as in Spark: equal names first, then names that differ only in case."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 def matches(wanted: Sequence[str], given: Sequence[str], *, case_sensitive: bool = False) -> dict[str, str]:
-    """Return the given name for each wanted one that has one.
+    """Return the given name for each wanted name that has a match.
 
-    A name that is not equal matches only where no other name, wanted or given, differs by its case too.
+    Names that differ in case match only if no other name, wanted or given, differs from them only in case.
     """
     exact = {name: name for name in wanted if name in given}
     if case_sensitive or len(exact) == len(wanted):
@@ -24,7 +24,7 @@ def matches(wanted: Sequence[str], given: Sequence[str], *, case_sensitive: bool
 
 
 def repeated(names: Sequence[str], *, case_sensitive: bool) -> str | None:
-    """Return the first name that occurs again, None where all differ."""
+    """Return the first repeated name, None if all differ."""
     seen: set[str] = set()
     for name in names:
         form = name if case_sensitive else name.lower()

@@ -1,14 +1,14 @@
-"""The one error that Forebay raises towards Spark.
+"""Error that Forebay raises towards Spark.
 
-Spark passes on the text of an exception, never its class, and shows the end of it last. So there is one class, its
-first lines say what is wrong and its last line says what to do.
+Spark forwards the text of an exception, not its class, and shows the end of it last. Therefore there is one class; its
+first lines state the problem and its last line the remedy.
 """
 
 from __future__ import annotations
 
 
 class ForebaySparkError(Exception):
-    """A write or a read cannot go on until somebody does what the last line says."""
+    """A read or write cannot continue until the user applies the remedy in the last line."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(problem, remedy)

@@ -1,10 +1,10 @@
-"""Publishing from ``foreach``: for a job that calls a system of its own, row by row, and keeps what comes of it.
+"""Publishing from ``foreach``: for jobs that call a system row by row and publish the results.
 
     stream.writeStream.foreach(Publishing("orders", lambda row: ask(row.id))).start()
 
-Spark says nothing of a commit here, so a row is published at least once: a partition of a micro-batch counts as done
-only when all its records are on the broker's disk, and one that is tried again publishes again. Where Spark's real-time
-mode takes no Python data source, it takes this.
+Spark reports no commits to ``foreach``, so a row is published at least once: a partition of a micro-batch is complete
+only when all its records are durable, and a retried partition publishes again. It also works in Spark's real-time mode,
+which does not support Python data sources.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Made = bytes | str | Record | Iterable[bytes | str | Record] | None
 
 
 class Publishing:
-    """What ``foreach`` takes. It is pickled; client and publisher are made where the rows are."""
+    """Writer for ``foreach``. It is pickled; client and publisher are created in the tasks."""
 
     def __init__(self, sink: str, make: Callable[[Row], Made], options: Mapping[str, str] | None = None) -> None:
-        """``make`` turns a row into a record or several, or into none; text is written as UTF-8.
+        """Publish the records that ``make`` returns for each row: one, several or none.
 
-        ``options`` are those of ``format("forebay")``. Raises `ForebaySparkError` for a wrong one.
+        Text is encoded as UTF-8. ``options`` are those of ``format("forebay")``. Raises `ForebaySparkError`.
         """
         given = {**(options or {}), "sink": sink, "delivery": Delivery.AT_LEAST_ONCE}
         self._options: WriteOptions = write_options(given, os.environ, is_stream=True)
@@ -39,7 +39,7 @@ class Publishing:
         self._publisher: Publisher | None = None
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
-        """Begin a partition of a micro-batch; Spark calls it. Raises `ForebaySparkError`."""
+        """Begin a partition of a micro-batch; called by Spark. Raises `ForebaySparkError`."""
         options = self._options
         self._client = connect(options.target, patience_s=options.delivery_timeout_s)
         try:
@@ -54,7 +54,7 @@ class Publishing:
         return True
 
     def process(self, row: Row) -> None:
-        """Publish what a row makes; Spark calls it. Raises `ForebaySparkError`."""
+        """Publish the records of a row; called by Spark. Raises `ForebaySparkError`."""
         assert self._publisher is not None, "Spark opens before it processes"
         made = self._make(row)
         if made is None:
@@ -69,7 +69,7 @@ class Publishing:
             raise explained(error, self._options.target, doing="write to") from error
 
     def close(self, error: Exception | None) -> None:
-        """End a partition; Spark calls it. Returns when all is durable, or raises `ForebaySparkError`."""
+        """End a partition when all records are durable; called by Spark. Raises `ForebaySparkError`."""
         if self._publisher is None or self._client is None:
             return
         try:

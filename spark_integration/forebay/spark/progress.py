@@ -1,9 +1,9 @@
-"""Spark's progress and the broker's lag, told together.
+"""Progress of Spark queries together with the lag at the broker.
 
     spark.streams.addListener(QueryProgress(["orders"], print))
 
-PySpark gives a data source written in Python no metrics of its own, and its name in Spark's progress is that of an
-object in memory. So each micro-batch is joined by the id of its query: the broker knows the producers of a sink by it.
+PySpark supports no custom metrics for Python data sources, and their name in Spark's progress is the address of an
+object. Therefore a micro-batch is matched by the id of its query, which is part of the producer's name at the broker.
 """
 
 from __future__ import annotations
@@ -29,70 +29,70 @@ if TYPE_CHECKING:
     )
 
 PATIENCE_S: Final = 2.0
-"""Spark's listener bus waits for this: a broker that is away is told as that."""
+"""Time limit of a call, because Spark's listener bus waits; an unavailable broker is reported."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkProgress:
-    """One sink, just after a micro-batch."""
+    """State of one sink just after a micro-batch."""
 
     sink: str
     last_epoch: int | None
-    """The last micro-batch of the query that is visible; None before the first, and for a write at least once."""
+    """Last committed micro-batch of the query; None before the first, and for at-least-once writes."""
 
     staged_records: int
-    """Records of any query that wait for a commit."""
+    """Staged records of all queries that await a commit."""
 
     pending: int
-    """Records that the sink's slowest subscription has still to settle: the lag."""
+    """Unsettled records of the slowest subscription: the lag."""
 
     pending_age_s: float
-    """Age of the oldest of them."""
+    """Age of the oldest unsettled record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One micro-batch of a query."""
+    """Progress of one micro-batch of a query."""
 
     query_id: str
     name: str | None
     batch_id: int
     rows: int
-    """Rows that came in."""
+    """Number of input rows."""
 
     rows_per_s: float
     duration_ms: int
-    """Of the whole trigger."""
+    """Duration of the trigger."""
 
     sinks: tuple[SinkProgress, ...]
-    """Those that were asked for; without those whose broker did not answer."""
+    """States of the sinks; sinks whose broker did not answer are missing."""
 
 
 class QueryProgress(StreamingQueryListener):
-    """Tells of every micro-batch, with the state of the sinks that are named. Lives in the driver."""
+    """Listener that reports every micro-batch with the state of the given sinks. Runs in the driver."""
 
     def __init__(
         self, sinks: Sequence[str], tell: Callable[[Progress], None], options: Mapping[str, str] | None = None
     ) -> None:
-        """``options`` are those of ``format("forebay")``, above all ``endpoint``. Raises `ForebaySparkError`."""
+        """Report the given sinks; ``options`` are those of ``format("forebay")``. Raises `ForebaySparkError`."""
         self._targets: list[Target] = [
             write_options({**(options or {}), "sink": sink}, os.environ).target for sink in sinks
         ]
         self._tell = tell
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is to be told yet; Spark calls it."""
+        """Ignore the start of a query; called by Spark."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing has changed; Spark calls it."""
+        """Ignore an idle query; called by Spark."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing is left to be told; Spark calls it."""
+        """Ignore the end of a query; called by Spark."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Ask the broker and tell; Spark calls it, after each micro-batch."""
+        """Report a micro-batch with the state of the sinks; called by Spark after each micro-batch."""
         found = event.progress
         sinks = [state for target in self._targets if (state := _state(target, str(found.id))) is not None]
         self._tell(
@@ -113,7 +113,7 @@ def _state(target: Target, query_id: str) -> SinkProgress | None:
         with connect(target, patience_s=PATIENCE_S) as client:
             return sink_progress(client, target.sink, query_id)
     except errors.ForebayError as error:
-        log.warning("sink could not be asked sink=%s reason=%s", target.sink, error.reason)
+        log.warning("sink state is unavailable sink=%s reason=%s", target.sink, error.reason)
         return None
 
 

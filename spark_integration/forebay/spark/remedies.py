@@ -1,4 +1,4 @@
-"""What a user of Spark does about an error of the client: one table, so that every message ends with advice."""
+"""Remedies for errors of the client: one table, so that every message ends with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark session needs for Forebay: one on this machine without any configuration, and the options of a cluster.
+"""Spark sessions for Forebay: a local session, and the options of a cluster.
 
 `local_session` is what the demo, the benchmarks and the tests run on. `cluster_options` gives the files of TLS to every
 host of a cluster, and says by which options reads and writes find them and the token. `use_in_this_thread` is for
@@ -67,7 +67,7 @@ def cluster_options(
     tls_server_name: str | None = None,
     token_env: str | None = None,
 ) -> dict[str, str]:
-    """Return the options by which every read and write of this session finds its brokers, over TLS and with a token.
+    """Return the options with which reads and writes of this session connect, with TLS and token.
 
         where = cluster_options(spark, endpoints=["broker:7461"], tls_ca=Path("ca.pem"))
         rows.writeStream.format("forebay").options(**where).option("sink", "orders")
@@ -98,7 +98,7 @@ def cluster_options(
 
 
 def use_in_this_thread(spark: SparkSession) -> None:
-    """Make the session the active one of the calling thread, which has to be so before it writes or starts a query.
+    """Make the session active in the calling thread, as required before it writes or starts a query.
 
         def start(sink):
             use_in_this_thread(spark)

@@ -1,7 +1,7 @@
-"""The data source behind ``format("forebay")``.
+"""Data source of ``format("forebay")``.
 
-It lives in the driver, where everything that can be wrong about options, schema, sink and broker is found before a task
-starts. Spark imports this module in sessions that never use Forebay, so what is heavy is imported when it is used.
+It runs in the driver and reports errors of options, schema, sink and broker before a task starts. Spark imports this
+module in sessions that never use Forebay, so heavy modules are imported on use.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 class ForebayDataSource(DataSource):
-    """Writes batches and streams to a sink of Forebay, and reads a range of one or follows it."""
+    """Data source that writes batches and streams to a sink, and reads batches and streams from it."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that ``format`` takes."""
+        """Return the name for ``format``."""
         return "forebay"
 
     def schema(self) -> StructType:
-        """Return the columns of a read: those of the rows that the sink holds, or of records; and those about them."""
+        """Return the columns of a read: those of the sink's rows or of records, and metadata columns."""
         options = schema_options(self.options, os.environ)
         if options.rows is Rows.RECORD:
             return read_schema(options.columns, options.metadata)
@@ -46,7 +46,7 @@ class ForebayDataSource(DataSource):
         return columns_of(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> ForebayWriter:
-        """Return the writer of a batch, once sink and broker have been found. Raises `ForebaySparkError`."""
+        """Return the writer of a batch after checking sink and broker. Raises `ForebaySparkError`."""
         options = self._write_options(overwrite=overwrite, is_stream=False)
         from forebay.spark.write.jobs import batch_job  # noqa: PLC0415 - imports grpc and pyarrow
         from forebay.spark.write.writer import ForebayWriter  # noqa: PLC0415 - imports pyarrow
@@ -55,7 +55,7 @@ class ForebayDataSource(DataSource):
         return ForebayWriter(batch_job(options, plan, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> ForebayStreamWriter:
-        """Return the writer of a micro-batch; a broker that was found before may be away now."""
+        """Return the writer of a micro-batch; a known broker may be unavailable at this time."""
         options = self._write_options(overwrite=overwrite, is_stream=True)
         from forebay.spark.write.jobs import stream_job  # noqa: PLC0415 - imports grpc and pyarrow
         from forebay.spark.write.writer import ForebayStreamWriter  # noqa: PLC0415 - imports pyarrow
@@ -64,7 +64,7 @@ class ForebayDataSource(DataSource):
         return ForebayStreamWriter(stream_job(options, plan, schema))
 
     def reader(self, schema: StructType) -> ForebayReader:
-        """Return the reader of a range. Raises `ForebaySparkError`."""
+        """Return the reader of a batch. Raises `ForebaySparkError`."""
         options = read_options(self.options, os.environ)
         from forebay.spark.read.batch_reader import ForebayReader  # noqa: PLC0415 - imports grpc and pyarrow
 
@@ -87,7 +87,7 @@ class ForebayDataSource(DataSource):
     def _write_options(self, *, overwrite: bool, is_stream: bool) -> WriteOptions:
         if overwrite:
             raise ForebaySparkError(
-                "A sink cannot be overwritten: what is in it waits for its target.",
+                "A sink cannot be overwritten, because its records await delivery.",
                 'Use mode("append"), and in streams outputMode("append") or "update".',
             )
         return write_options(self.options, os.environ, is_stream=is_stream)

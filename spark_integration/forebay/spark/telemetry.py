@@ -1,7 +1,7 @@
-"""The span of a Spark task, and the export of all that a task has measured before it ends.
+"""Span of a Spark task, and the export of its telemetry before the task ends.
 
-A Python worker ends with ``os._exit`` and may be killed while idle, so what waits for the end of the process is never
-sent. Only the API of OpenTelemetry is used: without an SDK in the worker all of this does nothing.
+A Python worker ends with ``os._exit`` and may be killed while idle, so that data exported at the end of the process
+would be lost. Only the OpenTelemetry API is used: without an SDK in the worker this does nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pyspark import TaskContext
 SCOPE: Final = "forebay.spark"
 FLUSH_S: Final = 1.0
 PAUSE_S: Final = 30.0
-"""How long nothing is flushed at the end of tasks after a flush that took longer."""
+"""Pause without flushes after a flush that timed out."""
 
 
 @contextmanager
 def task(operation: str, sink: str) -> Iterator[None]:
-    """Put a span around a task, the parent of what the client does in it; export everything at its end.
+    """Trace a task as the parent of the client's spans; export all telemetry at its end.
 
     ``operation`` is ``write`` or ``read``.
     """
@@ -55,21 +55,21 @@ def task(operation: str, sink: str) -> Iterator[None]:
 
 
 class Flusher:
-    """Has what was measured exported before a task ends, without holding tasks up for a collector that is away."""
+    """Exports telemetry before a task ends, without delaying tasks for an unavailable collector."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._not_before = 0.0
 
     def flush(self, providers: Sequence[object]) -> None:
-        """Ask providers, where they can, to export what they hold; waits up to 1 s for all of them together.
+        """Flush the given providers; waits up to 1 s for all of them together.
 
-        A flush that takes longer goes on behind the task, and for half a minute no further one is begun.
+        A slower flush continues in the background, and no other flush starts for 30 s.
         """
         able = [provider for provider in providers if hasattr(provider, "force_flush")]
         if not able or self._clock() < self._not_before:
             return
-        # An exporter tries again on its own, and no time-out that it is given ends that.
+        # An exporter retries on its own, and ignores the time limit meanwhile.
         flushing = threading.Thread(target=_flush, args=(able,), name="forebay-flush", daemon=True)
         flushing.start()
         flushing.join(FLUSH_S)
@@ -83,4 +83,4 @@ def _flush(providers: Sequence[Any]) -> None:
 
 
 _FLUSHER: Final = Flusher()
-"""One per Python worker."""
+"""One flusher per Python worker."""

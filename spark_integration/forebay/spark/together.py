@@ -1,12 +1,12 @@
-"""Several DataFrames into several sinks of one broker, visible at one instant.
+"""Atomic write of several DataFrames to several sinks of one broker.
 
     def write(batch, batch_id):
         write_together([Write(batch, "orders"), Write(batch.where("total > 1000"), "large-orders")], from_query=True)
 
     stream.writeStream.foreachBatch(write).start()
 
-Each DataFrame is staged by a job of its own, and one commit names what all of them staged. With ``from_query`` the
-epoch is that of the micro-batch, so a batch that is run again is written once.
+Each DataFrame is staged by its own job, and one commit makes all of them visible. With ``from_query`` the epoch is that
+of the micro-batch, so that a repeated micro-batch is written once.
 """
 
 from __future__ import annotations
@@ -37,30 +37,33 @@ STAGED: Final = pa.schema([pa.field("staged", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One DataFrame, and the sink that it goes to."""
+    """DataFrame and the sink to write it to."""
 
     frame: DataFrame
     sink: str
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of ``format("forebay")`` for this write; two writes to one sink need two of ``write_name``."""
+    """Options of ``format("forebay")`` for this write.
+
+    Two writes to one sink require different values of ``write_name``.
+    """
 
 
 def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str | None = None) -> CommittedEpochs:
-    """Stage every write, then commit all of them. Returns where the records stand.
+    """Stage all writes, then commit them atomically; returns the positions of the records.
 
-    ``from_query`` takes the epoch from the micro-batch that calls this; without it the writes are a batch of their own.
-    Raises `ForebaySparkError`; then nothing of any write is visible, unless the text says that it is not known.
+    ``from_query`` takes the epoch from the calling micro-batch; without it the writes are an independent batch. Raises
+    `ForebaySparkError`; then no write is visible, unless the text states that the outcome is unknown.
     """
     every = [_options(write, from_query=from_query, endpoint=endpoint) for write in writes]
     if not every:
-        raise ForebaySparkError("There is nothing to write.", "Name at least one write.")
+        raise ForebaySparkError("The list of writes is empty.", "Pass at least one Write.")
     done: list[tuple[Target, list[Staged]]] = []
     with ExitStack() as undo:
         for write, options in zip(writes, every, strict=True):
             plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
             job = batch_job(options, plan, write.frame.schema)
             assert job.run is not None, "the write is exactly once"
-            undo.callback(transaction.close, options.target, job.run)  # nobody knows the tokens of failed attempts
+            undo.callback(transaction.close, options.target, job.run)  # the tokens of failed attempts are unknown here
             staged = _staged(write, job)
             undo.callback(transaction.abort, options.target, staged)
             done.append((options.target, staged))
@@ -78,14 +81,14 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
     options = write_options(given, os.environ)
     if options.delivery is not Delivery.EXACTLY_ONCE:
         raise ForebaySparkError(
-            f"The write to {write.sink!r} is at least once, and cannot be committed with others.",
-            "Leave option delivery out, or write that DataFrame by itself.",
+            f"The write to {write.sink!r} is at least once, and cannot be committed together with others.",
+            "Leave option delivery out, or write that DataFrame separately.",
         )
     return options
 
 
 def _staged(write: Write, job: WriteJob) -> list[Staged]:
-    """Run the job that stages one DataFrame; returns what the attempts that Spark accepted have staged."""
+    """Run the staging job of one DataFrame; returns the stages of the attempts that Spark accepted."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = run_task(job, batches)

@@ -1,7 +1,7 @@
 """Differences between the supported versions of Spark: 4.0 to 4.3, and 3.5 without data sources.
 
-One module has all of them: elsewhere a class is imported from here as if every version had it. Spark 3.5 has no Python
-data sources, so `format("forebay")` needs 4.0; `write_together` and `Publishing` need none.
+Other modules import classes from here as if every version had them. Spark 3.5 has no Python data sources, so that
+`format("forebay")` requires 4.0; `write_together` and `Publishing` do not.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ else:
     except ImportError:
 
         class DataSourceArrowWriter:
-            """Base of writers, which Spark 3.5 does not have."""
+            """Substitute for the base class of writers, missing in Spark 3.5."""
 
         class DataSourceStreamWriter:
-            """Base of writers, which Spark 3.5 does not have."""
+            """Substitute for the base class of writers, missing in Spark 3.5."""
 
         class DataSourceStreamReader:
-            """Base of readers, which Spark 3.5 does not have."""
+            """Substitute for the base class of readers, missing in Spark 3.5."""
 
         class InputPartition:
-            """Base of partitions, which Spark 3.5 does not have."""
+            """Substitute for the base class of partitions, missing in Spark 3.5."""
 
         class WriterCommitMessage:
-            """Base of messages, which Spark 3.5 does not have."""
+            """Substitute for the base class of messages, missing in Spark 3.5."""
 
     try:
         from pyspark.sql.datasource import DataSourceStreamArrowWriter
     except ImportError:
 
         class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-            """Stream writer of Spark 4.0: it passes Arrow to every writer that is also an Arrow writer of batches."""
+            """Stream writer of Spark 4.0, which passes Arrow to writers that are also Arrow batch writers."""
 
     try:
         from pyspark.sql.streaming.datasource import (
@@ -76,7 +76,7 @@ else:
             """Limit of a micro-batch."""
 
         class ReadAllAvailable(ReadLimit):
-            """No limit."""
+            """Unlimited micro-batch."""
 
         @dataclass
         class ReadMaxRows(ReadLimit):
@@ -91,7 +91,7 @@ else:
             max_bytes: int
 
         class SupportsTriggerAvailableNow:
-            """Mark of a source that knows where ``Trigger.AvailableNow`` ends."""
+            """Marker of a source that knows the end of ``Trigger.AvailableNow``."""
 
 
 __all__ = [
@@ -120,34 +120,34 @@ def _types(*names: str) -> tuple[type[types.DataType], ...]:
 
 
 CALENDAR_INTERVAL_TYPES: Final = _types("CalendarIntervalType")
-"""Type of Spark 4.0 and newer for intervals of months, days and microseconds."""
+"""Type for intervals of months, days and microseconds, in Spark 4.0 and newer."""
 
 SPATIAL_TYPES: Final = _types("GeometryType", "GeographyType")
-"""Types of Spark 4.1 and newer for shapes on a plane and on the earth."""
+"""Types for planar and geographic shapes, in Spark 4.1 and newer."""
 
 VARIANT_TYPES: Final = _types("VariantType")
-"""Type of Spark 4.0 and newer for values of any shape."""
+"""Type for semi-structured values, in Spark 4.0 and newer."""
 
 HAS_READ_LIMITS: Final = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""Spark tells a stream's source where a micro-batch begins, and asks it for a limit: 4.2 and newer."""
+"""Spark 4.2 and newer pass the start of a micro-batch to a stream source, and ask it for a limit."""
 
 HAS_UNIX_SOCKETS: Final = HAS_READ_LIMITS
-"""Python workers can be reached by a Unix socket without errors in the log: 4.2 and newer."""
+"""Spark 4.2 and newer reach Python workers by a Unix socket without errors in the log."""
 
 _VERSION: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
 
 def need_data_sources() -> None:
-    """Raise `ForebaySparkError` where this Spark has no Python data sources."""
+    """Raise `ForebaySparkError` if this Spark has no Python data sources."""
     if _VERSION < (4, 0):
         raise ForebaySparkError(
-            f'format("forebay") needs Spark 4.0 or newer; this is Spark {pyspark.__version__}.',
+            f'format("forebay") requires Spark 4.0 or newer; this is Spark {pyspark.__version__}.',
             "Write from foreachBatch with forebay.spark.together.write_together, "
             "or from foreach with forebay.spark.foreach.Publishing.",
         )
 
 
 def need_read_limits(what: str, instead: str) -> None:
-    """Raise `ForebaySparkError` where this Spark does not tell a source where a micro-batch begins."""
+    """Raise `ForebaySparkError` if this Spark does not pass the start of a micro-batch to a source."""
     if not HAS_READ_LIMITS:
-        raise ForebaySparkError(f"{what} needs Spark 4.2 or newer; this is Spark {pyspark.__version__}.", instead)
+        raise ForebaySparkError(f"{what} requires Spark 4.2 or newer; this is Spark {pyspark.__version__}.", instead)

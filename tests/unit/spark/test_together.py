@@ -136,9 +136,9 @@ def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBrok
 @pytest.mark.parametrize(
     ("writes", "from_query", "why"),
     [
-        ([], False, "nothing to write"),
+        ([], False, "list of writes is empty"),
         ([write(Frame(), "orders", delivery="at_least_once")], False, "'orders' is at least once"),
-        ([write(Frame(), "orders", delivery="at_least_once")], True, "epoch_from_query needs exactly once"),
+        ([write(Frame(), "orders", delivery="at_least_once")], True, "epoch_from_query requires delivery exactly_once"),
         ([write(Frame(), "orders", wrong="x")], False, "Option wrong is unknown"),
         ([write(Frame(), "orders", write_name="x")], False, "write_name is for streams"),
     ],

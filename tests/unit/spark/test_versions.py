@@ -23,9 +23,9 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_records_per_trigger": "10"}, "A limit of a micro-batch needs Spark 4.2"),
-        ({"max_bytes_per_trigger": "10000"}, "A limit of a micro-batch needs Spark 4.2"),
-        ({"mode": "resend", "subscription": "second"}, "mode=resend needs Spark 4.2"),
+        ({"max_records_per_trigger": "10"}, "A limit of a micro-batch requires Spark 4.2"),
+        ({"max_bytes_per_trigger": "10000"}, "A limit of a micro-batch requires Spark 4.2"),
+        ({"mode": "resend", "subscription": "second"}, "mode=resend requires Spark 4.2"),
     ],
 )
 def test_an_option_that_this_spark_cannot_honour_is_refused(options: dict[str, str], said: str) -> None:

@@ -1,7 +1,7 @@
-"""Where TLS files and the token of a cluster stand, as options say it.
+"""Options for TLS files and the token of a cluster.
 
-The options of a query stand in its plan, in the event log and on Spark's pages. So they name files and a variable, and
-what is secret is read from there by each process that connects: the driver, its planners, and every task.
+The options of a query are visible in its plan, in the event log and in Spark's web UI. Therefore they name files and a
+variable. Each process that connects (the driver, its planners, and every task) reads the secrets from there.
 """
 
 from __future__ import annotations
@@ -31,46 +31,47 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Names of files and of a variable; nothing of it is secret. Is pickled.
+    """Names of TLS and token files and of a token variable, without secrets. Pickled.
 
-    A file is an absolute path, the same on every host, or a name without a folder, which Spark has given to every host.
+    A file is an absolute path that is the same on every host, or a plain name of a file that Spark distributes to every
+    host.
     """
 
     tls: bool = False
-    """Connections are encrypted."""
+    """Connections use TLS."""
 
     ca_file: str = ""
-    """Authorities of the broker's certificate; empty for those that gRPC brings."""
+    """Certificate authorities for the broker's certificate; empty uses gRPC's default."""
 
     cert_file: str = ""
-    """Certificate to show to the broker."""
+    """Client certificate."""
 
     key_file: str = ""
-    """Its private key."""
+    """Private key of the client certificate."""
 
     server_name: str = ""
-    """Name that the broker's certificate has to have; empty for the host of the endpoint."""
+    """Expected name in the broker's certificate; empty expects the host of the endpoint."""
 
     token_env: str = ""
-    """Variable that has the token in every process; empty takes `FOREBAY_TOKEN` where it is set."""
+    """Environment variable with the token in every process; empty uses `FOREBAY_TOKEN` if it is set."""
 
     token_file: str = ""
-    """File that has the token, instead of a variable."""
+    """File with the token, instead of a variable."""
 
     token_without_tls: bool = False
-    """The token may go unencrypted over a network that encrypts by itself."""
+    """Allow the token without TLS, for encrypted networks."""
 
 
 NO_CREDENTIALS: Final = Credentials()
 
 
 def credentials_of(values: OptionValues, environment: Mapping[str, str]) -> Credentials:
-    """Read what is given by options, or else by the driver's environment. Raises `ForebaySparkError`."""
+    """Return the credentials of the options, or of the driver's environment. Raises `ForebaySparkError`."""
     files = {name: _file(values, environment, name) for name in ("ca_file", "cert_file", "key_file")}
     server_name = values.text("tls_server_name") or environment.get("FOREBAY_TLS_SERVER_NAME", "").strip()
     if bool(files["cert_file"]) != bool(files["key_file"]):
         raise ForebaySparkError(
-            "Only one of the options tls_cert_file and tls_key_file is set.", "Set both, or leave both out."
+            "Only one of the options tls_cert_file and tls_key_file is set.", "Set both, or none of them."
         )
     named = bool(server_name or any(files.values()))
     wanted = values.flag("tls", default=_flag(environment, "FOREBAY_TLS", default=named))
@@ -88,7 +89,7 @@ def credentials_of(values: OptionValues, environment: Mapping[str, str]) -> Cred
 
 
 def is_file_of_spark(path: str) -> bool:
-    """Whether it is a name that Spark knows, and no place on the disk."""
+    """Return True for a plain file name, which Spark resolves, and False for a path."""
     return bool(path) and os.path.basename(path) == path
 
 
@@ -107,13 +108,13 @@ def _token_file(values: OptionValues, environment: Mapping[str, str]) -> str:
 def _path(option: str, path: str) -> str:
     if "\n" in path or "-----BEGIN" in path:
         raise ForebaySparkError(
-            f"Option {option} holds what should stand in a file: options stand in the plan of a query.",
+            f"Option {option} contains the contents of a file, and options are visible in the plan of a query.",
             "Set it to the name of the file.",
         )
     if path and not os.path.isabs(path) and not is_file_of_spark(path):
         raise ForebaySparkError(
             f"Option {option} is {path!r}.",
-            "Set it to an absolute path that every host has, or to the name alone of a file that Spark has given to "
+            "Set it to an absolute path that exists on every host, or to the plain name of a file that Spark sent to "
             "every host: see forebay.spark.session.cluster_options.",
         )
     return path
@@ -125,10 +126,10 @@ def _token_env(values: OptionValues) -> str:
         return ""
     if values.text("token_file") is not None:
         raise ForebaySparkError("Both token_env and token_file are set.", "Set one of them.")
-    if not _NAME.fullmatch(name):  # not repeated: it may be the token
+    if not _NAME.fullmatch(name):  # not quoted: it may be the token
         raise ForebaySparkError(
             "Option token_env is not the name of an environment variable.",
-            f"Set it to the variable that has the token in driver and executors, such as {TOKEN_VARIABLE}.",
+            f"Set it to the variable with the token in driver and executors, such as {TOKEN_VARIABLE}.",
         )
     return name
 

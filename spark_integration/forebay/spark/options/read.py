@@ -1,6 +1,6 @@
-"""The options of a read, batch or stream: read once, in the driver.
+"""Options of a read, batch or stream, parsed once in the driver.
 
-Everything here is a value that can be pickled; nothing is asked of a broker yet.
+All values can be pickled. Parsing does not call the broker.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ RESEND_LEASE_S_MAX: Final = 86_400.0
 
 
 class Mode(StrEnum):
-    """What a stream reads."""
+    """Source of a stream's records."""
 
     REPLAY = "replay"
-    """What the sink holds, from a position on."""
+    """Stored records of the sink, from a start position on."""
 
     RESEND = "resend"
-    """What the consumers of a subscription could not process."""
+    """Retry queue of a subscription: records that its consumers could not process."""
 
 
 class Bound(StrEnum):
-    """An end of a partition, wherever that is when the read is planned."""
+    """End of a partition, resolved when the read is planned."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class Timestamps(StrEnum):
-    """What ``startingTimestamp`` and ``endingTimestamp`` go by."""
+    """Time to which ``startingTimestamp`` and ``endingTimestamp`` refer."""
 
     ACCEPTED = "accepted"
-    """When the broker took the record: the range begins and ends there, in every partition."""
+    """Acceptance time: the range starts and ends there, in every partition."""
 
     EVENT_TIME = "event_time"
-    """What the record says: the range is read, and the records in it that have such a time."""
+    """Event time: the range of offsets is read, and filtered by the records' event times."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """Event times that are wanted, microseconds since 1970 UTC, ``[start_us, end_us)``; None is no bound."""
+    """Range of event times in microseconds since 1970 UTC, ``[start_us, end_us)``; None is unbounded."""
 
     start_us: int | None
     end_us: int | None
@@ -83,13 +83,13 @@ class Offsets:
     """One end of the range to read, per partition."""
 
     default: Bound
-    """For the partitions that are not named."""
+    """Bound of partitions that are not listed."""
 
     by_partition: Mapping[int, int | Bound]
-    """For those that are."""
+    """Offset or bound of the listed partitions."""
 
     at: datetime | None = None
-    """The first record accepted then or later, in every partition; nothing else is named then."""
+    """First record accepted at this time or later, in every partition; excludes the other two."""
 
     def of(self, partition: int) -> int | Bound:
         """Return the offset or bound of a partition."""
@@ -98,24 +98,24 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Resending:
-    """How a stream reads what consumers could not process."""
+    """Settings of mode ``resend``."""
 
     subscription: str
-    """Theirs."""
+    """Subscription whose retry queue is read."""
 
     lease_s: float
-    """How long a micro-batch is kept from them, from its planning on."""
+    """Duration of the lease on a micro-batch, from its planning on."""
 
     before_due: bool
-    """What waits for a delay that its nack named is read too."""
+    """Also read records whose nack requested a delay that has not passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is read, and how."""
+    """Parsed options of a read."""
 
     target: Target
-    """Where it comes from."""
+    """Sink to read from."""
 
     starting: Offsets
     """First offsets."""
@@ -124,60 +124,60 @@ class ReadOptions:
     """Offsets after the last. A stream has no end."""
 
     max_records_per_split: int | None
-    """Most records that one Spark task reads; None is one task per partition of the sink."""
+    """Maximum number of records per Spark task; None is one task per partition of the sink."""
 
     fail_on_data_loss: bool
-    """Fail when records of the range are gone, instead of leaving them out."""
+    """Fail if records of the range were dropped, instead of skipping them."""
 
     rows: Rows
     """``AUTO``, ``RECORD`` or ``ARROW``."""
 
     columns: tuple[str, ...] | None
-    """Columns of a record, or of the rows, that are wanted; None is all."""
+    """Selected columns of a record or row; None is all."""
 
     metadata: tuple[str, ...]
-    """Columns about a record that are wanted beside them."""
+    """Selected metadata columns."""
 
     subscription: str | None
-    """What keeps a stream's position in the broker; None leaves it to the checkpoint alone."""
+    """Subscription that stores a stream's position in the broker; None uses the checkpoint alone."""
 
     max_records_per_trigger: int | None
-    """Most records of a micro-batch."""
+    """Maximum number of records per micro-batch."""
 
     max_bytes_per_trigger: int | None
-    """About how many stored bytes a micro-batch has at most."""
+    """Approximate maximum of stored bytes per micro-batch."""
 
     event_times: EventTimes | None
-    """Only records of the range whose event time lies here; None is all, also those without one."""
+    """Event times to select; None selects all records, including those without event time."""
 
     resending: Resending | None = None
-    """Set with ``mode`` ``resend``; then there is no start."""
+    """Settings of ``mode`` ``resend``, which has no start position."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
-    """What has to be known to say which columns a read has."""
+    """Parsed options that determine the columns of a read."""
 
     target: Target
-    """Where it comes from."""
+    """Sink to read from."""
 
     rows: Rows
     """``AUTO``, ``RECORD`` or ``ARROW``."""
 
     columns: tuple[str, ...] | None
-    """Those that are wanted; None is all."""
+    """Selected columns; None is all."""
 
     metadata: tuple[str, ...]
-    """Those about a record or row."""
+    """Selected metadata columns."""
 
 
 _KAFKA_BOUNDS: Final = {-1: Bound.LATEST, -2: Bound.EARLIEST}
 _SAME_IN_KAFKA: Final = {"maxoffsetspertrigger": "maxRecordsPerTrigger"}
-"""Options of Spark's Kafka connector that mean the same, by other names."""
+"""Equivalent options of Spark's Kafka connector with other names."""
 
 
 def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
-    """Read the options of a read. Raises `ForebaySparkError` for the first one that is wrong."""
+    """Parse the options of a read. Raises `ForebaySparkError` for the first invalid one."""
     values = _values(given)
     timestamps = values.choice("timestamps", Timestamps, default=Timestamps.ACCEPTED)
     _refuse_others(values, timestamps, is_stream=is_stream)
@@ -202,7 +202,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
 
 
 def schema_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SchemaOptions:
-    """Read what the columns of a read depend on. Spark asks for them before a write to a new table too."""
+    """Parse the options that determine the columns; Spark also needs them before a write to a new table."""
     known = tuple(dict.fromkeys((*READ_OPTIONS, *WRITE_OPTIONS)))
     values = OptionValues(given, known, other=(), doing="read")
     return SchemaOptions(
@@ -224,7 +224,7 @@ def _refuse_others(values: OptionValues, timestamps: Timestamps, *, is_stream: b
             continue
         if values.text(name) is not None:
             raise ForebaySparkError(
-                f"Option {name} is for a {'batch' if is_stream else 'stream'}, and this is none.",
+                f"Option {name} is only for a {'batch' if is_stream else 'stream'}.",
                 f"Leave it out, or use spark.{'read' if is_stream else 'readStream'}.",
             )
 
@@ -235,7 +235,7 @@ def _resending(values: OptionValues) -> Resending | None:
         if values.text(name) is not None:
             raise ForebaySparkError(
                 f"Option {name} has no meaning with mode {Mode.RESEND if resends else Mode.REPLAY}.",
-                "Leave it out: what was set aside is read, wherever it is."
+                "Leave it out: the whole retry queue is read."
                 if resends
                 else 'Leave it out, or set .option("mode", "resend").',
             )
@@ -244,8 +244,8 @@ def _resending(values: OptionValues) -> Resending | None:
         return None
     if subscription is None:
         raise ForebaySparkError(
-            "Mode resend reads what the consumers of a subscription could not process, and none is named.",
-            'Name theirs: .option("subscription", "default").',
+            "Mode resend reads the retry queue of a subscription, and option subscription is not set.",
+            'Set it: .option("subscription", "default").',
         )
     return Resending(
         subscription=subscription,
@@ -268,8 +268,8 @@ def _event_times(values: OptionValues) -> EventTimes:
     if start is not None and end is not None and start >= end:
         raise ForebaySparkError(
             f"Option startingTimestamp is {values.text('startingTimestamp')!r}, and endingTimestamp is"
-            f" {values.text('endingTimestamp')!r}: no time lies between them.",
-            "Set endingTimestamp to a later time; it is not read itself.",
+            f" {values.text('endingTimestamp')!r}: the range is empty.",
+            "Set endingTimestamp to a later time; the end is excluded.",
         )
     return EventTimes(start, end)
 
@@ -288,7 +288,7 @@ def _place(values: OptionValues, timestamps: Timestamps, offsets: str, timestamp
 
 
 def _moment(name: str, text: str) -> datetime:
-    """An instant, of milliseconds since 1970 or of ISO 8601; without a zone it is UTC."""
+    """Return a time given as milliseconds since 1970 or ISO 8601; without a zone it is UTC."""
     if text.isdecimal() and int(text) <= _MILLISECONDS_MAX:
         return _EPOCH + timedelta(milliseconds=int(text))
     try:
@@ -319,7 +319,7 @@ def _offsets(values: OptionValues, name: str, *, default: Bound) -> Offsets:
         raise wrong
     sink = values.text("sink") or values.text("path")
     if list(parsed) == [sink] and isinstance(parsed[sink], dict):
-        parsed = parsed[sink]  # as Kafka's connector writes them: {"topic": {"0": 23}}
+        parsed = parsed[sink]  # the form of Kafka's connector: {"topic": {"0": 23}}
     by_partition: dict[int, int | Bound] = {}
     for partition, offset in parsed.items():
         if not partition.isdecimal():

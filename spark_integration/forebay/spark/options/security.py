@@ -1,7 +1,7 @@
-"""From the names of files and variables to what a client takes, in the process that connects.
+"""Conversion of credential options to client settings, in the process that connects.
 
-Files that Spark has given to a host stand in another folder in every process, so they are looked for when a client is
-made and never before it is pickled.
+Spark distributes files to a different folder in every process. Therefore paths are resolved when a client is created,
+never before pickling.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def secured(
     *,
     locate: Callable[[str], str] = SparkFiles.get,
 ) -> ClientSettings:
-    """Return the settings with TLS and token. The token itself is read by the client, with each call."""
+    """Return the settings with TLS and token. The client reads the token for each call."""
     tls = TlsSettings(
         ca_file=_located(credentials.ca_file, locate),
         cert_file=_located(credentials.cert_file, locate),
@@ -48,8 +48,8 @@ def _located(path: str, locate: Callable[[str], str]) -> str:
     try:
         found = Path(locate(path))
     except (AssertionError, AttributeError):
-        # There is no Spark in this process: the client then says of the name that it cannot be read.
+        # Without Spark in this process, the client reports that the file cannot be read.
         return path
-    # The process that plans a stream is told a folder of its own below the one that has the files.
+    # In the process that plans a stream, SparkFiles is a folder below the one with the files.
     above = found.parent.parent / path
     return str(above if not found.exists() and above.exists() else found)

@@ -1,8 +1,8 @@
-"""Options as Spark hands them over, read by name and kind.
+"""Options as passed by Spark, read by name and type.
 
-Spark passes strings whose names it has lowered, its own options among them. A name that is neither ours nor Spark's is
-an error that shows what there is: a buffer must not ignore a misspelt option. Names may be written in either
-style, ``delivery_timeout_s`` or ``deliveryTimeoutS``.
+Spark passes strings with lower-cased names, its own options included. A name that neither Forebay nor Spark knows is an
+error that lists the known names, so that a misspelt option is not ignored. Names are accepted in both styles,
+``delivery_timeout_s`` and ``deliveryTimeoutS``.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _OF_KAFKA: Final = {
     "kafka.group.id": "subscription",
     "groupidprefix": "subscription",
 }
-"""Options of Spark's Kafka connector, and which of ours has their place."""
+"""Options of Spark's Kafka connector, with the equivalent option of Forebay."""
 
 
 class OptionValues:
-    """The options that were given, by their plain names."""
+    """Given options by normalized name."""
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], *, other: tuple[str, ...], doing: str) -> None:
-        """Raise `ForebaySparkError` for a name that is not in ``known`` and not Spark's.
+        """Raise `ForebaySparkError` for a name that is neither in ``known`` nor an option of Spark.
 
-        ``other`` are the names of the opposite direction; ``doing`` is ``read`` or ``write``.
+        ``other`` are the option names of the opposite direction; ``doing`` is ``read`` or ``write``.
         """
         plain = {_plain(name) for name in known} | {"path"}
         self._values: dict[str, str] = {}
@@ -68,35 +68,35 @@ class OptionValues:
                 self._values[_plain(name)] = value.strip()
             elif _plain(name) in _SECRETS:
                 raise ForebaySparkError(
-                    f"Option {name} would hold a secret: options stand in the plan of a query and in the event log.",
+                    f"Option {name} would expose a secret: options are visible in the query plan and event log.",
                     "Leave it out. Give driver and executors the token as the environment variable FOREBAY_TOKEN, or "
-                    "name another one with token_env, or a file with token_file. Let the broker forget this one.",
+                    "name another one with token_env, or a file with token_file. Revoke this token.",
                 )
             elif not _belongs_to_spark(name):
                 opposite = "read" if doing == "write" else "write"
-                hint = f"; it belongs to a {opposite}" if _plain(name) in {_plain(o) for o in other} else ""
+                hint = f"; it is an option of a {opposite}" if _plain(name) in {_plain(o) for o in other} else ""
                 if instead := _OF_KAFKA.get(name.lower()):
-                    hint = f"; what it is for Kafka, {instead} is here"
+                    hint = f"; the equivalent of this Kafka option is {instead}"
                 raise ForebaySparkError(
                     f"Option {name} is unknown to a {doing} of format forebay{hint}.",
                     f"Use one of: {', '.join(known)}.",
                 )
 
     def text(self, name: str) -> str | None:
-        """Return a value, None when it is missing or empty."""
+        """Return a value, None if it is missing or empty."""
         return self._values.get(_plain(name)) or None
 
     def whole(self, name: str, low: int, high: int, *, default: Default) -> int | Default:
-        """Return a whole number between two bounds, both allowed."""
+        """Return an integer within inclusive bounds."""
         text = self.text(name)
         if text is None:
             return default
         if text.isdecimal() and low <= int(text) <= high:
             return int(text)
-        raise ForebaySparkError(f"Option {name} is {text!r}.", f"Set it to a whole number from {low} to {high}.")
+        raise ForebaySparkError(f"Option {name} is {text!r}.", f"Set it to an integer from {low} to {high}.")
 
     def seconds(self, name: str, low: float, high: float, *, default: float) -> float:
-        """Return a number of seconds between two bounds, both allowed."""
+        """Return a number of seconds within inclusive bounds."""
         text = self.text(name)
         if text is None:
             return default
@@ -111,7 +111,7 @@ class OptionValues:
         )
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         text = self.text(name)
         if text is None:
             return default
@@ -120,7 +120,7 @@ class OptionValues:
         return text.lower() == "true"
 
     def choice(self, name: str, kind: type[Choice], *, default: Choice) -> Choice:
-        """Return one of a few names."""
+        """Return a member of an enumeration."""
         text = self.text(name)
         if text is None:
             return default

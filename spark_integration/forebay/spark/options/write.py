@@ -1,6 +1,6 @@
-"""The options of ``format("forebay")``: one table, read once, in the driver. Those of a read are in `read_options`.
+"""Options of a write, parsed once in the driver. The options of a read are in ``read``.
 
-Everything here is a value that can be pickled; nothing is asked of a broker yet.
+All values can be pickled. Parsing does not call the broker.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
 CONNECT_TIMEOUT_S: Final = 10.0
 STREAM_CONNECT_TIMEOUT_S: Final = 30.0
 WRITE_NAME_MAX: Final = 91
-"""With a query's id before it a producer's name has up to 128 characters."""
+"""Maximum length of a write name: a producer name of 128 characters without the query's id."""
 _WRITE_NAME: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{WRITE_NAME_MAX}}}")
 
 
 class Rows(StrEnum):
-    """What a row becomes."""
+    """Stored form of a row."""
 
     AUTO = "auto"
-    """``record`` when the columns are those of a record, else ``arrow``; of a read, what the sink holds."""
+    """``record`` if the columns are those of a record, else ``arrow``; for a read, the form in the sink."""
 
     RECORD = "record"
     """Columns ``value``, and optionally ``key``, ``headers``, ``partition``, ``event_time``."""
 
     JSON = "json"
-    """One JSON object per row, of all its columns."""
+    """One JSON object per row, with all columns."""
 
     ARROW = "arrow"
-    """Rows as they are, with a schema that the sink keeps."""
+    """Rows in Arrow format, with a schema that is registered in the sink."""
 
 
 class Compression(StrEnum):
-    """How pages of rows are compressed."""
+    """Compression of pages of rows."""
 
     AUTO = "auto"
-    """By lz4 where that halves them."""
+    """lz4, where it halves the size."""
 
     NONE = "none"
     LZ4 = "lz4"
@@ -52,45 +52,45 @@ class Compression(StrEnum):
 
 
 class InvalidUtf8(StrEnum):
-    """What becomes of a string that is not UTF-8, in rows and in the names of headers."""
+    """Treatment of a string that is not UTF-8, in rows and in the names of headers."""
 
     FAIL = "fail"
-    """The task fails, and names the row and the column."""
+    """The task fails with the row and the column."""
 
     REPLACE = "replace"
-    """U+FFFD stands in place of the bytes that are not UTF-8."""
+    """Invalid bytes are replaced by U+FFFD."""
 
 
 AUTO: Final = "auto"
-"""Among the columns with a dictionary: every other one, in pages where its values repeat."""
+"""Value of ``arrow_dictionary`` that encodes all other columns with repeated values."""
 
 
 class Delivery(StrEnum):
-    """How often a row comes to be in the sink."""
+    """Delivery guarantee of a write."""
 
     EXACTLY_ONCE = "exactly_once"
-    """Tasks stage their rows; the commit of the batch makes all of them visible at once."""
+    """Tasks stage their rows; the commit of the batch makes all of them visible atomically."""
 
     AT_LEAST_ONCE = "at_least_once"
-    """Tasks write their rows; what an attempt wrote that failed stays, and is written again."""
+    """Tasks write their rows; rows of a failed attempt stay, and are written again."""
 
 
 class RepeatCheck(StrEnum):
-    """Comparison of a micro-batch that is run again with what the sink has of it. Named as the client's."""
+    """Comparison of a repeated micro-batch with the committed one. Members are named as in the client."""
 
     RECORDS = "records"
-    """Equal number of rows; other rows of the same number are told in the log."""
+    """Equal number of rows; a different digest is only logged."""
 
     CONTENT = "content"
     """Equal number and equal digest of the rows."""
 
     NONE = "none"
-    """None: what the sink has stays, and what only the repeat has is left out."""
+    """No comparison: the committed rows stay, and rows that only the repeat has are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which sink of which broker."""
+    """Sink and its brokers."""
 
     endpoints: tuple[str, ...]
     """``host:port`` of the brokers; at least one."""
@@ -99,75 +99,75 @@ class Target:
     """Name of the sink."""
 
     connect_timeout_s: float
-    """How long the driver waits for a broker that does not answer."""
+    """Time that the driver waits for an unavailable broker."""
 
     credentials: Credentials = NO_CREDENTIALS
-    """Where TLS files and the token stand."""
+    """TLS files and token."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How rows are written."""
+    """Parsed options of a write."""
 
     target: Target
-    """Where they go."""
+    """Sink to write to."""
 
     rows: Rows
-    """What a row becomes."""
+    """Stored form of a row."""
 
     delivery_timeout_s: float
-    """How long a page may wait for its receipt before the task fails."""
+    """Time limit for the receipt of a page; then the task fails."""
 
     page_bytes: int
     """Body size at which a page is sent, 1 KiB to 1 MiB."""
 
     linger_ms: int
-    """A page that is not full is sent with the first rows that arrive this long after its own first rows."""
+    """Time after which an incomplete page is sent, checked when rows arrive."""
 
     window_pages: int
-    """Most pages of a partition that wait for a receipt, 1 to 256."""
+    """Maximum number of pages per partition that await a receipt, 1 to 256."""
 
     create_sink: bool
-    """Make the sink when it is missing."""
+    """Create the sink if it does not exist."""
 
     partitions: int | None
-    """Partitions of a sink that is made; None takes the broker's default."""
+    """Number of partitions of a created sink; None uses the broker's default."""
 
     delivery: Delivery
-    """How often a row comes to be in the sink."""
+    """Delivery guarantee."""
 
     write_name: str | None
-    """What the sink remembers a query by; None stands for the sink's name."""
+    """Name under which the sink remembers the query; None uses the sink's name."""
 
     takeover: bool
-    """The name may have belonged to another query."""
+    """Take over the name from another query."""
 
     epoch_from_query: bool
-    """A batch inside of ``foreachBatch`` is written once for each micro-batch, however often it is run."""
+    """Write a batch inside ``foreachBatch`` once per micro-batch, even if the micro-batch is repeated."""
 
     epoch_check: RepeatCheck = RepeatCheck.RECORDS
-    """Comparison of a micro-batch that is run again with what the sink has of it."""
+    """Comparison of a repeated micro-batch with the committed one."""
 
     arrow_compression: Compression = Compression.AUTO
-    """How pages of rows are compressed."""
+    """Compression of pages of rows."""
 
     partition_by: tuple[str, ...] = ()
-    """Columns whose values choose the partition of a row."""
+    """Columns whose values select the partition of a row."""
 
     arrow_dictionary: tuple[str, ...] = ()
-    """Columns each value of which stands in a page of rows once; ``AUTO`` may be among them."""
+    """Columns that are dictionary-encoded in pages of rows; may include ``AUTO``."""
 
     invalid_utf8: InvalidUtf8 = InvalidUtf8.FAIL
-    """What becomes of a string that is not UTF-8."""
+    """Treatment of a string that is not UTF-8."""
 
     merge_schema: bool = True
-    """New columns of the rows are added to the schema of the sink, instead of being refused."""
+    """Add new columns of the rows to the schema of the sink, instead of rejecting them."""
 
     type_widening: bool = False
-    """Columns of the sink take a wider type that the rows have, instead of refusing them."""
+    """Widen column types of the sink to those of the rows, instead of rejecting them."""
 
     case_sensitive: bool = False
-    """Names of columns that differ in their case are different, as with ``spark.sql.caseSensitive``."""
+    """Distinguish column names by case, as with ``spark.sql.caseSensitive``."""
 
 
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s", *CREDENTIAL_OPTIONS)
@@ -216,16 +216,16 @@ READ_OPTIONS: Final = (
 
 
 def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
-    """Read the options of a write. Raises `ForebaySparkError` for the first one that is wrong.
+    """Parse the options of a write. Raises `ForebaySparkError` for the first invalid one.
 
-    A stream looks longer for its broker, because it may have run for months when the broker is started again.
+    A stream waits longer for its broker, because it may run for months and outlive restarts of the broker.
     """
     values = OptionValues(given, WRITE_OPTIONS, other=READ_OPTIONS, doing="write")
     create_sink = values.flag("create_sink", default=False)
     partitions = values.whole("partitions", 1, 1024, default=None)
     if partitions is not None and not create_sink:
         raise ForebaySparkError(
-            "Option partitions is only for a sink that this write makes.",
+            "Option partitions is only for a sink that this write creates.",
             'Add .option("create_sink", "true"), or leave partitions out.',
         )
     return WriteOptions(
@@ -255,12 +255,12 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
 
 
 def _row_format(values: OptionValues) -> Rows:
-    """Read what a row becomes; ``rows`` is what the option was called first."""
+    """Parse the stored form of a row; ``rows`` is a former name of the option."""
     rows = values.choice("rows", Rows, default=Rows.AUTO)
     wanted = values.choice("row_format", Rows, default=rows)
     if rows is not Rows.AUTO and wanted is not rows:
         raise ForebaySparkError(
-            f"Option row_format is {wanted.value!r} and its older name rows is {rows.value!r}.", "Set only row_format."
+            f"Option row_format is {wanted.value!r} and its former name rows is {rows.value!r}.", "Set only row_format."
         )
     return wanted
 
@@ -274,7 +274,7 @@ def _columns(option: str, values: OptionValues) -> tuple[str, ...]:
 
 
 def target_options(values: OptionValues, environment: Mapping[str, str], *, connect_timeout_s: float) -> Target:
-    """Read which sink of which broker is meant. Raises `ForebaySparkError`."""
+    """Parse sink and brokers. Raises `ForebaySparkError`."""
     sink, path = values.text("sink"), values.text("path")
     if sink and path and sink != path:
         raise ForebaySparkError(
@@ -284,7 +284,7 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
     name = sink or path
     if name is None:
         raise ForebaySparkError(
-            "No sink is named. Spark passes the options of a CREATE TABLE to no later SELECT or INSERT.",
+            "Option sink is not set. Spark does not pass the options of a CREATE TABLE to a later SELECT or INSERT.",
             'Add .option("sink", "<name>"). For SQL use a view: CREATE TEMPORARY VIEW v USING forebay OPTIONS '
             "(endpoint 'host:port', sink '<name>'), then SELECT from it and INSERT INTO it. "
             "`forebay sink list` shows the sinks that exist.",
@@ -299,7 +299,7 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
 
 
 def endpoints_of(text: str) -> tuple[str, ...]:
-    """Read ``host:port``, or several with commas between them. Raises `ForebaySparkError`."""
+    """Parse ``host:port``, or several separated by commas. Raises `ForebaySparkError`."""
     endpoints = tuple(part.strip() for part in text.split(",") if part.strip())
     for endpoint in endpoints:
         _check_endpoint(endpoint)
@@ -327,12 +327,12 @@ def _epoch_from_query(values: OptionValues, *, is_stream: bool) -> bool:
     wanted = values.flag("epoch_from_query", default=False)
     if wanted and is_stream:
         raise ForebaySparkError(
-            "Option epoch_from_query is for batches inside of foreachBatch: a stream always writes its query's epochs.",
+            "Option epoch_from_query is for batches inside foreachBatch: a stream always uses the epochs of its query.",
             "Leave it out.",
         )
     if wanted and values.choice("delivery", Delivery, default=Delivery.EXACTLY_ONCE) is Delivery.AT_LEAST_ONCE:
         raise ForebaySparkError(
-            "Option epoch_from_query needs exactly once.",
+            "Option epoch_from_query requires delivery exactly_once.",
             "Leave out one of the options delivery and epoch_from_query.",
         )
     return wanted
@@ -342,6 +342,6 @@ def _check_endpoint(endpoint: str) -> None:
     host, colon, port = endpoint.rpartition(":")
     if not (host and colon and port.isdigit() and 0 < int(port) < 1 << 16) or "/" in endpoint:
         raise ForebaySparkError(
-            f"The endpoint {endpoint!r} is not of the form host:port.",
+            f"The endpoint {endpoint!r} must have the form host:port.",
             f'Set .option("endpoint", "host:7461") or the environment variable {ENDPOINT_VARIABLE}.',
         )

@@ -1,7 +1,7 @@
-"""How far the next micro-batch goes: every partition gets its part of what the limit allows.
+"""Admission: the end of the next micro-batch in each partition under the configured limits.
 
-The parts are equal, and what a short partition leaves over goes to the others: a partition with a small lag never waits
-behind one with a large one. Bytes are counted by the mean size of the partition's stored records.
+Partitions get equal parts, and the unused part of a short partition goes to the others. Therefore a partition with a
+small lag never waits for one with a large lag. Bytes are counted by the mean size of the partition's stored records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from forebay.spark.read.ranges import Held
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a micro-batch may hold; None is no bound."""
+    """Upper bounds of a micro-batch; None is unlimited."""
 
     records: int | None = None
     bytes: int | None = None
@@ -28,7 +28,7 @@ class _Lag:
 
 
 def admitted(start: Mapping[int, int], held: Sequence[Held], bounds: Bounds) -> dict[int, int]:
-    """Return where the next micro-batch ends in each partition. At least one record comes in, if there is one."""
+    """Return the end of the next micro-batch in each partition; it has at least one record if any exists."""
     lags = [
         _Lag(one.partition, one.next - start.get(one.partition, 0), one.record_bytes)
         for one in held
@@ -45,13 +45,13 @@ def admitted(start: Mapping[int, int], held: Sequence[Held], bounds: Bounds) -> 
 
 
 def _rotated(lags: Sequence[_Lag], start: Mapping[int, int]) -> list[_Lag]:
-    """Begin with another partition after each batch, so that a limit below their number starves none."""
+    """Start with another partition in each batch, so that a limit below their number starves none."""
     turn = sum(start.values()) % max(1, len(lags))
     return [*lags[turn:], *lags[:turn]]
 
 
 def _shared(lags: Sequence[_Lag], budget: float, *, by_bytes: bool) -> dict[int, int]:
-    """Return how many records of each partition the budget pays for."""
+    """Return the number of records per partition within the budget."""
     given = {lag.partition: 0 for lag in lags}
     for lag, parts in (*_by_size(lags, by_bytes=by_bytes), *((lag, 1) for lag in lags)):
         cost = max(1.0, lag.record_bytes) if by_bytes else 1.0
@@ -62,7 +62,7 @@ def _shared(lags: Sequence[_Lag], budget: float, *, by_bytes: bool) -> dict[int,
 
 
 def _by_size(lags: Sequence[_Lag], *, by_bytes: bool) -> Iterator[tuple[_Lag, int]]:
-    """Yield the smallest first, each with the number of those that still wait: what it leaves over is theirs."""
+    """Yield the lags by size, each with the number of remaining ones that share its unused part."""
     ordered = sorted(lags, key=lambda lag: lag.records * (lag.record_bytes if by_bytes else 1.0))
     for place, lag in enumerate(ordered):
         yield lag, len(ordered) - place

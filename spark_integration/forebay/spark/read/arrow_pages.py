@@ -1,4 +1,4 @@
-"""Stored pages as Arrow batches, made from the columns of the page as they are.
+"""Conversion of stored pages to Arrow batches, by column.
 
 The opposite of `forebay.spark.write.runs`: lengths become offsets, joined bytes become Arrow's buffer, and no record is
 touched in Python, except for headers, which are messages of their own on the wire.
@@ -33,19 +33,20 @@ _INSTANT: Final = pa.timestamp("us", "UTC")
 
 
 def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str, rows: Columns | None = None) -> pa.RecordBatch:
-    """Return the wanted records of a page as one batch of ``schema``, which names the columns of a read.
+    """Return the requested records of a page as one batch of ``schema``, the columns of a read.
 
-    Only these are decoded, or ``rows``, where a page of rows was decoded before. Raises
-    `forebay.client.errors.InvalidPage` for a body that is no page.
+    Only these columns are decoded; ``rows`` is a page of rows that was decoded before. Raises
+    `forebay.client.errors.InvalidPage` for an invalid body.
     """
     columns = {**places(page, schema, sink), **_records(page, schema, rows)}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def within(page: StoredPage, start_us: int | None, end_us: int | None) -> pa.BooleanArray:
-    """Say of each wanted record whether its event time is in ``[start_us, end_us)``; one without any is not.
+    """Return a mask of the requested records with an event time in ``[start_us, end_us)``.
 
-    Nothing else of the page is decoded. Raises `forebay.client.errors.InvalidPage` for a body that is no page.
+    A record without event time is not selected. Nothing else of the page is decoded. Raises
+    `forebay.client.errors.InvalidPage` for an invalid body.
     """
     first = page.first_offset - page.base_offset
     times = pa.concat_arrays([_event_times(run) for run in runs(page)]).slice(first, len(page)).view(pa.int64())
@@ -58,7 +59,7 @@ def within(page: StoredPage, start_us: int | None, end_us: int | None) -> pa.Boo
 
 
 def missing_batch(missing: Missing, schema: pa.Schema, *, sink: str) -> pa.RecordBatch:
-    """Return the one row that stands for records that are gone, of a ``schema`` with a column ``_gap``."""
+    """Return the row that represents dropped records, for a ``schema`` with a column ``_gap``."""
     place = {"first_offset": missing.first_offset, "last_offset": missing.last_offset, "reason": missing.reason}
     known = {
         "partition": missing.partition,
@@ -73,7 +74,7 @@ def missing_batch(missing: Missing, schema: pa.Schema, *, sink: str) -> pa.Recor
 
 
 def places(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array]:
-    """Return the columns that say where and when, whatever the encoding of the page."""
+    """Return the metadata columns of a page, independent of its encoding."""
     made: dict[str, pa.Array] = {}
     for field in schema:
         match field.name:
@@ -91,7 +92,7 @@ def places(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array
 
 
 def _records(page: StoredPage, schema: pa.Schema, rows: Columns | None) -> dict[str, pa.Array]:
-    """Return the wanted columns of the records themselves; of a row its value is a JSON object."""
+    """Return the requested record columns of a page; the value of a row is a JSON object."""
     if page.encoding is Encoding.ARROW:
         return _rows(page, schema, rows)
     every = runs(page)
@@ -166,7 +167,7 @@ def _accepted_at(page: StoredPage, offsets: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _headers(page: StoredPage, every: list[Run], kind: pa.DataType) -> pa.Array:
-    """Return the headers of the wanted records; null stands for none."""
+    """Return the headers of the requested records; null if a record has none."""
     if not any(run.headers for run in every):
         return pa.nulls(len(page), kind)
     return _header_lists(decode_columns(page).headers or [()] * len(page), kind)

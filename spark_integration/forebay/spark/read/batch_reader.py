@@ -1,6 +1,6 @@
-"""Reads a range of a sink as a batch, without settling anything.
+"""Batch reader: reads a range of a sink, without settling anything.
 
-The range is fixed in the driver, before any task starts, so every task of every attempt reads the same offsets.
+The range is fixed in the driver before any task starts, so that all attempts of a task read the same offsets.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from forebay.spark.remedies import explained
 
 
 class ForebayReader(DataSourceReader):
-    """Reads a range."""
+    """Reader of a range of offsets."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """``schema`` has the columns that Spark wants: those of the source, unless a user set others.
+        """Read the columns of ``schema``: those of the source, or those set by the user.
 
-        Raises `ForebaySparkError` for what the sink does not hold.
+        Raises `ForebaySparkError` for columns that the sink does not have.
         """
         self._options = options
         self._pages = page_reader(options, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """Fix the range and cut it. Raises `ForebaySparkError`."""
+        """Fix the range and divide it into splits. Raises `ForebaySparkError`."""
         target = self._options.target
         try:
             with connect(target, patience_s=target.connect_timeout_s) as client:

@@ -1,4 +1,4 @@
-"""Where a streaming query stands, as Spark keeps it in the checkpoint.
+"""Offsets of a streaming query, in the form of Spark's checkpoint.
 
 Spark compares offsets as JSON text, so the same place has one spelling: keys in one order, partitions by number.
 
@@ -19,26 +19,26 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """A place in each partition of one sink."""
+    """Position in each partition of one sink."""
 
     incarnation: str
-    """Of the sink: one that was deleted and made anew is another, whatever its offsets."""
+    """Incarnation of the sink; a sink that was deleted and created again has another."""
 
     partitions: Mapping[int, int]
-    """The offset that is next. A partition that is not named was added later: it begins at 0."""
+    """Next offset by partition. A missing partition was added later, and starts at 0."""
 
     initial: bool = False
-    """Where the query begins: no batch has ended here."""
+    """Start position of the query: no batch has ended here."""
 
     began: Mapping[int, int] | None = None
-    """Only at the end of the first batch: where that batch begins."""
+    """Start of the first batch; only set at its end."""
 
     def at(self, partition: int) -> int:
         """Return the next offset of a partition."""
         return self.partitions.get(partition, 0)
 
     def json(self) -> Json:
-        """Return the one spelling of this place."""
+        """Return the canonical JSON form."""
         spelled: Json = {}
         if self.began is not None:
             spelled["began"] = _spelled(self.began)
@@ -50,7 +50,7 @@ class StreamOffset:
 
 
 def parsed(found: Mapping[str, object]) -> StreamOffset:
-    """Return the place that Spark kept. Raises `ForebaySparkError` for what no version of this has written."""
+    """Parse an offset of the checkpoint. Raises `ForebaySparkError` for an unknown form."""
     began = found.get("began")
     try:
         return StreamOffset(
@@ -67,7 +67,7 @@ def parsed(found: Mapping[str, object]) -> StreamOffset:
 
 
 def beginning(start: StreamOffset, end: StreamOffset) -> Mapping[int, int]:
-    """Return where a batch begins: what Spark says, but for a first batch what its end remembers."""
+    """Return the start of a batch: Spark's, or for a first batch the one stored with its end."""
     if not start.initial:
         return start.partitions
     if end.initial:  # a first batch without rows

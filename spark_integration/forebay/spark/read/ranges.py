@@ -1,4 +1,4 @@
-"""Which offsets a read covers and how they are cut into tasks: decided from what the broker says it holds."""
+"""Offset ranges of a read and their division into tasks, decided from the broker's answers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from forebay.spark.read.schema import GAP_COLUMN
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a partition of the sink holds."""
+    """Contents of a partition of the sink."""
 
     partition: int
     earliest: int
-    """Lowest offset that is stored."""
+    """Lowest stored offset."""
     next: int
-    """Offset that the next record will get."""
+    """Offset of the next record."""
     record_bytes: float = 0.0
-    """Mean stored size of a record; 0 when nothing is stored."""
+    """Mean stored size of a record; 0 if none is stored."""
 
     def up_to(self, end: int) -> Held:
-        """Return what is held below an offset."""
+        """Return the contents below an offset."""
         return replace(self, next=min(self.next, end))
 
 
@@ -38,21 +38,21 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Records of a partition that are gone."""
+    """Range of missing records of a partition."""
 
     partition: int
     first_offset: int
     last_offset: int
     reason: str
-    """Why, in the broker's words."""
+    """Reason, as given by the broker."""
 
     def goes_on_in(self, other: Missing) -> bool:
-        """Say whether ``other`` is missing right behind this, for the same reason."""
+        """Return True if ``other`` follows directly, with the same reason."""
         return self.last_offset + 1 == other.first_offset and self.reason == other.reason
 
 
 def plan_spans(options: ReadOptions, held: Sequence[Held]) -> list[Span]:
-    """Return what each task reads. Raises `ForebaySparkError` for offsets that the sink does not have."""
+    """Return the range of each task. Raises `ForebaySparkError` for offsets outside the sink."""
     _check_named(options, held)
     return [
         piece for one in held for piece in cut(_span(options, one), options.max_records_per_split or max(1, one.next))
@@ -60,13 +60,13 @@ def plan_spans(options: ReadOptions, held: Sequence[Held]) -> list[Span]:
 
 
 def plan_start(options: ReadOptions, held: Sequence[Held]) -> dict[int, int]:
-    """Return where a stream begins, by partition. Raises `ForebaySparkError` for offsets that are not there."""
+    """Return the start of a stream by partition. Raises `ForebaySparkError` for missing offsets."""
     _check_named(options, held)
     return {one.partition: _start(options, one) for one in held}
 
 
 def plan_batch(options: ReadOptions, start: Mapping[int, int], end: Mapping[int, int]) -> list[Span]:
-    """Return what the tasks of a micro-batch read. Raises `ForebaySparkError` for one that ends before it begins."""
+    """Return the ranges of a micro-batch's tasks. Raises `ForebaySparkError` for an inverted one."""
     spans: list[Span] = []
     for partition in sorted({*start, *end}):
         first, last = start.get(partition, 0), end.get(partition, 0)
@@ -138,7 +138,7 @@ def _resolve(offset: int | Bound, held: Held) -> int:
 
 
 def cut(span: Span, records_max: int) -> list[Span]:
-    """Return the pieces of a span, in order; none of an empty one."""
+    """Return the pieces of a span, in order; none for an empty one."""
     return [
         Span(span.partition, start, min(start + records_max, span.end))
         for start in range(span.start, span.end, records_max)

@@ -1,7 +1,7 @@
-"""The columns of a read: those of a record, and on request those about it.
+"""Columns of a read: record columns, and metadata columns on request.
 
-What is not asked for is not decoded: PySpark tells a source nothing about which columns a query uses, so the options
-``columns`` and ``metadata`` do.
+Other columns are not decoded. PySpark does not pass the used columns of a query to a source, so the options ``columns``
+and ``metadata`` do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RECORD: Final = StructType(
         StructField("headers", _HEADERS),
     ]
 )
-"""A record. One without headers has null there, as without key and event time."""
+"""Columns of a record; missing key, headers and event time are null."""
 METADATA: Final = StructType(
     [
         StructField("_sink", StringType(), nullable=False),
@@ -63,7 +63,7 @@ METADATA: Final = StructType(
         StructField(GAP_COLUMN, _GAP),
     ]
 )
-"""What there is about a record, and in ``_gap`` about records that are gone: a row of their own, without a value."""
+"""Metadata columns; ``_gap`` describes dropped records in a row of its own, without a value."""
 _EVERY: Final = "true"
 _NONE: Final = "false"
 _NULL_IN_A_GAP: Final = ("accepted_at", "_accepted_at", "value")
@@ -78,7 +78,7 @@ def read_schema(columns: tuple[str, ...] | None, metadata: tuple[str, ...]) -> S
 
 
 def row_columns(rows: StructType, columns: tuple[str, ...] | None, metadata: tuple[str, ...]) -> StructType:
-    """Return the columns of a read of rows that have the schema ``rows``; see `read_schema`."""
+    """Return the columns of a read of rows with the schema ``rows``; see `read_schema`."""
     wanted = _chosen("columns", rows, columns)
     found = _with(wanted, metadata, rows.fieldNames())
     twice = {field.name for field in wanted} & set(METADATA.fieldNames())

@@ -1,7 +1,7 @@
-"""A stream's position in the broker: a named subscription, settled as far as Spark has committed.
+"""Position of a stream in the broker: a subscription that is settled as far as Spark has committed.
 
-The checkpoint says what is read next; the subscription keeps the records until then, pins where a new query begins, and
-shows its lag. It never runs ahead of a commit, so what was read and not committed can be read again.
+The checkpoint determines the next offset. The subscription retains unread records, fixes the start of a new query, and
+shows its lag. It is never ahead of a commit, so that uncommitted records can be read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from forebay.spark.read.sink_view import SinkView, resolved, view
 
 
 class Settling:
-    """The subscription of one query. Used in the driver."""
+    """Subscription of one query. Used in the driver."""
 
     def __init__(self, options: ReadOptions, name: str) -> None:
         """``name`` is the subscription's."""
@@ -26,7 +26,7 @@ class Settling:
         self._settled: Mapping[int, int] = {}
 
     def begin(self, client: Client) -> StreamOffset:
-        """Return where a new query begins: where the subscription stands, made at the start if there is none.
+        """Return the start of a new query: the subscription's position; creates it if it does not exist.
 
         Nothing but `settle` moves it, so a first batch that failed begins there again, whatever ``latest`` is by then.
         Raises `ForebaySparkError` for a start that the sink does not have.
@@ -47,9 +47,9 @@ class Settling:
         return StreamOffset(found.incarnation, found.watermarks[self._name], initial=True)
 
     def settle(self, client: Client, upto: StreamOffset) -> None:
-        """Settle all below a place that Spark has committed. Doing it again changes nothing, nor does a lower one.
+        """Settle all records below a committed position. Idempotent; a lower position has no effect.
 
-        A subscription that was deleted, or that the query had not when it began, is made there.
+        Creates the subscription there if it was deleted, or did not exist when the query began.
         """
         if upto.initial or all(offset <= self._settled.get(at, 0) for at, offset in upto.partitions.items()):
             return

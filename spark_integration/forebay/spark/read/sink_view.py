@@ -1,4 +1,4 @@
-"""What the driver asks about a sink before it plans a read."""
+"""View of a sink for the planning of a read."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from forebay.spark.read.ranges import Held
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A sink at one moment. All of it is durable: no crash takes an offset back."""
+    """State of a sink at one time. All of it is durable: no crash takes an offset back."""
 
     incarnation: str
-    """Random, from its creation."""
+    """Random id of this creation of the sink."""
 
     held: tuple[Held, ...]
-    """What each partition holds."""
+    """Contents of each partition."""
 
     watermarks: Mapping[str, Mapping[int, int]]
-    """Lowest offset that is not settled, by subscription and partition."""
+    """Lowest unsettled offset by subscription and partition."""
 
     def ends(self) -> dict[int, int]:
-        """Return the offset that the next record gets, by partition."""
+        """Return the next offset by partition."""
         return {one.partition: one.next for one in self.held}
 
 
 def view(client: Client, sink: str) -> SinkView:
-    """Ask for a sink. Raises `SinkNotFound`, `BrokerUnavailable`."""
+    """Return the view of a sink. Raises `SinkNotFound`, `BrokerUnavailable`."""
     return _view(client.sinks.stats(sink))
 
 
 def resolved(client: Client, options: ReadOptions, found: SinkView) -> ReadOptions:
-    """Return the options with offsets in the place of times."""
+    """Return the options with times replaced by offsets."""
     return replace(
         options,
         starting=_resolved(client, options.target.sink, options.starting, found),

@@ -1,7 +1,7 @@
-"""Follows a sink as a stream. The position is Spark's, in the checkpoint; a subscription follows it, if one is named.
+"""Stream reader: follows a sink. The position is in the checkpoint, and optionally in a subscription.
 
-Offsets are handed out once in a sink's life, so a micro-batch that is run again has the rows that it had. This object
-lives in the driver; a task gets another one, which knows only what it was made with and its `Split`.
+Offsets are never reused in a sink, so that a repeated micro-batch has the same rows. This object is used in the driver.
+A task uses another instance, which has only its constructor arguments and its `Split`.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver and reads them in tasks."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """``schema`` has the columns that Spark wants: those of the source, unless a user set others.
+        """Read the columns of ``schema``: those of the source, or those set by the user.
 
-        Raises `ForebaySparkError` for what the sink does not hold.
+        Raises `ForebaySparkError` for columns that the sink does not have.
         """
         self._options = options
         self._pages = page_reader(options, schema, is_stream=True)
         self._asked = Asking(options.target)
         self._initial: StreamOffset | None = None
-        """Spark asks twice, and ``latest`` has to be the same both times."""
+        """Cached initial offset: Spark asks twice, and ``latest`` must be the same both times."""
         self._settling = Settling(options, options.subscription) if options.subscription is not None else None
         self._target: Mapping[int, int] | None = None
-        """Where a query with `Trigger.AvailableNow` ends."""
+        """End of a query with `Trigger.AvailableNow`."""
         self._seen: StreamOffset | None = None
-        """The end of the sink when it was looked at last."""
+        """Last known end of the sink."""
         self._planned: StreamOffset | None = None
-        """Where the last micro-batch ends, for a Spark that does not say where the next one begins."""
+        """End of the last micro-batch, for Spark versions that do not pass the start of the next one."""
 
     def initialOffset(self) -> Json:
-        """Return where the query begins. Raises `ForebaySparkError`."""
+        """Return the initial offset of the query. Raises `ForebaySparkError`."""
         if self._initial is None:
             self._initial = self._asked(self._find_start if self._settling is None else self._settling.begin)
         return self._initial.json()
@@ -70,7 +70,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(found.incarnation, plan_start(options, found.held), initial=True)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit that the options set."""
+        """Return the limit of the options."""
         if self._options.max_records_per_trigger is not None:
             return ReadMaxRows(self._options.max_records_per_trigger)
         if self._options.max_bytes_per_trigger is not None:
@@ -78,14 +78,14 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note where the sink ends: the query ends there too."""
+        """Record the end of the sink, at which the query ends."""
         self._target = self._asked(self._look).ends()
 
     def latestOffset(self, start: Json | None = None, limit: ReadLimit | None = None) -> Json:
-        """Return where the micro-batch ends that begins at ``start``; ``start`` itself when there is nothing new.
+        """Return the end of the micro-batch from ``start``; ``start`` itself if there is no new record.
 
-        Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
-        Before Spark 4.2 it passes neither, and there is no limit.
+        Spark has committed ``start``. It also calls this when the stream is idle or ends, and calls `commit` later.
+        Before Spark 4.2 it passes no arguments, and there is no limit.
         """
         if start is None or limit is None:
             return self._without_start()
@@ -120,11 +120,11 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the end of the sink, as it was seen last."""
+        """Return the last known end of the sink."""
         return None if self._seen is None else self._seen.json()
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Cut a micro-batch into tasks. Raises `ForebaySparkError`."""
+        """Divide a micro-batch into splits. Raises `ForebaySparkError`."""
         first, last = parsed(start), parsed(end)
         self._planned = last
         self._check_same(last, self._asked(self._look))
@@ -137,7 +137,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read_split(self._options, self._pages, partition)
 
     def commit(self, end: Json) -> None:
-        """Settle what the batches up to ``end`` have read. Spark calls it when the next one is planned."""
+        """Settle the batches up to ``end``. Spark calls it when it plans the next one."""
         self._settle(parsed(end))
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
-"""Reads one split of a sink inside a task, batch or stream. Settles nothing.
+"""Task reader: reads one split of a sink, batch or stream. Settles nothing.
 
-What is gone fails the task, with the offsets and the reason; where the user has accepted that loss it is counted in the
-log, and stands as a row of its own where column ``_gap`` was asked for.
+Missing records fail the task with the offsets and the reason. If the user accepts the loss, it is logged, and becomes a
+row if column ``_gap`` is selected.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from forebay.spark.versions import InputPartition
 _log: Final = logging.getLogger(__name__)
 BATCH_RECORDS: Final = 2_500
 BATCH_BYTES: Final = 512 << 10
-"""Batches are joined until they have one of these: more costs a copy, and Spark is none the faster for it."""
+"""Size at which joined batches are yielded; a larger size costs a copy and does not help Spark."""
 TRIMMED: Final = "TRIMMED"
-"""Why settled records are gone: every subscription had settled them."""
+"""Reason of missing records that every subscription had settled."""
 
 
 class Split(InputPartition):
-    """What one Spark task reads."""
+    """Range that one Spark task reads."""
 
     def __init__(self, span: Span, incarnation: str) -> None:
-        """``span`` names a partition of the sink and the offsets in it, which are those of one ``incarnation``."""
+        """Split of ``span``, whose offsets belong to one ``incarnation`` of the sink."""
         super().__init__(span)
         self.span = span
         self.incarnation = incarnation
@@ -50,7 +50,7 @@ def read_split(options: ReadOptions, pages: PageReader, split: Split) -> Iterato
 
 
 def in_task(target: Target, read: Callable[[Client], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Yield what a task reads over a connection of its own, small batches joined. Raises `ForebaySparkError`."""
+    """Yield the batches of a task over its own connection, small ones joined. Raises `ForebaySparkError`."""
     with telemetry.task("read", target.sink):
         try:
             with connect(target, patience_s=target.connect_timeout_s) as client:
@@ -72,9 +72,9 @@ def _batches(client: Client, options: ReadOptions, pages: PageReader, split: Spl
 
 
 def page_rows(options: ReadOptions, pages: PageReader, page: StoredPage) -> PageRows:
-    """Return the rows of a page; where some cannot be read, the others, if the loss was accepted.
+    """Return the rows of a page; without undecodable ones if the loss is accepted.
 
-    Raises `ForebaySparkError` otherwise, and what `PageReader.batch` raises.
+    Raises `ForebaySparkError` otherwise, and the errors of `PageReader.batch`.
     """
     try:
         batch = pages.batch(page)
@@ -93,7 +93,7 @@ def page_rows(options: ReadOptions, pages: PageReader, page: StoredPage) -> Page
 
 
 def gone(options: ReadOptions, pages: PageReader, missing: Missing) -> Iterator[pa.RecordBatch]:
-    """Fail for what is gone, or yield the row that stands for it, if there is to be one."""
+    """Raise for missing records, or log them and yield their row if ``_gap`` is selected."""
     if options.fail_on_data_loss:
         raise _lost(missing, options.target.sink)
     _log.warning(
@@ -105,7 +105,7 @@ def gone(options: ReadOptions, pages: PageReader, missing: Missing) -> Iterator[
 
 
 def found_in(client: Client, sink: str, span: Span, incarnation: str) -> Iterator[StoredPage | Missing]:
-    """Yield what there is of a span, and what is not. Raises `SinkReplaced` for another incarnation of the sink."""
+    """Yield the pages and missing ranges of a span. Raises `SinkReplaced` for another incarnation."""
     start = span.start
     while start < span.end:
         try:
@@ -129,7 +129,7 @@ def found_in(client: Client, sink: str, span: Span, incarnation: str) -> Iterato
 
 
 def joined(every: Iterator[StoredPage | Missing]) -> Iterator[StoredPage | Missing]:
-    """Join what is missing side by side for one reason: pages are dropped one by one."""
+    """Join adjacent missing ranges with the same reason, because pages are dropped one by one."""
     waiting: Missing | None = None
     for found in every:
         if isinstance(found, Missing) and waiting is not None and waiting.goes_on_in(found):
@@ -168,7 +168,7 @@ def _unreadable(page: StoredPage, broken: errors.InvalidPage, sink: str) -> Fore
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small batches: a sink that was fed record by record has a page for each."""
+    """Join small batches: a sink that was fed record by record has one page per record."""
     waiting: list[pa.RecordBatch] = []
     records = size = 0
     for batch in batches:

@@ -1,7 +1,7 @@
-"""Reads as a stream what the consumers of a subscription could not process, and acks it by committing.
+"""Stream reader of a subscription's retry queue; a commit of Spark settles the records.
 
-Planning a micro-batch leases a set of it, under a name that the checkpoint holds; Spark's commit settles the set. This
-object lives in the driver; a task gets another one, which knows only what it was made with and its `ResendSplit`.
+Planning a micro-batch leases a set under a name that is in the checkpoint; Spark's commit settles the set. This object
+is used in the driver. A task uses another instance, which has only its constructor arguments and its `ResendSplit`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from forebay.spark.versions import (
 
 _log: Final = logging.getLogger(__name__)
 RECORDS: Final = 10_000
-"""Records of a micro-batch, unless the options say otherwise."""
+"""Default number of records per micro-batch."""
 RECORDS_MAX: Final = 1_000_000
-"""The broker leases no more at a time."""
+"""Maximum number of records per lease at the broker."""
 _SETTLED: Final = (SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED)
 
 
@@ -44,42 +44,42 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver and reads them in tasks."""
 
     def __init__(self, options: ReadOptions, resending: Resending, schema: StructType) -> None:
-        """``schema`` has the columns that Spark wants: those of the source, unless a user set others.
+        """Read the columns of ``schema``: those of the source, or those set by the user.
 
-        Raises `ForebaySparkError` for what the sink does not hold.
+        Raises `ForebaySparkError` for columns that the sink does not have.
         """
         self._options = options
         self._resending = resending
         self._pages = page_reader(options, schema, is_stream=True)
         self._ask = Asking(options.target)
         self._initial: SetOffset | None = None
-        """Spark asks twice, and it has to be the same both times."""
+        """Cached initial offset: Spark asks twice, and it must be the same both times."""
         self._settled: str | None = None
-        """The holder of the last set that was settled."""
+        """Holder of the last settled set."""
         self._left: int | None = None
-        """With `Trigger.AvailableNow`, how many records are still to be read."""
+        """Number of records left to read, with `Trigger.AvailableNow`."""
 
     def initialOffset(self) -> Json:
-        """Return where the query begins: before its first set. Raises `ForebaySparkError`."""
+        """Return the initial offset of the query, before its first set. Raises `ForebaySparkError`."""
         if self._initial is None:
             found = self._ask(lambda client: view(client, self._options.target.sink))
             self._initial = SetOffset(found.incarnation, f"spark-{secrets.token_hex(8)}")
         return self._initial.json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit that the options set."""
+        """Return the limit of the options."""
         if self._options.max_records_per_trigger is None and self._options.max_bytes_per_trigger is not None:
             return ReadMaxBytes(self._options.max_bytes_per_trigger)
         return ReadMaxRows(min(self._options.max_records_per_trigger or RECORDS, RECORDS_MAX))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note how much is set aside now: the query ends when it has read as much."""
+        """Record the size of the retry queue; the query ends after reading as many records."""
         self._left = self._ask(self._set_aside)
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """Lease the next set and return the place behind it; ``start`` itself when nothing is set aside.
+        """Lease the next set and return the position after it; ``start`` itself if the queue is empty.
 
-        Spark has committed ``start``, and asks this also when the stream is idle or ends; `commit` it calls later.
+        Spark has committed ``start``. It also calls this when the stream is idle or ends, and calls `commit` later.
         """
         begin = parsed_set(start)
         self._check_same(begin)
@@ -107,7 +107,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin.next(found.partitions).json()
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Cut a set into tasks, and lease it again: a query that was started again has it by its name and ranges."""
+        """Divide a set into splits, and lease it again, because a restarted query resumes it by name."""
         first, last = parsed_set(start), parsed_set(end)
         self._check_same(last)
         if last.number <= first.number:
@@ -124,7 +124,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read_resends(self._options, self._pages, partition.part)
 
     def commit(self, end: Json) -> None:
-        """Settle a set. Spark calls it when the next one is planned, which has settled it already."""
+        """Settle a set. Spark calls it when it plans the next one, which has settled it already."""
         try:
             self._settle(parsed_set(end))
         except ForebaySparkError as error:
@@ -137,7 +137,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ask.close()
 
     def _settle(self, upto: SetOffset) -> None:
-        """Settle a set that Spark has committed. Doing it again changes nothing."""
+        """Settle a committed set. Idempotent."""
         if not upto.parts or self._settled == upto.holder:
             return
         sink, name = self._options.target.sink, self._resending.subscription
@@ -147,7 +147,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if left:
             records = sum(one.last_offset - one.first_offset + 1 for one in left)
             _log.warning(
-                "records are with somebody else by now, who processes them too sink=%s subscription=%s records=%d",
+                "records are leased by another holder and will be processed again sink=%s subscription=%s records=%d",
                 *(sink, name, records),
             )
 
@@ -161,7 +161,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lost = _records(planned.parts) - found.records
         if lost:
             _log.warning(
-                "records of a batch are settled or with somebody else by now sink=%s subscription=%s records=%d",
+                "records of a batch are settled or leased by another holder sink=%s subscription=%s records=%d",
                 *(sink, name, lost),
             )
 

@@ -1,8 +1,8 @@
-"""Which records a micro-batch of resends has, how a checkpoint spells it, and how it is cut into tasks: no I/O.
+"""Sets of a resend query: contents of a micro-batch, its checkpoint form, and its splits. No I/O.
 
-Each micro-batch is a set that the broker keeps under a name. The checkpoint holds the places of all its records, so
-that a batch that is run again has the records that it had, whatever became of the lease. As with other offsets the
-same place has one spelling, since Spark compares them as JSON text.
+Each micro-batch is a set that the broker leases under a name. The checkpoint has the offsets of all its records, so
+that a repeated batch has the same records, even after the lease expired. As with other offsets the JSON form is
+canonical, because Spark compares JSON text.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from forebay.spark.read.ranges import Span
 
 Json = dict[str, object]
 NEAR_RECORDS: Final = 4_096
-"""Ranges with fewer records between them are read in one go: passing over whole pages costs less than asking again."""
+"""Ranges with fewer records between them are read together, which costs less than another call."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetOffset:
-    """Where a query stands: behind one of its sets."""
+    """Position of a query: after one of its sets."""
 
     incarnation: str
-    """Of the sink: one that was deleted and made anew is another, whatever its offsets."""
+    """Incarnation of the sink; a sink that was deleted and created again has another."""
 
     query: str
-    """What the query is known by, chosen when it began; it is part of the holder's name of each set."""
+    """Id of the query, chosen at its start; part of the holder's name of each set."""
 
     number: int = 0
-    """Which set of the query; 0 is where it begins."""
+    """Number of the set; 0 is the start."""
 
     parts: tuple[ResendRanges, ...] = ()
-    """What the set has, by partition."""
+    """Contents of the set, by partition."""
 
     @property
     def holder(self) -> str:
-        """The name under which the broker keeps the set."""
+        """Name under which the broker leases the set."""
         return f"{self.query}:{self.number}"
 
     def next(self, parts: Sequence[ResendRanges]) -> SetOffset:
-        """Return the place behind the next set."""
+        """Return the position after the next set."""
         return SetOffset(self.incarnation, self.query, self.number + 1, tuple(parts))
 
     def json(self) -> Json:
-        """Return the one spelling of this place."""
+        """Return the canonical JSON form."""
         return {
             "incarnation": self.incarnation,
             "number": self.number,
@@ -63,7 +63,7 @@ class SetOffset:
 
 
 def parsed_set(found: Mapping[str, object]) -> SetOffset:
-    """Return the place that Spark kept. Raises `ForebaySparkError` for what no version of this has written."""
+    """Parse a position of the checkpoint. Raises `ForebaySparkError` for an unknown form."""
     try:
         incarnation, query, number, partitions = (
             found[name] for name in ("incarnation", "query", "number", "partitions")
@@ -93,7 +93,7 @@ def _pairs(value: object) -> tuple[tuple[int, int], ...]:
 
 
 def splits(part: ResendRanges, records_max: int | None) -> Iterator[ResendRanges]:
-    """Yield what the tasks of a partition read, with at most so many records each."""
+    """Yield the parts of a partition's tasks, each with at most ``records_max`` records."""
     if records_max is None:
         yield part
         return
@@ -119,7 +119,7 @@ def _of(part: ResendRanges, ranges: Sequence[tuple[int, int]]) -> ResendRanges:
 
 
 def spans(part: ResendRanges) -> list[Span]:
-    """Return what is read in one go each, to have all ranges of a task."""
+    """Return the spans that cover the ranges of a task with few calls."""
     found: list[Span] = []
     for first, last in part.ranges:
         if found and first - found[-1].end < NEAR_RECORDS:
@@ -130,5 +130,5 @@ def spans(part: ResendRanges) -> list[Span]:
 
 
 def within(part: ResendRanges, first: int, last: int) -> list[tuple[int, int]]:
-    """Return what of the offsets from ``first`` to ``last`` is among the ranges."""
+    """Return the offsets from ``first`` to ``last`` that are in the ranges."""
     return [(max(first, one), min(last, other)) for one, other in part.ranges if one <= last and first <= other]

@@ -1,7 +1,7 @@
-"""Reads in a task what one of its sets has in a partition. Settles nothing.
+"""Task reader of a leased set. Settles nothing.
 
-A set is places: the pages that hold them are read again, and all but the records of the set is left out. What somebody
-else has settled, and is gone since, is no loss and left out too. What else is gone fails the task, as in `reading`.
+The pages of the set's offsets are replayed, and records outside of the set are left out. Records that another holder
+has settled and that are gone are left out, too. Other missing records fail the task.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ATTEMPT_COLUMN: Final = "_attempt"
 
 
 class ResendSplit(InputPartition):
-    """What one Spark task reads of a set."""
+    """Part of a set that one Spark task reads."""
 
     def __init__(self, part: ResendRanges) -> None:
-        """``part`` names a partition of the sink and the ranges in it."""
+        """Split of ``part``: one partition of the sink with ranges."""
         super().__init__(part)
         self.part = part
 
@@ -71,7 +71,7 @@ def _missing(options: ReadOptions, pages: PageReader, missing: Missing) -> Itera
 def _chosen(
     options: ReadOptions, pages: PageReader, page: StoredPage, part: ResendRanges, for_us: list[tuple[int, int]]
 ) -> tuple[pa.RecordBatch, tuple[Missing, ...]]:
-    """The wanted records of a page, decoded in one go, with how often each has failed; and those that cannot be."""
+    """Return the requested records of a page with their failed attempts, and the undecodable ones."""
     first, last = for_us[0][0], for_us[-1][1]
     rows = page_rows(options, pages, replace(page, first_offset=first, last_offset=last))
     batch, kept = rows.batch, slice(None)

@@ -1,7 +1,7 @@
-"""Fills pages with rows as Arrow has them: no row is touched, and most are not even copied before they are encoded.
+"""Pages of rows in Arrow format: rows are divided into pages without Python code per row.
 
-Rows of one partition keep the order in which the task saw them. A page is closed when it has as many rows or bytes as
-it may, when it has waited too long, or at the end. Does no I/O and reads no clock.
+Rows of one partition keep their order in the task. A page is closed when it has reached its rows or bytes, when it has
+waited too long, or at the end. Does no I/O and reads no clock.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from forebay.spark.write.row_fitting import Fitting
 from forebay.spark.write.schema_registration import RowSchema
 
 UNCOMPRESSED_MAX: Final = 4
-"""So many times the size of a page its rows may have before they are compressed: readers have to hold them."""
+"""Maximum ratio of uncompressed rows to the page size, because readers hold the rows in memory."""
 MARGIN: Final = 1.02
-"""A page is planned a little smaller than it may be, since rows differ: one that is too large is encoded twice."""
+"""Reserve of a planned page, because rows differ; a page that is too large is encoded twice."""
 CODECS: Final[dict[Compression, Codec]] = {
     Compression.NONE: "none",
     Compression.LZ4: "lz4",
     Compression.ZSTD: "zstd",
 }
 TRIED_EVERY: Final = 64
-"""Of so many pages that are not compressed one is, to see whether that has become worth its time."""
+"""Interval of uncompressed pages after which one is compressed, to check the gain again."""
 TRIED_FROM: Final = 4_096
-"""Bytes of rows below which there is nothing to be gained."""
+"""Size of rows below which compression is not tried."""
 
 
 class Compressing:
-    """Chooses how the next page is compressed, from what became of those before."""
+    """Selects the compression of the next page from the results of previous pages."""
 
     def __init__(self, wanted: Compression) -> None:
         self._codec = CODECS.get(wanted)
-        """None: page by page."""
+        """Fixed codec; None decides per page."""
         self._pays = False
-        """Pages have become half as large, lately."""
+        """Recent pages were halved by compression."""
         self._plain = 0
-        """Pages since the last one that was compressed."""
+        """Uncompressed pages since the last compressed one."""
 
     def encoded(self, rows: pa.RecordBatch) -> tuple[bytes, float]:
-        """Return the messages of a page, and the bytes to expect of the next page for each byte of its rows."""
+        """Return the messages of a page, and the expected bytes of the next page per byte of its rows."""
         size = max(1, rows.nbytes)
         if self._codec is not None or size < TRIED_FROM:
             messages = encode_batches([rows], self._codec or "none")
@@ -69,19 +69,19 @@ class Compressing:
 
 @dataclass(slots=True)
 class _Open:
-    """A page that is being filled."""
+    """Page that is being filled."""
 
     since_s: float
-    """When its first row came."""
+    """Arrival time of its first row."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     bytes: float = 0.0
-    """Of its rows in memory."""
+    """Size of its rows in memory."""
 
 
 class ArrowPager:
-    """Turns the batches of one task into pages of rows. Owned by one thread."""
+    """Divides the batches of one task into pages of rows. Owned by one thread."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ArrowPager:
         linger_s: float,
         case_sensitive: bool = False,
     ) -> None:
-        """Rows without ``partition_by`` fill a page of ``first_partition``, then one of the next, and so on."""
+        """Without ``partition_by``, rows fill pages of consecutive partitions from ``first_partition`` on."""
         self._version = schema.version
         known = read_schema(schema.arrow_schema)
         self._fitting = Fitting(known, case_sensitive=case_sensitive, drop_others=False)
@@ -113,11 +113,11 @@ class ArrowPager:
         self._page_rows = page_records
         self._linger_s = linger_s
         self._ratio = MARGIN
-        """Bytes of a body per byte of its rows in memory, as seen lately."""
+        """Recent ratio of body size to size of rows in memory."""
         self._open: dict[int, _Open] = {}
 
     def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[Ready]:
-        """Take a batch and yield the pages that are complete with it. ``now_s`` is a monotonic time."""
+        """Add a batch and yield completed pages. ``now_s`` is a monotonic time."""
         for partition, page in list(self._open.items()):
             if now_s - page.since_s >= self._linger_s:
                 yield from self._close(partition)
@@ -136,7 +136,7 @@ class ArrowPager:
                 yield from self.rest()
 
     def rest(self) -> Iterator[Ready]:
-        """Yield what has been filled so far."""
+        """Yield the incomplete pages."""
         for partition in list(self._open):
             yield from self._close(partition)
 
@@ -166,7 +166,7 @@ class ArrowPager:
         yield from self._encoded(partition, rows)
 
     def _encoded(self, partition: int, rows: pa.RecordBatch) -> Iterator[Ready]:
-        """Encode rows as one page, or as two halves where they are too large together."""
+        """Encode rows as one page, or as two halves if the page is too large."""
         wanted, columns = coded(rows, self._dictionary, auto=self._is_auto)
         messages, expected = self._compressing.encoded(wanted)
         page = encode_rows(self._version, rows.num_rows, messages, columns)

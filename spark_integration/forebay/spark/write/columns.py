@@ -1,7 +1,6 @@
-"""The rows of one Arrow batch as the columns of records, checked, without touching a row in Python.
+"""Record columns of an Arrow batch, validated without Python code per row.
 
-A column that a task cannot write as it stands fails the task and says which row: nothing is left out and
-nothing is replaced in silence.
+A row that cannot be written fails the task with its number: rows are never skipped or changed silently.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ class Columns:
         return len(self.value)
 
     def slice(self, start: int, end: int) -> Columns:
-        """Return the records [start, end), copying nothing."""
+        """Return the records [start, end) without copying."""
         return self._each(lambda column: column.slice(start, end - start))
 
     def take(self, rows: NDArray[np.int64]) -> Columns:
-        """Return these rows in this order."""
+        """Return the given rows in the given order."""
         indices = pa.array(rows)
         return self._each(lambda column: column.take(indices))
 
@@ -61,7 +60,7 @@ class Columns:
 
 
 def record_columns(plan: RowPlan, batch: pa.RecordBatch) -> Columns:
-    """Return the records that a batch holds. Raises `ForebaySparkError` for a row that cannot be one."""
+    """Return the records of a batch. Raises `ForebaySparkError` for an invalid row."""
     if plan.kind is Rows.JSON:
         return Columns(json_rows(batch))
     value = _binary(batch.column("value"))
@@ -80,10 +79,10 @@ def record_columns(plan: RowPlan, batch: pa.RecordBatch) -> Columns:
 
 
 def targets(columns: Columns, partitions: int) -> NDArray[np.int64] | None:
-    """Return the partition of each record, `ANYWHERE` where the task may choose, None when it may for all.
+    """Return the partition of each record, `ANYWHERE` if the task chooses, None if it chooses for all.
 
-    An explicit partition wins, then the key: CRC-32 of its bytes modulo the number of partitions.
-    Raises `ForebaySparkError` for a partition that the sink does not have.
+    An explicit partition takes precedence, then the key: CRC-32 of its bytes modulo the number of partitions. Raises
+    `ForebaySparkError` for a partition that the sink does not have.
     """
     chosen: NDArray[np.int64] | None = None
     if columns.key is not None and columns.key.null_count < len(columns.key):
@@ -102,7 +101,7 @@ def targets(columns: Columns, partitions: int) -> NDArray[np.int64] | None:
 
 
 def _by_key(key: pa.Array, partitions: int) -> NDArray[np.int64]:
-    """Hash every distinct key once; the dictionary maps the hashes back to the rows."""
+    """Hash every distinct key once; the dictionary maps the hashes to the rows."""
     encoded = key.dictionary_encode()
     hashes = [zlib.crc32(distinct) % partitions for distinct in encoded.dictionary.to_pylist()]
     # One more place at the end: the index of a null is set to it.

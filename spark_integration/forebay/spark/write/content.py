@@ -1,9 +1,9 @@
-"""Content of a task's rows: their number, and a digest that neither order nor pages nor partitions change.
+"""Content of a task's rows: their number, and a digest independent of order, pages and partitions.
 
-Spark may run a micro-batch again with other tasks, in another order of rows. A digest that such a run shares has to be
-a sum over rows. This one is a sum per column: of values, or of bytes and lengths, each with a weight of its own. Sums
-cost a few nanoseconds per row; a hash per row costs more than the write. They tell accidents apart, not attacks, and
-not rows whose columns were swapped between rows.
+Spark may repeat a micro-batch with other tasks, in another order of rows. A digest for such a repeat must be a sum over
+rows. This one is a sum per column: of values, or of bytes and lengths, each with its own weight. Sums cost a few
+nanoseconds per row; a hash per row costs more than the write. The digest detects accidents, not attacks, and not values
+of a column that were swapped between rows.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ import pyarrow.compute as pc
 from forebay.client import EpochContent
 
 KIND: Final = "sums1"
-"""Changes with every change of the digest: digests of two kinds are not compared."""
+"""Version of the digest; digests of different kinds are not compared."""
 _MASK: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RowContent:
-    """Number of rows and the sum of their digests. Contents of parts add up to that of the whole."""
+    """Number of rows and sum of their digests. Contents of parts add up to that of the whole."""
 
     records: int = 0
     sums: int = 0
-    """Modulo 2**64."""
+    """Sum modulo 2**64."""
 
     def __add__(self, other: RowContent) -> RowContent:
         return RowContent(self.records + other.records, (self.sums + other.sums) & _MASK)
 
     @property
     def of_epoch(self) -> EpochContent:
-        """Return it as a commit tells it."""
+        """Return the content in the form of a commit."""
         return EpochContent(self.records, f"{KIND}:{self.sums:016x}")
 
 
@@ -47,7 +47,7 @@ class CountedBatches:
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self.content = RowContent()
-        """Of the batches so far."""
+        """Content of the batches so far."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
@@ -55,13 +55,13 @@ class CountedBatches:
             yield batch
 
     def drain(self) -> None:
-        """Read the rest, for its content only."""
+        """Read the remaining batches, for their content only."""
         for _ in self:
             pass
 
 
 def content_of(batch: pa.RecordBatch) -> RowContent:
-    """Return the content of a batch. A column of nulls adds nothing, like one that is left out."""
+    """Return the content of a batch. A column of nulls adds nothing, like a missing column."""
     total = 0
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for path, number in _sums(name.lower(), column):
@@ -75,7 +75,7 @@ def _weight(path: str) -> int:
 
 
 def _sums(path: str, column: pa.Array) -> Iterator[tuple[str, int]]:
-    """Yield the sums of a column and of what is nested in it, each with its path."""
+    """Yield the sums of a column and its nested columns, with their paths."""
     kind = column.type
     if pa.types.is_null(kind):
         return
@@ -132,7 +132,7 @@ def _bytes(column: pa.Array) -> tuple[int, int]:
 
 
 def _values(column: pa.Array) -> int:
-    """Return the sum of the values of a column of one width, as integers."""
+    """Return the sum of the values of a fixed-width column, as integers."""
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return _total(column)
@@ -148,7 +148,7 @@ def _values(column: pa.Array) -> int:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Return the bytes of a value; 0 for a type that has none of its own."""
+    """Return the bytes of a value; 0 for a type without fixed width."""
     try:
         return int(kind.bit_width) // 8
     except ValueError:

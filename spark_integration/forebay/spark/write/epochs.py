@@ -1,4 +1,4 @@
-"""Which epoch the rows of a task belong to: decided from what the driver drew and from what Spark tells its tasks.
+"""Epochs of tasks, derived from the driver's run and from Spark's task properties.
 
     a stream             producer = query id + write name, epoch = batch id, run = the query's run
     a batch              producer = run = an id of its own, epoch 0
@@ -34,48 +34,48 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the driver draws before any task starts. Is pickled."""
+    """Run of a write, created by the driver before any task starts. Pickled."""
 
     ticket: int
-    """Of two runs the one with the higher ticket is the newer one."""
+    """Ticket; of two runs the one with the higher ticket is newer."""
 
     batch: str | None
-    """Names a batch; None where the query that runs it does."""
+    """Id of a batch; None if the query determines the epoch."""
 
     incarnation: str = ""
-    """Of the sink that the run writes to: in another one of that name it stages and commits nothing."""
+    """Incarnation of the sink; in another one the run stages and commits nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one attempt of a task has staged: travels to the driver with the commit message."""
+    """Stage of one task attempt, sent to the driver with the commit message."""
 
     stage: Stage
-    """Its epoch and its token."""
+    """Epoch and token."""
 
     parts: tuple[StagedPart, ...] = ()
-    """Pages and records by partition; empty where there is a summary."""
+    """Pages and records by partition; empty if there is a summary."""
 
     summary: StagedSummary | None = None
-    """Of the parts, where they are many: thousands of tasks send this to the driver."""
+    """Summary of the parts if there are many, because thousands of tasks send this to the driver."""
 
     already_committed: bool = False
-    """The epoch was committed before: the task only counted its rows."""
+    """The epoch was committed before; the task only counted its rows."""
 
     content: RowContent | None = None
-    """Of all rows of the task, staged or not; None where they were not counted."""
+    """Content of all rows of the task; None if they were not counted."""
 
     check: EpochCheck = EpochCheck.RECORDS
-    """Comparison with the epoch when it is committed already."""
+    """Comparison with the epoch if it is already committed."""
 
 
 def own_id() -> str:
-    """Return an id for a batch."""
+    """Return a new id for a batch."""
     return f"batch-{uuid.uuid4().hex}"
 
 
 def write_name(options: WriteOptions) -> str:
-    """Return the name that the sink remembers a query by: its own, cut where it is too long, by default."""
+    """Return the write name of the query; the default is the sink's name, shortened if necessary."""
     name = options.write_name or options.target.sink
     if len(name) <= WRITE_NAME_MAX:
         return name
@@ -84,7 +84,7 @@ def write_name(options: WriteOptions) -> str:
 
 
 def stage_of(run: Run, options: WriteOptions, local_property: Callable[[str], str | None]) -> Stage:
-    """Return the stage of one attempt, with a token of its own. Raises `ForebaySparkError` outside of a query."""
+    """Return the stage of one attempt, with its own token. Raises `ForebaySparkError` outside of a query."""
     if run.batch is not None:
         return Stage(producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation)
     query, batch, spark_run = (local_property(name) or "" for name in (QUERY_ID, BATCH_ID, RUN_ID))

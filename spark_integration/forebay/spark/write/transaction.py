@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def begin_batch(options: WriteOptions, incarnation: str) -> Run | None:
-    """Draw what the tasks of a batch share; None for at least once. Raises `ForebaySparkError`."""
+    """Create the run of a batch; None for at least once. Raises `ForebaySparkError`."""
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
     ticket = take_ticket(options.target, incarnation, patience_s=options.target.connect_timeout_s)
@@ -37,9 +37,9 @@ def begin_batch(options: WriteOptions, incarnation: str) -> Run | None:
 
 
 def begin_stream(options: WriteOptions, incarnation: str) -> Run | None:
-    """Draw what the tasks of a micro-batch share; None for at least once. Raises `ForebaySparkError`.
+    """Create the run of a micro-batch; None for at least once. Raises `ForebaySparkError`.
 
-    A query that runs waits here for a broker that is away, for as long as a task would.
+    A running query waits here for an unavailable broker as long as a task does.
     """
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
@@ -47,7 +47,7 @@ def begin_stream(options: WriteOptions, incarnation: str) -> Run | None:
 
 
 def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: float) -> CommittedEpochs:
-    """Make what was staged visible, all of it at once, in all sinks of one broker. Raises `ForebaySparkError`.
+    """Commit all staged rows atomically, in all sinks of one broker. Raises `ForebaySparkError`.
 
     All attempts of one write belong to one epoch. Those without a row are named too: a second write of the same run
     under the same name is told from this one by its tokens. A write that no task has staged has nothing to commit.
@@ -81,7 +81,7 @@ def _commit_of(target: Target, staged: Sequence[Staged]) -> EpochCommit:
 
 
 def _content_of(staged: Sequence[Staged]) -> EpochContent | None:
-    """Return the content of all attempts together; None where one of them has not counted."""
+    """Return the content of all attempts together; None if one of them was not counted."""
     total = RowContent()
     for one in staged:
         if one.content is None:
@@ -91,7 +91,7 @@ def _content_of(staged: Sequence[Staged]) -> EpochContent | None:
 
 
 def _tell_of_other_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -> None:
-    """Log the epochs whose repeat has as many rows as what was committed, and not the same ones."""
+    """Log epochs whose repeat has the same number of rows with other contents."""
     for sent, stored in zip(commits, done.epochs, strict=True):
         if sent.content is not None and stored.digest and sent.content.digest != stored.digest:
             log.warning(
@@ -104,7 +104,7 @@ def _tell_of_other_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -
 
 
 def abort(target: Target, staged: Sequence[Staged]) -> None:
-    """Throw away what attempts staged, if the broker is there. Never raises; what is committed stays."""
+    """Discard the staged rows of attempts, if the broker is available. Never raises."""
     if not staged:
         return
     stage = staged[0].stage
@@ -117,9 +117,9 @@ def abort(target: Target, staged: Sequence[Staged]) -> None:
 
 
 def close(target: Target, run: Run) -> None:
-    """End a batch that failed by a commit of nothing, if the broker is there. Never raises.
+    """End a failed batch with an empty commit, if the broker is available. Never raises.
 
-    When its own commit was made after all and only the answer was lost, it stays: the broker refuses this one.
+    If its own commit was applied and only the answer was lost, that commit stays: the broker rejects the empty one.
     """
     if run.batch is None:
         return

@@ -1,7 +1,7 @@
-"""Check of the rows of a task before they are staged: whatever the sink accepts can be read back.
+"""Validation of a task's rows before staging: accepted rows can always be read back.
 
-Spark does not check that a string is UTF-8: Latin-1 read as text or CSV, and binaries that were cast to strings, reach
-the task unchanged. Of a record the value, the key and the values of headers are bytes, which may be anything.
+Spark does not check that a string is UTF-8: Latin-1 read as text or CSV, and binaries cast to strings, reach the task
+unchanged. The value, key and header values of a record are bytes without restrictions.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from forebay.spark.options.write import InvalidUtf8, Rows
 from forebay.spark.write.record_schema import RowPlan
 
 HEADERS_MAX: Final = 64
-"""Headers of a record, as the broker bounds them."""
+"""Maximum number of headers per record at the broker."""
 
 
 class ValidRows:
-    """Checks the batches of one task. Owned by one thread."""
+    """Validator of the batches of one task. Owned by one thread."""
 
     def __init__(self, plan: RowPlan, invalid_utf8: InvalidUtf8) -> None:
-        """``plan`` says what the rows become, ``invalid_utf8`` what becomes of text that is not UTF-8."""
+        """Validate rows for ``plan``; ``invalid_utf8`` is the treatment of text that is not UTF-8."""
         self._is_record = plan.kind is Rows.RECORD
         self._has_headers = plan.has("headers")
         self._has_timestamp = plan.has("event_time")
-        """The time of a record may have the name that Kafka's connector gives it."""
+        """The event time may have the name of Kafka's connector."""
         self._replace = invalid_utf8 is InvalidUtf8.REPLACE
         self._seen = 0
-        """Rows of the batches before."""
+        """Number of rows in previous batches."""
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch that every reader takes.
+        """Return a batch that every reader accepts.
 
-        Raises `ForebaySparkError` with the row of the task and the column of the first value that no reader takes.
+        Raises `ForebaySparkError` with the row in the task and the column of the first invalid value.
         """
         if self._has_timestamp and "timestamp" in batch.schema.names:
             batch = batch.rename_columns(["event_time" if name == "timestamp" else name for name in batch.schema.names])
@@ -71,7 +71,7 @@ class ValidRows:
 
 
 def _check_number(headers: pa.Array) -> None:
-    """Raise `RowInvalid` for the first record with more headers than a sink takes."""
+    """Raise `RowInvalid` for the first record with too many headers."""
     numbers = pc.fill_null(pc.list_value_length(headers), 0)
     if (pc.max(numbers).as_py() or 0) <= HEADERS_MAX:
         return
@@ -80,7 +80,7 @@ def _check_number(headers: pa.Array) -> None:
 
 
 def _with_bytes(headers: pa.Array) -> pa.Array:
-    """Return headers whose values are bytes, which need not be UTF-8."""
+    """Return headers with values as bytes, which need not be UTF-8."""
     kind = headers.type
     entry = kind.value_type
     value = entry.field(1)

@@ -1,8 +1,8 @@
-"""Writes the rows of Spark's tasks to a sink: exactly once, or at least once.
+"""Writer of Spark's tasks to a sink: exactly once, or at least once.
 
-A task has one publisher and ends when every page has its receipt. Exactly once the pages are only staged by then, under
-a token of the attempt; they become visible when the driver commits the tokens of the attempts that Spark accepted, all
-at one instant. At least once they are visible at once, and an attempt that fails or is killed leaves what it wrote.
+A task has one publisher and ends when every page has its receipt. With exactly once, pages are staged under a token of
+the attempt. They become visible atomically when the driver commits the tokens of the attempts that Spark accepted. With
+at least once, pages are visible immediately, and rows of a failed attempt stay.
 
 The end of ``write`` proves nothing: Spark ends the input of a killed attempt early and without an error. Nothing of
 gRPC is part of the objects that Spark pickles: the client is made inside the task.
@@ -39,51 +39,51 @@ from forebay.spark.write.valid_rows import ValidRows
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """All that a task needs to know. Is pickled."""
+    """Parameters of a write for its tasks. Pickled."""
 
     options: WriteOptions
     plan: RowPlan
     facts: SinkFacts
     run: Run | None = None
-    """For exactly once; None writes at least once."""
+    """Run of an exactly-once write; None writes at least once."""
     rows: RowSchema | None = None
-    """The schema that rows have, where they are written with one."""
+    """Schema of the rows, if they are written with one."""
 
 
 @dataclass(frozen=True)
 class WrittenTask(WriterCommitMessage):
-    """What one task has written."""
+    """Result of one task."""
 
     records: int
-    """Rows."""
+    """Number of rows."""
 
     pages: int
-    """Pages that carried them."""
+    """Number of pages."""
 
     duplicates: int
-    """Pages that the broker had already, because an answer was lost and the publisher sent them again."""
+    """Number of pages that were resent after a lost answer and detected as duplicates."""
 
     staged: Staged | None = None
-    """What waits for the commit; None when it was written at least once."""
+    """Stage that awaits the commit; None for at least once."""
 
 
 class ForebayWriter(DataSourceArrowWriter):
-    """Writes a batch."""
+    """Writer of a batch."""
 
     def __init__(self, job: WriteJob) -> None:
-        """``job`` has been checked against the broker."""
+        """Write ``job``, which has been checked at the broker."""
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write or stage one task's rows; returns when all are durable. Raises `ForebaySparkError`."""
+        """Write or stage one task's rows durably. Raises `ForebaySparkError`."""
         return run_task(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make what the tasks staged visible. Raises `ForebaySparkError`; then nothing of it is visible."""
+        """Commit the staged rows. Raises `ForebaySparkError`; then none of them is visible."""
         commit_job(self.job, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Throw away what was staged. A batch of its own is over by this, also for attempts that still write."""
+        """Discard staged rows. Also ends an independent batch for attempts that still write."""
         run = self.job.run
         if run is not None and run.batch is not None:
             transaction.close(self.job.options.target, run)
@@ -92,39 +92,39 @@ class ForebayWriter(DataSourceArrowWriter):
 
 
 class ForebayStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a stream. Spark makes one for the tasks, and another one for commit or abort."""
+    """Writer of micro-batches. Spark creates one for the tasks, and another for commit or abort."""
 
     def __init__(self, job: WriteJob) -> None:
-        """``job`` has been checked against the broker."""
+        """Write ``job``, which has been checked at the broker."""
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write or stage one task's rows; returns when all are durable. Raises `ForebaySparkError`."""
+        """Write or stage one task's rows durably. Raises `ForebaySparkError`."""
         return run_task(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the micro-batch visible. Raises `ForebaySparkError`; Spark then runs it again after a restart."""
+        """Commit the micro-batch. Raises `ForebaySparkError`; Spark repeats it after a restart."""
         commit_job(self.job, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Throw away what the tasks staged, as far as it is known; Spark calls it after a failed commit too."""
+        """Discard the known staged rows; Spark calls this after a failed commit, too."""
         transaction.abort(self.job.options.target, staged_by(messages))
 
 
 def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Commit what the messages of a write name; a write at least once has nothing to commit."""
+    """Commit the stages in the messages of a write; an at-least-once write has none."""
     options = job.options
     transaction.commit([(options.target, staged_by(messages))], patience_s=options.delivery_timeout_s)
 
 
 def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
-    """Return what tasks staged. A task that has not ended has no message."""
+    """Return the stages of tasks. A task that has not ended has no message."""
     written = (message for message in messages if isinstance(message, WrittenTask))
     return [message.staged for message in written if message.staged is not None]
 
 
 def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
-    """Write a task's rows from inside the task."""
+    """Write a task's rows, from inside the task."""
     context = TaskContext.get()
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
@@ -139,7 +139,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
 
 
 def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage) -> WrittenTask:
-    """Stage a task's rows. Where the epoch is committed they are counted only: its repeat has to be the same."""
+    """Stage a task's rows; if the epoch is already committed, only count them for the comparison."""
     try:
         written = write_rows(job, iter(batches), task_partition=task_partition, clock=time.monotonic, stage=stage)
     except errors.AlreadyCommitted:
@@ -152,7 +152,7 @@ def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, sta
 
 @contextmanager
 def _thrown_away_unless_it_ends(job: WriteJob, stage: Stage | None) -> Iterator[None]:
-    """Give back the room of an attempt that fails: the next one needs it."""
+    """Discard the staged pages of a failed attempt, because the next one needs their room."""
     ended = False
     try:
         yield
@@ -174,7 +174,7 @@ def write_rows(
     clock: Callable[[], float],
     stage: Stage | None = None,
 ) -> WrittenTask:
-    """Publish or stage all rows and wait for their receipts. Raises `ForebayError` for what the broker refuses."""
+    """Publish or stage all rows and wait for their receipts. Raises `ForebayError`."""
     options = job.options
     pager = _pager(job, task_partition)
     valid = ValidRows(job.plan, options.invalid_utf8)
@@ -223,7 +223,7 @@ def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
 
 
 class _Receipts:
-    """The answers that a task waits for. Raises what a page failed with as soon as it is noticed."""
+    """Pending receipts of a task. Raises the failure of a page as soon as it is known."""
 
     def __init__(self) -> None:
         self._expected: deque[Future[Receipt]] = deque()
@@ -232,7 +232,7 @@ class _Receipts:
         self._duplicates = 0
 
     def expect(self, ready: Ready, future: Future[Receipt]) -> None:
-        """Count a page that was sent, and take the answers that have come."""
+        """Record a sent page, and process available answers."""
         self._expected.append(future)
         self._records += ready.page.record_count
         self._pages += 1
@@ -240,7 +240,7 @@ class _Receipts:
             self._take()
 
     def wait(self, staged: Staged | None) -> WrittenTask:
-        """Return when every page has its receipt."""
+        """Wait for all receipts and return the result."""
         while self._expected:
             self._take()
         return WrittenTask(self._records, self._pages, self._duplicates, staged)

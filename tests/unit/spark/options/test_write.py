@@ -43,7 +43,7 @@ def test_two_names_for_the_sink_must_agree() -> None:
 
 
 def test_a_write_without_a_sink_is_refused() -> None:
-    with pytest.raises(ForebaySparkError, match="No sink is named") as error:
+    with pytest.raises(ForebaySparkError, match="Option sink is not set") as error:
         write_options({"sink": " "}, {})
 
     assert str(error.value).splitlines()[-1].startswith('Add .option("sink"')
@@ -81,9 +81,9 @@ def test_an_unknown_option_is_named_with_what_there_is() -> None:
 
 
 def test_an_option_of_the_other_direction_says_so() -> None:
-    with pytest.raises(ForebaySparkError, match="belongs to a read"):
+    with pytest.raises(ForebaySparkError, match="an option of a read"):
         write_options({"sink": "a", "startingoffsets": "earliest"}, {})
-    with pytest.raises(ForebaySparkError, match="belongs to a write"):
+    with pytest.raises(ForebaySparkError, match="an option of a write"):
         read_options({"sink": "a", "linger_ms": "5"}, {})
 
 
@@ -148,13 +148,13 @@ def test_the_query_s_epoch_is_for_batches_that_are_written_exactly_once() -> Non
     assert write_options({"sink": "a", "epochFromQuery": "true"}, {}).epoch_from_query
     with pytest.raises(ForebaySparkError, match="a stream always"):
         write_options({"sink": "a", "epoch_from_query": "true"}, {}, is_stream=True)
-    with pytest.raises(ForebaySparkError, match="needs exactly once"):
+    with pytest.raises(ForebaySparkError, match="requires delivery exactly_once"):
         write_options({"sink": "a", "epoch_from_query": "true", "delivery": "at_least_once"}, {})
 
 
 def test_partitions_are_for_a_sink_that_is_made() -> None:
     assert write_options({"sink": "a", "create_sink": "true", "partitions": "4"}, {}).partitions == 4
-    with pytest.raises(ForebaySparkError, match="only for a sink that this write makes"):
+    with pytest.raises(ForebaySparkError, match="only for a sink that this write creates"):
         write_options({"sink": "a", "partitions": "4"}, {})
 
 
@@ -165,7 +165,7 @@ def test_what_a_row_becomes_has_an_older_name(name: str) -> None:
 
 def test_the_two_names_of_one_option_must_agree() -> None:
     assert write_options({"sink": "a", "row_format": "json", "rows": "json"}, {}).rows is Rows.JSON
-    with pytest.raises(ForebaySparkError, match="row_format is 'arrow' and its older name rows is 'json'"):
+    with pytest.raises(ForebaySparkError, match="row_format is 'arrow' and its former name rows is 'json'"):
         write_options({"sink": "a", "row_format": "arrow", "rows": "json"}, {})
 
 

@@ -88,7 +88,7 @@ def test_a_task_of_a_sink_that_was_made_anew_since_the_write_began_writes_nothin
     with orders.client() as client:
         made = made_anew(client, orders)
 
-        with pytest.raises(Exception, match="deleted and made anew") as refused:
+        with pytest.raises(Exception, match="deleted and recreated") as refused:
             write_rows(job, iter(()), task_partition=0, clock=lambda: 0.0)
 
         assert job.facts.incarnation in str(refused.value)
