@@ -62,13 +62,6 @@ class Offenders(NamedTuple):
 
 
 OFFENDERS: Final = {
-    "client/forebay/arrow": Offenders(questions=3, long=14, banned=4),
-    "client/forebay/credentials": Offenders(long=5, banned=2),
-    "client/forebay/process": Offenders(questions=1, long=2, banned=2),
-    "client/forebay/text": Offenders(long=2, banned=1),
-    "spark_integration/forebay/spark": Offenders(questions=1, long=1, banned=1),
-    "spark_integration/forebay/spark/read": Offenders(questions=2, long=3),
-    "spark_integration/forebay/spark/write": Offenders(questions=8, long=9, banned=9),
 }
 """Offenders that are left, per folder; a folder that is missing has none."""
 

@@ -1,6 +1,6 @@
-"""Rows with a schema: what broker, client and Spark share about Arrow.
+"""Rows with a schema: Arrow code shared by broker, client and Spark.
 
-Needs pyarrow, so nobody imports it before there are rows. It knows bytes and batches, and neither gRPC nor a broker.
+Requires pyarrow, so it is imported only when there are rows. It depends on neither gRPC nor the broker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record batches joined into one."""
+"""Concatenation of record batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return one batch with the rows of all, in their order. At least one is given, and all have one schema."""
+    """Return one batch with the rows of all, in order. At least one is given, with equal schemas."""
     if len(batches) == 1:
         return batches[0]
     if hasattr(pa, "concat_batches"):

@@ -1,7 +1,7 @@
-"""Check of a batch before it is written: whatever is accepted can be read back.
+"""Validation of a batch before it is written: accepted batches can always be read back.
 
-Readers validate every page in full before they follow its offsets, and refuse one that fails. The same validation runs
-here on what a writer was given: structure, UTF-8, the ranges of decimals and times, nested fields and map keys too.
+Readers validate every page in full before they use its offsets, and reject an invalid one. The same validation runs
+here on the input of a writer: structure, UTF-8, the ranges of decimals and times, nested fields and map keys too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from forebay.arrow.text import InvalidText, first_invalid, with_valid_text
 
 
 class RowInvalid(ValueError):
-    """A row that no reader would take. The text names its column and says why."""
+    """Row that readers would reject. The text has the column and the reason."""
 
     def __init__(self, row: int, column: str, reason: str, *, text: InvalidText | None = None) -> None:
-        """``row`` counts from 0 in its batch; ``text`` is set where a string is not UTF-8."""
+        """Describe a row, counted from 0 in its batch; ``text`` is set if a string is not UTF-8."""
         super().__init__(f"row {row}, column {column}: {reason}")
         self.row = row
         self.column = column
@@ -24,7 +24,7 @@ class RowInvalid(ValueError):
 
 
 def is_valid(batch: pa.RecordBatch) -> bool:
-    """Say whether readers take these rows. Costs 4 to 12 ns for each string, and next to nothing for numbers."""
+    """Return True if readers accept these rows; costs 4 to 12 ns per string."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -33,9 +33,9 @@ def is_valid(batch: pa.RecordBatch) -> bool:
 
 
 def checked(batch: pa.RecordBatch, *, replace_text: bool = False) -> pa.RecordBatch:
-    """Return a batch that every reader takes. Raises `RowInvalid` for the first row that none would.
+    """Return a batch that every reader accepts. Raises `RowInvalid` for the first invalid row.
 
-    With ``replace_text`` U+FFFD stands in place of bytes that are not UTF-8.
+    With ``replace_text``, bytes that are not UTF-8 are replaced by U+FFFD.
     """
     if is_valid(batch):
         return batch
@@ -51,7 +51,7 @@ def checked(batch: pa.RecordBatch, *, replace_text: bool = False) -> pa.RecordBa
 
 
 def _first_wrong(batch: pa.RecordBatch) -> RowInvalid:
-    """Return the first row that is not valid, for another reason than its text."""
+    """Return the first row that is invalid for another reason than its text."""
     found: list[RowInvalid] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         low, high = 0, len(column)  # [0, low) is valid, [0, high) is not

@@ -1,7 +1,7 @@
-"""Columns of strings or binaries that stand in a page as a dictionary of their values and a number per row.
+"""Dictionary encoding of string and binary columns in a page.
 
-That belongs to the page and not to the schema: each page says which of its columns are coded, and has its dictionaries
-inside. Who decodes it gets the plain columns.
+It is a property of the page, not of the schema: each page lists its encoded columns and contains their dictionaries.
+Decoding returns plain columns.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 from forebay.arrow.expansion import RowsUnreadable
 
 REPEATS_MIN: Final = 4
-"""A column that nobody has named is coded where its values stand in the page so many times each, on average."""
+"""Average repetition of values in a page from which an unnamed column is encoded."""
 COLUMNS_MAX: Final = 1_024
-"""Most columns of a page that are coded."""
+"""Maximum number of encoded columns per page."""
 _INDICES: Final = {1: pa.int8(), 2: pa.int16()}
-"""By how many bytes a row's number has; with more there would be nothing to gain in a page."""
+"""Index types by bytes per row; more bytes would not reduce the size of a page."""
 _VALUES_MAX: Final = {1: 1 << 7, 2: 1 << 15}
 
 
 def can_be_coded(kind: pa.DataType) -> bool:
-    """Say whether columns of a type may have a dictionary: strings and binaries, and nothing nested."""
+    """Return True for column types that may be encoded: strings and binaries, not nested."""
     is_one = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
     return any(is_kind(kind) for is_kind in is_one)
 
@@ -32,7 +32,7 @@ def can_be_coded(kind: pa.DataType) -> bool:
 def coded(
     batch: pa.RecordBatch, names: Collection[str], *, auto: bool
 ) -> tuple[pa.RecordBatch, tuple[tuple[int, int], ...]]:
-    """Return a batch with dictionaries, and the place and bytes per row of each column that has one.
+    """Return a batch with dictionaries, and position and index width of each encoded column.
 
     Columns in ``names`` get one where they have at most 32,768 different values; with ``auto`` every other column that
     may, where its values repeat; see ``REPEATS_MIN``.
@@ -55,7 +55,10 @@ def coded(
 
 
 def coded_schema(schema: pa.Schema, places: Sequence[tuple[int, int]]) -> pa.Schema:
-    """Return the schema of a page, given that of its rows. Raises `RowsUnreadable` for places that cannot be."""
+    """Return the schema of a page for the schema of its rows.
+
+    Raises `RowsUnreadable` for invalid positions.
+    """
     if len(places) > COLUMNS_MAX or [place for place, _ in places] != sorted({place for place, _ in places}):
         raise RowsUnreadable(f"the columns with a dictionary are not in order, or more than {COLUMNS_MAX}")
     fields = list(schema)
@@ -69,7 +72,7 @@ def coded_schema(schema: pa.Schema, places: Sequence[tuple[int, int]]) -> pa.Sch
 
 
 def plain(batch: pa.RecordBatch, schema: pa.Schema, places: Sequence[tuple[int, int]]) -> pa.RecordBatch:
-    """Return a batch, whose numbers have been checked, with plain columns; ``schema`` is that of the rows."""
+    """Return a batch with plain columns; its indices must be validated. ``schema`` is that of the rows."""
     columns: list[pa.Array] = list(batch.columns)
     for place, _ in places:
         columns[place] = columns[place].dictionary_decode()
@@ -77,7 +80,7 @@ def plain(batch: pa.RecordBatch, schema: pa.Schema, places: Sequence[tuple[int, 
 
 
 def plain_bytes(batch: pa.RecordBatch, places: Sequence[tuple[int, int]]) -> int:
-    """Return how many bytes the coded columns of a batch become, before they do."""
+    """Return the bytes of the decoded columns, before decoding."""
     size = 0
     for place, _ in places:
         column = batch.column(place)

@@ -1,4 +1,4 @@
-"""How large rows become when their messages are decoded, found out before they are.
+"""Size of decoded rows, computed from their messages before decoding.
 
 A compressed buffer states how many bytes it becomes, and Arrow takes that much memory before it looks: a page of a few
 hundred bytes may ask for a terabyte. So what is stated is added up first, from the messages' own descriptions, which
@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 EXPANDED_BYTES_MAX: Final = 64 << 20
-"""Most bytes that the rows of a page may become; an element counts as one more, since nulls may take no byte at all."""
+"""Maximum bytes of a page's decoded rows; an element adds one, because nulls may take none."""
 _DICTIONARY: Final = 2
 _ROWS: Final = 3
 _OLD_COMPRESSION: Final = b"ARROW:experimental_compression"
@@ -28,21 +28,21 @@ UNREADABLE: Final = (
     *(ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError),
     *(BufferError, EOFError, OSError, MemoryError, struct.error),
 )
-"""Raised by pyarrow, and by the code above it, for bytes that are damaged or hostile."""
+"""Exceptions of pyarrow and its callers for damaged or hostile bytes."""
 
 
 class RowsUnreadable(ValueError):
-    """Bytes are no rows of the schema that they are said to have, or become more than anybody should hold."""
+    """Bytes that are not rows of their stated schema, or that expand beyond the limit."""
 
 
 def check_expanded(size: int) -> None:
-    """Raise `RowsUnreadable` for rows that become more than ``EXPANDED_BYTES_MAX``."""
+    """Raise `RowsUnreadable` for rows that expand to more than ``EXPANDED_BYTES_MAX``."""
     if size > EXPANDED_BYTES_MAX:
         raise RowsUnreadable(f"they become {size} bytes, and at most {EXPANDED_BYTES_MAX} are read")
 
 
 def expanded_bytes(messages: bytes | memoryview) -> int:
-    """Return what messages become when they are decoded, dictionaries as they are; nothing is decompressed.
+    """Return the size of decoded messages, with dictionaries as they are; nothing is decompressed.
 
     Raises `RowsUnreadable` for what is no message, and for dictionaries that go on in a later message.
     """
@@ -96,7 +96,7 @@ def _target(description: memoryview, at: int) -> int:
 
 
 def _field(description: memoryview, table: int, number: int) -> int:
-    """Where a field of a table stands; 0 when it has none."""
+    """Return the position of a field of a table; 0 if it has none."""
     places = table - int(struct.unpack_from("<i", description, table)[0])
     place = 4 + 2 * number
     if place >= struct.unpack_from("<H", description, places)[0]:
@@ -106,7 +106,7 @@ def _field(description: memoryview, table: int, number: int) -> int:
 
 
 def _pairs(description: memoryview, at: int) -> list[tuple[int, int]]:
-    """The pairs of 64-bit numbers of a list, empty where there is none."""
+    """Return the pairs of 64-bit numbers of a list; empty if it has none."""
     if not at:
         return []
     start = _target(description, at)

@@ -1,7 +1,7 @@
-"""Rows from their JSON objects: the way back of ``json_rows``.
+"""Conversion of JSON objects to rows: the inverse of ``json_rows``.
 
-A row that became a dead letter and was sent again stands in its sink as a record with one JSON object. There are few of
-these, so they are taken apart one by one.
+A redriven dead letter of a row is stored as a record with one JSON object. These records are rare, so they are parsed
+one by one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SECONDS: Final = re.compile(r"PT(-?)(\d+)\.(\d{6})S")
 
 
 def rows_from_json(objects: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
-    """Return one row per object, with the columns of ``schema``; what an object does not have is null.
+    """Return one row per object, with the columns of ``schema``; missing values are null.
 
-    Raises `RowsUnreadable` for what is not in the form of ``json_rows``.
+    Raises `RowsUnreadable` for objects that are not in the form of ``json_rows``.
     """
     try:
         parsed = [json.loads(one, parse_float=Decimal) for one in objects]
@@ -38,7 +38,7 @@ def rows_from_json(objects: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatc
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """Return what pyarrow takes for a value of this type."""
+    """Return the input value of pyarrow for a value of this type."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -52,7 +52,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
 
 
 def _key(text: str, kind: pa.DataType) -> Any:
-    """Return the key of a map, which JSON has as text whatever it is."""
+    """Return the key of a map, which is text in JSON."""
     is_text = any(is_kind(kind) for is_kind in _WRITTEN_AS_TEXT) or text in {"NaN", "Infinity", "-Infinity"}
     return _value(text if is_text else json.loads(text, parse_float=Decimal), kind)
 
@@ -100,4 +100,4 @@ _CONVERT: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]]
     (pa.types.is_time, dt.time.fromisoformat),
     (pa.types.is_duration, _span),
 )
-"""How a JSON value becomes what pyarrow takes; what is not here is that already."""
+"""Conversions of JSON values for pyarrow, by type; other types need none."""

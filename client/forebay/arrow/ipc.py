@@ -1,8 +1,7 @@
-"""Schemas and rows as messages of Arrow's IPC stream format, and back.
+"""Schemas and rows as messages of Arrow's IPC stream format.
 
-A page holds what follows the schema message: a schema is stored once, by its version, and not with every page. What is
-read here came over a network: how large it becomes is known before it is decoded, and it is checked before anybody
-follows its offsets.
+A page contains the messages after the schema message, because a schema is stored once per version. Input comes over a
+network: its decoded size is checked before decoding, and it is validated before its offsets are used.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def decode_rows(
 def unvalidated_rows(
     schema: bytes, messages: bytes | memoryview, rows: int, dictionary_columns: Sequence[tuple[int, int]] = ()
 ) -> pa.RecordBatch:
-    """As ``decode_rows``, but values are not looked at. Only for messages whose structure is known to be sound."""
+    """Decode rows as ``decode_rows``, without validating values; only for messages of sound structure."""
     return _decoded(schema, messages, rows, dictionary_columns, validated=False)
 
 

@@ -1,4 +1,4 @@
-"""Rows of any schema as JSON: one object per row, built column by column without a Python loop over rows.
+"""Rows of any schema as JSON: one object per row, built by column without a loop over rows.
 
 Every row has every column, in the order of the schema, as UTF-8 without spaces. What stands for what:
 

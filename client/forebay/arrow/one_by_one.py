@@ -1,8 +1,8 @@
-"""Rows of a page as JSON objects, for who takes them one by one.
+"""Rows of a page as JSON objects.
 
-What came over a network may be small as a page and large as text: names of columns are written once per row, control
-characters take six bytes, and the values of a dictionary stand wherever they are used. How long the text becomes is
-counted before it is made, and it is made a piece at a time.
+A page may be small and its text large: names of columns are written once per row, control characters take six bytes,
+and values of a dictionary are written wherever they are used. The length of the text is computed before it is created,
+and it is created in pieces.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def json_objects(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def json_pieces(batch: pa.RecordBatch, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, pa.RecordBatch, int]]:
-    """Yield place, rows and bytes of JSON of consecutive pieces of a batch; one with more bytes has a single row."""
+    """Yield position, rows and bytes of JSON of consecutive pieces; a larger piece has a single row."""
     pieces = [(0, batch)]
     while pieces:
         at, rows = pieces.pop()

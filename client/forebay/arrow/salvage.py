@@ -1,8 +1,8 @@
-"""Rows that can be read of a page that cannot be read as a whole.
+"""Recovery of the readable rows of a page that cannot be decoded as a whole.
 
-One string that is not UTF-8, or one time that no day has, makes Arrow refuse all rows of a page. Its structure is sound
-all the same: read with types that have the same layout and take any value (binaries for strings, integers for times),
-the page is validated in full. Then rows are looked at by halves, and those that are valid by themselves are kept.
+One string that is not UTF-8, or one time out of range, makes Arrow reject all rows of a page. Its structure is sound:
+decoded with types of the same layout that accept any value (binaries for strings, integers for times), the page is
+validated in full. Then rows are validated by halves, and valid rows are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_s
 from forebay.arrow.text import invalid_rows
 
 LOOKS_MAX: Final = 100_000
-"""Columns of parts of a page that are validated; rows that no look has reached by then are taken as unreadable."""
+"""Maximum number of column parts to validate; rows that are not reached count as unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ReadableRows:
     """The others: rising, apart."""
 
     unchecked: pa.RecordBatch | None = None
-    """All rows, where there are unreadable ones: their structure is sound, and their values are as they came."""
+    """All rows if some are unreadable, with sound structure and unvalidated values."""
 
     def row_messages(self, place: int) -> bytes:
         """Return the messages of one row by itself, readable or not, as a page of it would hold them."""
@@ -92,7 +92,7 @@ def readable_rows(
 def _structure_of(
     schema: bytes, messages: bytes | memoryview, rows: int, dictionary_columns: Sequence[tuple[int, int]]
 ) -> pa.RecordBatch | None:
-    """Return the rows with their own types once their structure is known to be sound; None where it is not."""
+    """Return the rows with their own types if their structure is sound, otherwise None."""
     try:
         own = read_schema(schema)
         plain = encode_schema(pa.schema([_plain_field(field) for field in own], metadata=own.metadata))

@@ -48,7 +48,7 @@ def first_invalid(batch: pa.RecordBatch) -> InvalidText | None:
 
 
 def invalid_rows(batch: pa.RecordBatch) -> dict[int, str]:
-    """Return the rows that have a string which is not UTF-8, each with why, by the first column that has one."""
+    """Return the reason for each row with a string that is not UTF-8, naming its first such column."""
     found: dict[int, str] = {}
     for column, field in zip(batch.columns, batch.schema, strict=True):
         for path in _strings(column, field.type, field.name):

@@ -1,4 +1,4 @@
-"""Warnings about the files of certificates and secrets that a process uses. Standard library only."""
+"""Warnings about certificate and secret files of a process. Standard library only."""
 
 from __future__ import annotations
 

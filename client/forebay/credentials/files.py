@@ -1,4 +1,4 @@
-"""Warnings about single files: a certificate that ends soon, a secret that other accounts may read or change."""
+"""Warnings about single files: expiring certificates, and secrets that other accounts can access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from forebay.credentials.validity import validities
 
 NEAR: Final = timedelta(days=30)
-"""A certificate that ends within this time is told, or in the last third of its life where that is less."""
+"""Time before the expiry at which a warning starts; at most the last third of the validity."""
 
 _BYTES_MAX: Final = 1 << 20
 _OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
@@ -25,18 +25,18 @@ class Kind(Enum):
     """Content of a file."""
 
     CERTIFICATES = auto()
-    """Certificates, of one's own or of authorities."""
+    """Certificates, own ones or of authorities."""
 
     SECRET = auto()
     """A private key or a token."""
 
     TRUST = auto()
-    """Names of those who are let in, and nothing secret."""
+    """Names of accepted callers, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialFile:
-    """A file that a setting names."""
+    """File named by a setting."""
 
     setting: str
     path: str
@@ -44,7 +44,7 @@ class CredentialFile:
 
 
 def warnings_of(files: Iterable[CredentialFile], now: datetime) -> tuple[str, ...]:
-    """Return a sentence per problem. What cannot be read is left to those who use it."""
+    """Return a sentence per problem. Unreadable files are reported by their users."""
     return tuple(sentence for file in files if file.path for sentence in _of(file, now))
 
 

@@ -1,4 +1,4 @@
-"""Report of credential files: looks now and then, and logs each warning once a day."""
+"""Periodic report of credential files: logs each warning once a day."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 from forebay.credentials.files import CredentialFile, warnings_of
 
 LOOK_S: Final = 3_600.0
-"""Pause between two looks at the files."""
+"""Interval between two checks of the files."""
 
 REPEAT_S: Final = 86_400.0
-"""Pause between two lines about the same problem."""
+"""Interval between two log events about the same problem."""
 
 
 class CredentialReport:
-    """Warnings about one process's files. Usable from several threads; a call between two looks costs nothing."""
+    """Warnings about one process's files. Thread-safe; a call between two checks costs nothing."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class CredentialReport:
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        """``clock`` in seconds, rising; ``now`` is the time of day, aware of its zone."""
+        """Use ``clock``, monotonic in seconds, and ``now``, the aware current time."""
         self._files = [file for file in files if file.path]
         self._log = log
         self._clock = clock
@@ -41,11 +41,11 @@ class CredentialReport:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings of the last look."""
+        """Warnings of the last check."""
         return self._warnings
 
     def look(self, *, anew: bool = False) -> None:
-        """Look at the files when it is time, or ``anew`` because they have changed, and log what was not told today."""
+        """Check the files if it is time, or with ``anew`` after a change, and log warnings that are due."""
         clock = self._clock()
         if not self._files or (clock < self._next_look_at and not anew):
             return

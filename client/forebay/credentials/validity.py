@@ -29,14 +29,17 @@ _FIRST_CENTURY: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """First and last moment of a certificate."""
+    """Start and end of a certificate's validity."""
 
     begins: datetime
     ends: datetime
 
 
 def validities(pem: str) -> Iterator[Validity]:
-    """Yield the validity of each certificate of a PEM file, in order. Raises ``ValueError`` for one that is none."""
+    """Yield the validity of each certificate of a PEM file, in order.
+
+    Raises ``ValueError`` for an invalid certificate.
+    """
     for found in _PEM.finditer(pem):
         yield _validity(ssl.PEM_cert_to_DER_cert(found.group()))
 
@@ -51,16 +54,16 @@ def _validity(der: bytes) -> Validity:
             _, _, place = _element(tbs, place)
         tag, validity, _ = _element(tbs, place)
         if tag != _SEQUENCE:
-            raise ValueError("no validity where one has to be")
+            raise ValueError("the certificate has no validity")
         first_tag, first, after = _element(validity, 0)
         last_tag, last, _ = _element(validity, after)
         return Validity(_time(first_tag, first), _time(last_tag, last))
     except IndexError as error:
-        raise ValueError("a certificate that is cut off") from error
+        raise ValueError("the certificate is truncated") from error
 
 
 def _element(data: bytes, place: int) -> tuple[int, bytes, int]:
-    """Return tag and content of the element at ``place``, and the place behind it."""
+    """Return tag and content of the element at ``place``, and the position after it."""
     tag, length = data[place], data[place + 1]
     start = place + 2
     if length & _LONG_FORM:
@@ -68,7 +71,7 @@ def _element(data: bytes, place: int) -> tuple[int, bytes, int]:
         length = int.from_bytes(data[start : start + size])
         start += size
     if start + length > len(data):
-        raise ValueError("a certificate that is cut off")
+        raise ValueError("the certificate is truncated")
     return tag, data[start : start + length], start + length
 
 

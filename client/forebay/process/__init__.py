@@ -1,8 +1,8 @@
-"""What a process sets for itself that moves pages in bulk: a broker, a deliverer, a consumer of your own.
+"""Process settings for bulk transfer of pages: a broker, a deliverer, or an own consumer.
 
-Pages of 1 MiB come and go all the time. Left alone, the C library gives their memory back to the system and asks for it
-again, page fault by page fault, which takes longer than copying them. And threads that wait for Python's lock ask for
-it after 5 ms: as long as several pages take to be read or written.
+Pages of 1 MiB are allocated and freed all the time. By default the C library returns their memory to the system and
+requests it again, page fault by page fault, which takes longer than copying them. Threads that wait for Python's lock
+request it after 5 ms, which is as long as several pages take to be read or written.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 """Names of ``mallopt`` in the C library's ``malloc.h``."""
 
 _MALLOC: Final = {_TRIM_THRESHOLD: 256 << 20, _TOP_PAD: 16 << 20, _MMAP_THRESHOLD: 32 << 20, _ARENA_MAX: 1}
-"""Memory that is kept when it is free, taken at a time, taken apart from the rest; places that it is taken from."""
+"""Retained free memory, allocation step, threshold of separate mappings, and number of arenas."""
 
 _SWITCH_S: Final = 0.0005
 
 
 def tune() -> None:
-    """Set up this process, for as long as it lives. Once is enough, and it may be called again.
+    """Apply the settings to this process permanently. Idempotent.
 
-    Up to 256 MiB of memory that is free stay with the process. Memory is left alone where the C library is not that of
-    Linux, or somebody has set it up by environment (``MALLOC_…``, ``GLIBC_TUNABLES``).
+    Up to 256 MiB of free memory stay with the process. Memory settings are skipped if the C library is not that of
+    Linux, or if the environment sets them (``MALLOC_…``, ``GLIBC_TUNABLES``).
     """
     sys.setswitchinterval(_SWITCH_S)
     if any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ):
@@ -46,9 +46,9 @@ def tune() -> None:
 
 @contextmanager
 def making_what_stays() -> Iterator[None]:
-    """Switch garbage collection off while a great many objects are made that stay.
+    """Disable garbage collection while many long-lived objects are created.
 
-    Left on, it goes over all of them again and again: a start of 100,000 lanes takes four times as long.
+    Otherwise the collector traverses all of them repeatedly: a start of 100,000 lanes takes four times as long.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -60,21 +60,21 @@ def making_what_stays() -> Iterator[None]:
 
 
 def keep_what_stays() -> None:
-    """Take everything that there is now out of garbage collection, until `let_go_of_what_stayed`.
+    """Exclude all current objects from garbage collection, until `let_go_of_what_stayed`.
 
-    A collection of millions of objects that stay would keep everybody waiting for a second.
+    A collection of millions of long-lived objects would pause the process for a second.
     """
     gc.collect()
     gc.freeze()
 
 
 def let_go_of_what_stayed() -> None:
-    """Let garbage collection look at everything again: some of what was to stay is garbage now."""
+    """Include all objects in garbage collection again, because some of the excluded ones are garbage now."""
     gc.unfreeze()
 
 
 def give_memory_back() -> None:
-    """Give free memory back to the system now, where the C library can: `tune` lets it keep what is free."""
+    """Return free memory to the system now, if the C library supports it; `tune` retains it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)

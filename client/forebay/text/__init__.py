@@ -1,4 +1,4 @@
-"""Text that came from elsewhere, made safe for terminals and logs. Standard library only."""
+"""Escaping of foreign text for terminals and logs. Standard library only."""
 
 from __future__ import annotations
 

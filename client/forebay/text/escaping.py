@@ -40,7 +40,7 @@ _RANGES: Final = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),  # tags
 )
-"""Unicode's categories Cc, Cf, Cs, Zl and Zp, and what it calls default ignorable. Both ends are included."""
+"""Unicode's categories Cc, Cf, Cs, Zl and Zp, and default ignorable code points; ends included."""
 
 _FORBIDDEN: Final = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in _RANGES) + "]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -49,17 +49,17 @@ _BYTE_LAST: Final = 0xFF
 
 
 def is_safe(text: str) -> bool:
-    """Return whether a terminal shows every character of ``text`` and obeys none."""
+    """Return True if a terminal shows every character of ``text`` and interprets none as control."""
     return _FORBIDDEN.search(text) is None
 
 
 def visible(text: str) -> str:
-    """Return ``text`` on one line, with every character that is forbidden escaped."""
+    """Return ``text`` on one line, with unsafe characters escaped."""
     return _FORBIDDEN.sub(_escaped, text)
 
 
 def visible_json(document: str) -> str:
-    """Return a JSON document of the same meaning without forbidden characters; its own line ends are kept."""
+    """Return an equivalent JSON document without unsafe characters; its own line ends are kept."""
     return "\n".join(_FORBIDDEN.sub(_escaped_in_json, line) for line in document.split("\n"))
 
 

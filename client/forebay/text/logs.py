@@ -1,7 +1,7 @@
-"""Log lines that cannot be forged: one event is one line, whatever text it quotes.
+"""Formatter of log lines that cannot be forged: one event is one line, whatever text it quotes.
 
-The formatter escapes at the one place that all events of a process pass, so no call that logs has to think of it. A
-traceback keeps its lines; each begins with a mark that no event begins with.
+The formatter escapes all events of a process, so that callers need not. A traceback keeps its lines; each begins with a
+mark that no event begins with.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from forebay.text.escaping import visible
 
 TRACE_MARK: Final = "  | "
-"""Beginning of each line behind the first one of an event."""
+"""Prefix of each line after the first one of an event."""
 
 
 class SafeFormatter(logging.Formatter):
-    """Formatter whose lines hold no control, bidirectional or invisible character of foreign text."""
+    """Formatter whose lines contain no control, bidirectional or invisible characters of foreign text."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the event on one line."""
@@ -32,7 +32,7 @@ class SafeFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str | int, form: str) -> None:
-    """Send the events of this process to standard error, safely. Does nothing where somebody has set a handler."""
+    """Log the events of this process to standard error, escaped. Ignored if a handler is set already."""
     root = logging.getLogger()
     if root.handlers:
         return

@@ -94,7 +94,7 @@ def _user_defined(kind: DataType) -> DataType | None:
 
 @dataclass(frozen=True, slots=True)
 class MergeRules:
-    """Which changes a write may make to the schema of its sink."""
+    """Changes that a write may make to the schema of its sink."""
 
     merge_schema: bool = True
     """New columns and nested fields are added; without it they are refused."""
@@ -155,7 +155,7 @@ def readable_as(known: StructType, asked: StructType) -> bool:
 
 
 def parse(spark_schema: str) -> StructType | None:
-    """Return a registered schema as Spark's; None when somebody else than Spark has registered it."""
+    """Return a registered schema as a Spark schema; None if it was not registered by Spark."""
     try:
         return StructType.fromJson(json.loads(spark_schema)) if spark_schema else None
     except (ValueError, LookupError, TypeError, AttributeError, PySparkException):
@@ -231,7 +231,7 @@ DIGITS_MAX: Final = 38
 
 
 def wider_type(known: DataType, given: DataType) -> DataType | None:
-    """Return the narrowest type that holds all values of two simple ones exactly; None where there is none."""
+    """Return the narrowest type that represents all values of two simple types, None if there is none."""
     if known == given:
         return known
     for family in (_INTEGERS, _FLOATS):

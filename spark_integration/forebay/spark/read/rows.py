@@ -1,7 +1,7 @@
-"""Which columns a read has, and how stored pages become batches with them.
+"""Columns of a read, and conversion of stored pages to batches with these columns.
 
-A sink that keeps a schema is read as rows, with the columns of the latest version: pages of older ones show null where
-a column is newer than they are. Any sink can be read as records; a row is a JSON object then.
+A sink with a schema is read as rows, with the columns of the latest version; columns that are newer than a page are
+null. Any sink can be read as records; a row is then a JSON object.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PageRows:
     kept: pa.BooleanArray | None = None
     """Of each wanted row: it is in the batch. None stands for all."""
     unreadable: tuple[Missing, ...] = ()
-    """Where the others are, and why."""
+    """Ranges of the unreadable rows, with reasons."""
 
 
 class NotARow(ForebaySparkError):
@@ -74,7 +74,7 @@ class RecordPages:
     """Reads records."""
 
     def __init__(self, schema: StructType, sink: str, event_times: EventTimes | None = None) -> None:
-        """``schema`` has the columns of the read; with ``event_times`` only records come that have one in there."""
+        """Read the columns of ``schema``; ``event_times`` selects records by event time."""
         self.schema = arrow_schema(schema)
         self._sink = sink
         self._event_times = event_times
@@ -190,7 +190,10 @@ class RowPages:
             ) from newer
 
     def _check_nulls(self, page: StoredPage, rows: pa.RecordBatch) -> None:
-        """Raise `ForebaySparkError` for a null where a user has set a schema without: Spark would read it as 0."""
+        """Raise `ForebaySparkError` for a null in a column that the user declared as not nullable.
+
+        Spark would read the null as 0.
+        """
         for field in self._never_null:
             path = nulls_in(rows.column(field.name), field)
             if path is not None:
@@ -248,7 +251,7 @@ def columns_of(options: SchemaOptions) -> StructType:
 
 
 def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = False) -> PageReader:
-    """Return what makes batches of ``schema``: Spark passes on what a user has set. Raises `ForebaySparkError`.
+    """Return the page reader of ``schema``, which a user may have set. Raises `ForebaySparkError`.
 
     A stream of all columns refuses pages that have more of them: what it has passed is not read again.
     """

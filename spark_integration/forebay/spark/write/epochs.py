@@ -2,11 +2,11 @@
 
     a stream             producer = query id + write name, epoch = batch id, run = the query's run
     a batch              producer = run = an id of its own, epoch 0
-    a batch that says    as a stream: run again for the same micro-batch it is written once
+    a batch with         as a stream: a repeat of the same micro-batch is written once
       epoch_from_query
 
-A query id lives in the checkpoint, so the producer is the same after a restart, and a micro-batch that is run again has
-the same epoch. A token names one attempt of a task: Spark's own numbers of attempts come again after a restart.
+A query id is stored in the checkpoint, so that the producer is the same after a restart, and a repeated micro-batch has
+the same epoch. A token names one attempt of a task, because Spark reuses its attempt numbers after a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from forebay.spark.write.content import RowContent
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
 RUN_ID: Final = "spark.jobGroup.id"
-"""Spark gives the jobs of a query its run's id as their group; a property for the run itself is not set in tasks."""
+"""Job group of a query's jobs, which is the id of its run; other run properties are not set in tasks."""
 
 _HASH_BYTES: Final = 8
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -24,7 +24,7 @@ from forebay.spark.write.transaction import begin_batch, begin_stream
 from forebay.spark.write.writer import WriteJob
 
 TRIES: Final = 3
-"""How often a sink may be made anew while a write begins."""
+"""Number of attempts to begin a write while its sink is deleted and created again."""
 _GONE: Final = (errors.SinkReplaced, errors.SinkNotFound)
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def batch_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJo
 
 
 def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob:
-    """Return the job of a micro-batch; a broker that was found before may be away. Raises `ForebaySparkError`."""
+    """Return the job of a micro-batch; a known broker may be unavailable. Raises `ForebaySparkError`."""
     return _again_when_made_anew(options, lambda: _stream_job(options, plan, rows, SINKS_SEEN.look_up(options)))
 
 

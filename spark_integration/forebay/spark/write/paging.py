@@ -37,7 +37,7 @@ class _Open:
     """A page that is being filled."""
 
     since_s: float
-    """When its first record came."""
+    """Arrival time of its first record."""
 
     runs: list[Run] = field(default_factory=list)
     records: int = 0

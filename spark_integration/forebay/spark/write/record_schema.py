@@ -1,7 +1,7 @@
-"""Which of a DataFrame's columns make which part of a record: decided once, in the driver, from Spark's schema.
+"""Mapping of a DataFrame's columns to records, decided once in the driver from Spark's schema.
 
-The driver has the last word because only it sees Spark's own types: a VARIANT reaches a task as a plain struct of two
-binaries, and would silently become base64 that nobody can read.
+Only the driver has Spark's own types: a VARIANT reaches a task as a plain struct of two binaries, and would silently
+become unreadable base64.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNWRITABLE: Final[dict[type[DataType], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What a row becomes: a record of its own columns, one JSON object, or a row with its schema."""
+    """Stored form of rows: records of their own columns, JSON objects, or rows with a schema."""
 
     kind: Rows
     """`RECORD`, `JSON` or `ARROW`."""
@@ -60,7 +60,7 @@ class RowPlan:
 def plan_rows(
     schema: StructType, rows: Rows, partition_by: tuple[str, ...] = (), arrow_dictionary: tuple[str, ...] = ()
 ) -> RowPlan:
-    """Decide what rows of a schema become. Raises `ForebaySparkError` where that is not clear or not possible."""
+    """Return the stored form of rows of a schema. Raises `ForebaySparkError` if it is unclear or invalid."""
     kind = rows
     if rows in {Rows.AUTO, Rows.RECORD}:
         of_records = with_event_time(schema)
@@ -81,7 +81,7 @@ def plan_rows(
 
 
 def with_event_time(schema: StructType) -> StructType:
-    """Return the schema of records whose column ``timestamp``, as Kafka's connector names it, is ``event_time``."""
+    """Return a schema of records with ``timestamp``, the name in Kafka's connector, as ``event_time``."""
     names = schema.fieldNames()
     if "timestamp" not in names or "event_time" in names:
         return schema

@@ -1,7 +1,7 @@
-"""Batches fitted to a schema: columns by name, nested fields included; what is missing is null, types become wider.
+"""Fitting of batches to a schema: columns by name, missing ones as null, types widened.
 
-The same on both ways: a task fits Spark's rows to the schema of their sink, and a reader fits pages of older versions
-to the schema that it was planned with. Buffers are shared wherever the layout stays.
+Nested fields are included. A task fits Spark's rows to the schema of their sink, and a reader fits pages of older
+versions to its planned schema. Buffers are shared wherever the layout stays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fitting:
     """Fits batches to one schema. Is pickled."""
 
     def __init__(self, schema: pa.Schema, *, case_sensitive: bool = False, drop_others: bool = True) -> None:
-        """With ``drop_others`` columns and fields that ``schema`` lacks are left out; else they are a `Misfit`."""
+        """Drop columns and fields that ``schema`` lacks with ``drop_others``; otherwise raise `Misfit`."""
         self.schema = schema
         self._case_sensitive = case_sensitive
         self._drop_others = drop_others

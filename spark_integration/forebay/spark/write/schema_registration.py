@@ -1,7 +1,7 @@
-"""Finds or registers the schema of a write's rows, in the driver, before a task starts.
+"""Registration of the schema of a write's rows, in the driver, before a task starts.
 
-A stream's writer is made anew for every micro-batch. What was settled is kept for the life of the process, so that a
-query that runs does not ask each time and goes on while its broker is away.
+A stream's writer is created for every micro-batch. Results are cached for the life of the process, so that a running
+query does not call the broker each time and continues during an outage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from forebay.spark.row_schema import USUAL, MergeRules, check_rows, grown, nulla
 from forebay.spark.write.record_schema import RowPlan
 
 TRIES: Final = 10
-"""How often somebody else may register first before it is given up."""
+"""Maximum number of attempts to register while other clients register versions first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class SchemaDirectory:
 
 
 SCHEMAS_SETTLED: Final = SchemaDirectory(time.monotonic)
-"""What the writes of this process have settled."""
+"""Schemas that the writes of this process have registered."""
 
 
 class RecordDirectory:
@@ -173,9 +173,9 @@ RECORDS_SETTLED: Final = RecordDirectory(time.monotonic)
 
 
 def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType, incarnation: str) -> RowSchema | None:
-    """Return what the rows of a write are registered as in one sink, None for those without a schema of their own.
+    """Return the registered schema of a write's rows, None for rows without a schema of their own.
 
-    Raises `ForebaySparkError` where they do not fit: before anything is written.
+    Raises `ForebaySparkError` for rows that do not fit, before anything is written.
     """
     if plan.kind is not Rows.ARROW:
         RECORDS_SETTLED.check(options.target, incarnation)

@@ -1,12 +1,12 @@
-"""What the driver does around the tasks of a write: begin a run, then commit what Spark accepted, or throw it away.
+"""Transaction of a write in the driver: begin a run, then commit its attempts or abort them.
 
-Spark names the attempts that it accepted and no others, so a killed or doubled attempt is never committed, however it
-ended. A commit is tried until its outcome is known, because Spark runs a micro-batch again whose commit failed, and
-calls abort before that: neither does harm when the epoch is there already.
+Spark names the attempts that it accepted, so that a killed or duplicated attempt is never committed. A commit is
+retried until its outcome is known, because Spark repeats a micro-batch whose commit failed, and calls abort before
+that. Both are harmless if the epoch is already committed.
 
-Staged rows take room, so what cannot be committed any more is thrown away at once where somebody knows of it: a task
-that fails does it for its own attempt. A micro-batch may be run again, so of a stream only attempts are thrown away. A
-batch that failed never is: its epoch is closed, which throws away all of it and turns away who still writes.
+Staged rows use space. Therefore rows that can no longer be committed are discarded as soon as that is known: a failed
+task discards its own attempt. A micro-batch may be repeated, so that only attempts of a stream are discarded. A failed
+batch is never repeated: its epoch is closed, which discards all of its rows and rejects attempts that still write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from forebay.spark.write.content import RowContent
 from forebay.spark.write.epochs import Run, Staged, own_id
 
 ABORT_PATIENCE_S: Final = 5.0
-"""What is not thrown away by then goes by the sink's `staging_ttl`."""
+"""Time limit of an abort; rows that remain staged expire by the sink's `staging_ttl`."""
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ def begin_stream(options: WriteOptions, incarnation: str) -> Run | None:
 def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: float) -> CommittedEpochs:
     """Commit all staged rows atomically, in all sinks of one broker. Raises `ForebaySparkError`.
 
-    All attempts of one write belong to one epoch. Those without a row are named too: a second write of the same run
-    under the same name is told from this one by its tokens. A write that no task has staged has nothing to commit.
+    All attempts of one write belong to one epoch. Attempts without rows are named, too: tokens distinguish a second
+    write of the same run with the same name. A write that no task has staged has nothing to commit.
     """
     commits = [_commit_of(target, staged) for target, staged in writes if staged]
     if not commits:

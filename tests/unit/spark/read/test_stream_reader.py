@@ -181,7 +181,7 @@ def test_a_sink_that_was_made_anew_is_not_read_on_with_the_offsets_of_the_old_on
 
     with pytest.raises(ForebaySparkError, match="created again"):
         again.latestOffset(end, ALL)
-    with pytest.raises(ForebaySparkError, match="made anew"):
+    with pytest.raises(ForebaySparkError, match="created again"):
         again.partitions(end, end)
 
 
