@@ -148,9 +148,9 @@ def test_a_set_that_somebody_else_has_settled_meanwhile_is_still_read_and_said(
 
     assert found == [2, 7]
     assert (
-        "of a batch are settled or with somebody else by now sink=orders subscription=default records=1" in caplog.text
+        "of a batch are settled or leased by another holder sink=orders subscription=default records=1" in caplog.text
     )
-    assert "are with somebody else by now, who processes them too" in caplog.text
+    assert "are leased by another holder and will be processed again" in caplog.text
     assert [one.outcome for one in client.ack("orders", taken)] == ["OK"]
     assert account(client) == (10, 0, 0)
 
