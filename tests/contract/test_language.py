@@ -61,8 +61,7 @@ class Offenders(NamedTuple):
     """Banned words in docstrings and comments."""
 
 
-OFFENDERS: Final = {
-}
+OFFENDERS: Final[dict[str, Offenders]] = {}
 """Offenders that are left, per folder; a folder that is missing has none."""
 
 
