@@ -30,7 +30,8 @@ GRPCURL_VERSION := v1.9.3
 export PYTHON ?=
 
 # `-m` puts this folder on Python's path: the hooks import docs.generator.
-MKDOCS = NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs --quiet build --strict
+# Not --quiet: it drops the warnings that --strict counts.
+MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
 .PHONY: help venv demo docs test quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
 	spark-versions compose-test grpcurl clean clean-all java
