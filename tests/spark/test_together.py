@@ -84,7 +84,7 @@ def test_writes_that_are_no_part_of_a_query_are_a_batch_of_their_own(
         write_together([Write(rows, "orders"), Write(rows, "others")], from_query=False, endpoint=two_sinks.endpoint)
 
     assert len(values(two_sinks.endpoint)) == len(values(two_sinks.endpoint, "others")) == 20
-    with pytest.raises(ForebaySparkError, match="nothing to write"):
+    with pytest.raises(ForebaySparkError, match="list of writes is empty"):
         write_together([], from_query=False)
 
 
