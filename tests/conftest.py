@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 # Spark starts once per process; the READMEs say one port.
 TOGETHER = {"spark": HERE / "spark", "readmes": HERE / "unit" / "test_readmes.py"}
 
 settings.register_profile("quick", max_examples=15)
+settings.register_profile("coverage", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # measuring is slow
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
