@@ -175,7 +175,7 @@ def test_an_option_that_holds_a_token_is_refused_and_not_repeated(spark: SparkSe
 def test_a_plain_job_against_a_broker_with_tls_ends_at_once_with_what_to_set(
     spark: SparkSession, secured: testing.TestBroker
 ) -> None:
-    with pytest.raises(PySparkException, match=r"the broker speaks TLS[^\n]*\n.*tls_ca_file"):
+    with pytest.raises(PySparkException, match=r"the broker requires TLS[^\n]*\n.*tls_ca_file"):
         spark.read.format("forebay").options(endpoint=secured.endpoint, sink="orders").load().count()
 
 
