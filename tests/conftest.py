@@ -11,8 +11,10 @@ HERE = Path(__file__).parent
 # Spark starts once per process; the READMEs say one port.
 TOGETHER = {"spark": HERE / "spark", "readmes": HERE / "unit" / "test_readmes.py"}
 
-settings.register_profile("quick", max_examples=15)
-settings.register_profile("coverage", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # measuring is slow
+# No test is timed: on a loaded machine an example takes many times as long.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("suite"), max_examples=15)
+settings.load_profile("suite")
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
