@@ -96,7 +96,6 @@ quick: venv ## run the fast unit and contract tests, in about a minute
 
 coverage: java venv ## measure the branch coverage of unit, contract and property tests; lines are in htmlcov/index.html
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --cov --cov-report=term --cov-report=html \
-		--hypothesis-profile coverage \
 		tests/unit tests/contract tests/property $(PYTEST_ARGS)
 
 check: venv .venv-proto/.installed ## format, lint, types, generated code, import rules, documentation
