@@ -67,5 +67,15 @@ SMALL_BYTES: Final = 4_096
 """Size below which protobuf reads a body or a request faster than Python reads its tags."""
 
 
+RUN_TAG: Final = 0x0A
+"""Field of a ``RecordPage`` that is a run."""
+
+COLUMN_TAGS: Final = (0x0A, 0x12, 0x1A, 0x22, 0x2A)
+"""Fields of a run: value lengths, values, key lengths, keys, event times."""
+
+HEADERS_TAG: Final = 0x32
+"""Field of a run that is the ``Headers`` of one record."""
+
+
 class MalformedPage(ValueError):
     """A body that is not a page of its encoding."""

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from forebay.page.format import HEADERS_MAX, MalformedPage
+from forebay.page.format import COLUMN_TAGS, HEADERS_MAX, HEADERS_TAG, RUN_TAG, MalformedPage
 from forebay.page.varint import extent_at
 
-_RUN: Final = 0x0A
-_HEADERS: Final = 0x32
 _LONG: Final = 0x80
 """From here on a length takes more than one byte."""
-_OTHERS: Final = frozenset({0x0A, 0x12, 0x1A, 0x22, 0x2A})
-"""The other columns of a run."""
 
 
 def check_header_counts(body: bytes, page: Any) -> None:
@@ -34,7 +30,7 @@ def _are_few(body: bytes) -> bool:
     """Return True if the lengths prove that no record has too many headers; False if they do not."""
     at = 0
     while at < len(body):
-        if body[at] != _RUN:
+        if body[at] != RUN_TAG:
             return False
         run = extent_at(body, at + 1)
         if run is None:
@@ -42,10 +38,10 @@ def _are_few(body: bytes) -> bool:
         at, end = run
         while at < end:
             tag = body[at]
-            if tag == _HEADERS and body[at + 1] < _LONG:
+            if tag == HEADERS_TAG and body[at + 1] < _LONG:
                 at = _past_short(body, at, end)
                 continue
-            if tag not in _OTHERS:
+            if tag not in COLUMN_TAGS:
                 return False
             column = extent_at(body, at + 1)
             if column is None:
@@ -59,10 +55,10 @@ def _past_short(body: bytes, at: int, end: int) -> int:
     step = body[at + 1] + 2
     rest = (end - at) // step
     if rest > 1 and rest * step == end - at:
-        frames = bytes([_HEADERS]) * rest, bytes([step - 2]) * rest
+        frames = bytes([HEADERS_TAG]) * rest, bytes([step - 2]) * rest
         if (body[at:end:step], body[at + 1 : end : step]) == frames:
             return end
-    while at < end and body[at] == _HEADERS:
+    while at < end and body[at] == HEADERS_TAG:
         length = body[at + 1]
         if length >= _LONG:
             break

@@ -8,14 +8,10 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from forebay.page.format import Bytes, MalformedPage
+from forebay.page.format import COLUMN_TAGS, HEADERS_TAG, RUN_TAG, Bytes, MalformedPage
 from forebay.page.varint import extent_at
 from forebay.v1 import record_pb2
 
-_RUN: Final = 0x0A
-_COLUMNS: Final = (0x0A, 0x12, 0x1A, 0x22, 0x2A)
-"""Value lengths, values, key lengths, keys, event times."""
-_HEADERS: Final = 0x32
 _EMPTY: Final = memoryview(b"")
 
 
@@ -59,7 +55,7 @@ def usual_runs(body: Bytes, *, runs_max: int | None = None, headers: bool = True
     found: list[Run] = []
     at, size = 0, len(view)
     while at < size:
-        extent = extent_at(view, at + 1) if view[at] == _RUN else None
+        extent = extent_at(view, at + 1) if view[at] == RUN_TAG else None
         if extent is None:
             return None
         run = _usual_run(view[extent[0] : extent[1]], headers=headers)
@@ -82,20 +78,20 @@ def general_runs(body: Bytes) -> list[Run]:
 
 
 def _usual_run(run: memoryview, *, headers: bool) -> Run | None:
-    columns = [_EMPTY] * len(_COLUMNS)
+    columns = [_EMPTY] * len(COLUMN_TAGS)
     entries: list[memoryview] = []
     at = last = 0
     size = len(run)
     while at < size:
         tag = run[at]
-        if tag < last or (tag == last and tag != _HEADERS):
+        if tag < last or (tag == last and tag != HEADERS_TAG):
             return None
         extent = extent_at(run, at + 1)
         if extent is None:
             return None
-        if tag in _COLUMNS:
+        if tag in COLUMN_TAGS:
             columns[(tag >> 3) - 1] = run[extent[0] : extent[1]]
-        elif tag == _HEADERS and headers:
+        elif tag == HEADERS_TAG and headers:
             entries.append(run[extent[0] : extent[1]])
         else:
             return None

@@ -59,7 +59,7 @@ class _Made:
     replaced: grpc.Channel | None = None
     """Previous channel, on which calls may be in progress."""
     stubs: dict[type[Any], Any] = field(default_factory=dict)
-    """Stubs by class; creating one costs a tenth of a call."""
+    """Stubs by class; creating one takes about 50 microseconds of processor time."""
 
     def close(self) -> None:
         """Close both channels."""

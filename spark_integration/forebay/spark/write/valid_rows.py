@@ -6,18 +6,14 @@ unchanged. The value, key and header values of a record are bytes without restri
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from forebay.arrow import RowInvalid, checked
+from forebay.page.format import HEADERS_MAX
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import InvalidUtf8, Rows
 from forebay.spark.write.record_schema import RowPlan
-
-HEADERS_MAX: Final = 64
-"""Maximum number of headers per record at the broker."""
 
 
 class ValidRows:

@@ -302,7 +302,7 @@ def test_after_giving_up_on_a_stored_page_other_data_is_stored_beside_it(fake: W
                 yield pb.PublishResponse(answer=answer)
 
     with WireFake(Publish=publish) as running, running.client() as client:
-        publisher = client.publisher("s", delivery_timeout_s=0.5)
+        publisher = client.publisher("s", delivery_timeout_s=2)  # a reconnection takes up to a second
         publisher.send(b"four", partition=0).result(5)
         mute.set()
         lost = publisher.send(b"five", partition=0)

@@ -7,6 +7,7 @@ are missing, and why.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -167,6 +168,11 @@ class Entry:
     @property
     def end(self) -> int:
         return self.base + self.count
+
+    def part_of(self, offset: int) -> Part:
+        """Return the part that a record came with; of an entry without parts, one that is the whole page."""
+        found = bisect_right(self.parts, offset, key=lambda each: each.first) - 1
+        return self.parts[found] if found >= 0 else Part(self.base, self.accepted_at_us)
 
 
 @dataclass(frozen=True, slots=True)

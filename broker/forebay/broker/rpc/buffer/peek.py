@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -61,19 +60,14 @@ def _messages(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> I
             if not row.unreadable:
                 name, version = version_header(body)
                 message.headers[name] = version.decode()
-            message.accepted_at.CopyFrom(timestamp(_accepted_at_us(entry, row.offset)))
+            message.accepted_at.CopyFrom(timestamp(entry.part_of(row.offset).accepted_at_us))
             yield message
         return
     for offset, record, omitted in records_at(body.data, entry.base, [within], headers_max=HEADERS_SHOWN_MAX):
         message = shown(record, omitted)
         message.offset = offset
-        message.accepted_at.CopyFrom(timestamp(_accepted_at_us(entry, offset)))
+        message.accepted_at.CopyFrom(timestamp(entry.part_of(offset).accepted_at_us))
         yield message
-
-
-def _accepted_at_us(entry: Entry, offset: int) -> int:
-    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
-    return entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
 
 
 def shown(record: PlainRecord, omitted: int = 0) -> pb.PeekedRecord:

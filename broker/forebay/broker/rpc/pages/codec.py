@@ -7,7 +7,6 @@ that are wanted become objects. A row becomes a record whose value is one JSON o
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -48,6 +47,5 @@ class PageCodec:
 
 
 def _cut(entry: Entry, offset: int, record: PlainRecord) -> Cut:
-    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
-    accepted = entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
-    return Cut(offset, accepted, entry.parts[part].traceparent if part >= 0 else "", record)
+    part = entry.part_of(offset)
+    return Cut(offset, part.accepted_at_us, part.traceparent, record)

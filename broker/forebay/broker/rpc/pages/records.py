@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -78,7 +77,7 @@ def placed(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iter
         yield from _placed_rows(entry, body, within, schema_of)
         return
     for offset, plain, _ in records_at(body.data, entry.base, [within]):
-        yield Placed(offset, _accepted_at_us(entry, offset), record_message(plain))
+        yield Placed(offset, entry.part_of(offset).accepted_at_us, record_message(plain))
 
 
 def record_message(plain: PlainRecord) -> record_pb2.Record:
@@ -94,11 +93,6 @@ def record_message(plain: PlainRecord) -> record_pb2.Record:
     return record
 
 
-def _accepted_at_us(entry: Entry, offset: int) -> int:
-    part = bisect_right(entry.parts, offset, key=lambda each: each.first) - 1
-    return entry.parts[part].accepted_at_us if part >= 0 else entry.accepted_at_us
-
-
 def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
     """The rows; for one that cannot be decoded an empty record with a header that says why."""
     for row in json_rows(entry, body, [within], schema_of, whole_page_may_be_unreadable=True):
@@ -108,4 +102,4 @@ def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -
         else:
             name, version = version_header(body)
             record = record_pb2.Record(value=row.value, headers=[record_pb2.Header(key=name, value=version)])
-        yield Placed(row.offset, _accepted_at_us(entry, row.offset), record)
+        yield Placed(row.offset, entry.part_of(row.offset).accepted_at_us, record)

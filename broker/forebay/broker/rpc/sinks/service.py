@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from forebay.broker.core.errors import InvalidInterval, InvalidPageToken, SinkNotFound
 from forebay.broker.rpc.convert import duration_us
-from forebay.broker.rpc.sinks import convert
-from forebay.broker.rpc.sinks import questions as asking
+from forebay.broker.rpc.sinks import convert, questions
 from forebay.broker.rpc.sinks.subscriptions import SubscriptionCalls
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.read.explanation import explained
@@ -79,12 +78,12 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
     async def PurgeSink(self, request: pb.PurgeSinkRequest, context: Any) -> pb.PurgeSinkResponse:
         self._broker.check_serving()
         buffer = self._broker.sink(request.name, request.incarnation)
-        partitions, until = asking.purge_request(buffer, request)
-        return asking.purge_response(await purge(buffer, self._broker.services, partitions, until))
+        partitions, until = questions.purge_request(buffer, request)
+        return questions.purge_response(await purge(buffer, self._broker.services, partitions, until))
 
     async def ListGaps(self, request: pb.ListGapsRequest, context: Any) -> pb.ListGapsResponse:
         buffer = self._broker.sink(request.sink)
-        response = await asking.gaps_response(buffer, request)
+        response = await questions.gaps_response(buffer, request)
         await buffer.confirmed()
         return response
 
@@ -92,7 +91,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         buffer = self._broker.sink(request.sink, request.incarnation)
         subscription = buffer.subscription(request.subscription)
         found = await explained(buffer, self._broker.services, subscription, request.partition, request.offset)
-        return asking.explain_response(request.partition, subscription.name, found)
+        return questions.explain_response(request.partition, subscription.name, found)
 
     async def GetSinkStats(self, request: pb.GetSinkStatsRequest, context: Any) -> pb.GetSinkStatsResponse:
         return pb.GetSinkStatsResponse(stats=await self._stats(request.name))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.delivery import lessor as leasing
+from forebay.broker.core.delivery import lessor
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import Answer, Lane, Outcome, Results
 from forebay.broker.core.delivery.redelivery import State
@@ -112,7 +112,7 @@ def test_a_set_has_no_more_ranges_than_it_may() -> None:
 
 
 def test_no_range_is_cut_where_there_may_be_no_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leasing, "HOLES_MAX", 1)
+    monkeypatch.setattr(lessor, "HOLES_MAX", 1)
     found = Failing((3, 9))
 
     assert found.lease(records_max=4) == [Range(3, 9)]

@@ -14,7 +14,7 @@ from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
-from forebay.broker.rpc.sinks import questions as asking
+from forebay.broker.rpc.sinks import questions
 from forebay.broker.rpc.sinks.explanation_text import text
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
@@ -56,7 +56,7 @@ def drop_every_second(buffer: Buffer) -> None:
 
 async def test_a_purge_without_bounds_is_of_everything() -> None:
     async with orders(partitions=3) as (_, buffer):
-        assert asking.purge_request(buffer, pb.PurgeSinkRequest(name="orders")) == ([0, 1, 2], Until())
+        assert questions.purge_request(buffer, pb.PurgeSinkRequest(name="orders")) == ([0, 1, 2], Until())
 
 
 async def test_a_purge_has_one_partition_and_one_bound() -> None:
@@ -64,8 +64,8 @@ async def test_a_purge_has_one_partition_and_one_bound() -> None:
         offset = pb.PurgeSinkRequest(name="orders", partition=2, until_offset=0)
         time = pb.PurgeSinkRequest(name="orders", partition=0, until_time=Timestamp(seconds=5))
 
-        assert asking.purge_request(buffer, offset) == ([2], Until(offset=0))
-        assert asking.purge_request(buffer, time) == ([0], Until(time_us=5_000_000))
+        assert questions.purge_request(buffer, offset) == ([2], Until(offset=0))
+        assert questions.purge_request(buffer, time) == ([0], Until(time_us=5_000_000))
 
 
 async def test_ends_by_partition_bound_a_purge_to_these_partitions() -> None:
@@ -73,31 +73,31 @@ async def test_ends_by_partition_bound_a_purge_to_these_partitions() -> None:
         ends = pb.PurgeSinkRequest(name="orders", end_offsets={0: 0, 2: 0})
         of_one = pb.PurgeSinkRequest(name="orders", partition=2, until_offset=0, end_offsets={0: 0, 2: 0})
 
-        assert asking.purge_request(buffer, ends) == ([0, 2], Until(ends={0: 0, 2: 0}))
-        assert asking.purge_request(buffer, of_one) == ([2], Until(offset=0, ends={0: 0, 2: 0}))
+        assert questions.purge_request(buffer, ends) == ([0, 2], Until(ends={0: 0, 2: 0}))
+        assert questions.purge_request(buffer, of_one) == ([2], Until(offset=0, ends={0: 0, 2: 0}))
         with pytest.raises(InvalidPartition):
-            asking.purge_request(buffer, pb.PurgeSinkRequest(name="orders", end_offsets={3: 0}))
+            questions.purge_request(buffer, pb.PurgeSinkRequest(name="orders", end_offsets={3: 0}))
 
 
 async def test_an_offset_needs_its_partition_unless_there_is_only_one() -> None:
     request = pb.PurgeSinkRequest(name="orders", until_offset=3)
     async with orders(partitions=2) as (_, buffer):
         with pytest.raises(InvalidRange):
-            asking.purge_request(buffer, request)
+            questions.purge_request(buffer, request)
     async with orders() as (_, buffer):
-        assert asking.purge_request(buffer, request) == ([0], Until(offset=3))
+        assert questions.purge_request(buffer, request) == ([0], Until(offset=3))
 
 
 async def test_a_partition_that_does_not_exist_is_refused() -> None:
     async with orders(partitions=2) as (_, buffer):
         with pytest.raises(InvalidPartition):
-            asking.purge_request(buffer, pb.PurgeSinkRequest(name="orders", partition=2))
+            questions.purge_request(buffer, pb.PurgeSinkRequest(name="orders", partition=2))
         with pytest.raises(InvalidPartition):
-            await asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=2))
+            await questions.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=2))
 
 
 def test_what_was_purged_is_told_per_partition() -> None:
-    message = asking.purge_response([Purged(3, 10, 200, 2, 40)])
+    message = questions.purge_response([Purged(3, 10, 200, 2, 40)])
 
     assert message == pb.PurgeSinkResponse(
         partitions=[pb.PurgedPartition(partition=3, records=10, bytes=200, pages=2, earliest_offset=40)]
@@ -115,7 +115,7 @@ async def test_gaps_come_by_partition_and_offset_page_by_page() -> None:
         token, calls = "", 0
         while not calls or token:
             request = pb.ListGapsRequest(sink="orders", page_size=2, page_token=token)
-            response = await asking.gaps_response(buffer, request)
+            response = await questions.gaps_response(buffer, request)
             found += [(gap.partition, gap.first_offset, gap.subscription) for gap in response.gaps]
             token, calls = response.next_page_token, calls + 1
 
@@ -134,7 +134,7 @@ async def test_gaps_of_many_subscriptions_at_one_offset_are_each_listed_once() -
         token, calls = "", 0
         while not calls or token:
             request = pb.ListGapsRequest(sink="orders", page_size=1, page_token=token)
-            response = await asking.gaps_response(buffer, request)
+            response = await questions.gaps_response(buffer, request)
             found += [gap.subscription for gap in response.gaps]
             token, calls = response.next_page_token, calls + 1
 
@@ -145,7 +145,7 @@ async def test_gaps_of_one_partition_only() -> None:
     async with orders(3, partitions=2) as (_, buffer):
         drop_every_second(buffer)
 
-        response = await asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=1))
+        response = await questions.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=1))
 
         assert [(gap.partition, gap.first_offset) for gap in response.gaps] == [(1, 0), (1, 2)]
         assert response.gaps[0].counts[0] == record_pb2.GapCount(reason=record_pb2.DROP_REASON_OVERFLOW, records=1)
@@ -156,7 +156,7 @@ async def test_gaps_of_one_partition_only() -> None:
 async def test_a_page_token_that_was_not_given_is_refused(token: str) -> None:
     async with orders() as (_, buffer):
         with pytest.raises(InvalidPageToken):
-            await asking.gaps_response(buffer, pb.ListGapsRequest(sink="orders", page_token=token))
+            await questions.gaps_response(buffer, pb.ListGapsRequest(sink="orders", page_token=token))
 
 
 # -- explanations
@@ -165,7 +165,7 @@ async def test_a_page_token_that_was_not_given_is_refused(token: str) -> None:
 async def answer(broker: Broker, offset: int) -> pb.ExplainRecordResponse:
     buffer = broker.sink("orders")
     found = await explained(buffer, broker.services, buffer.subscription(""), 0, offset)
-    message = asking.explain_response(0, "default", found)
+    message = questions.explain_response(0, "default", found)
     assert message.text == text(found, "default")
     return message
 

@@ -12,7 +12,7 @@ from forebay.broker.core.errors import TooManyStreams
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.delivery import puller as pulling
+from forebay.broker.runtime.delivery import puller
 from forebay.broker.runtime.delivery.events import Delivered, GapMet
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.stream_memory import COPIES, StreamMemory
@@ -169,7 +169,7 @@ async def test_two_calls_of_one_consumer_go_one_after_the_other() -> None:
 
 
 async def test_there_are_so_many_leases_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulling, "PULLERS_MAX", 2)
+    monkeypatch.setattr(puller, "PULLERS_MAX", 2)
     clock = FakeClock()
     async with sink(clock) as buffer:
         at = buffer.subscription("")
@@ -200,7 +200,7 @@ async def test_a_waiting_call_keeps_its_lease_however_short_that_is() -> None:
 
 
 async def test_one_call_takes_no_more_bytes_than_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulling, "ANSWER_BYTES", 2 << 20)
+    monkeypatch.setattr(puller, "ANSWER_BYTES", 2 << 20)
     async with sink(records=0) as buffer:
         for _ in range(5):
             append = await buffer.append(page(b"x" * (1 << 20)))
