@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forebay.page import counting
@@ -113,6 +113,8 @@ def test_rows_are_the_same_by_tags_and_by_protobuf(body: bytes) -> None:
     body=st.integers(SMALL_BYTES, SMALL_BYTES + 300).map(bytes),
     tail=damaged(st.just(b"\x3a\x02ab")),
 )
+@example(head=b"\xa0\x00", body=bytes(SMALL_BYTES), tail=b":").via("a tag in two bytes, in front of the body")
+@example(head=b"", body=bytes(SMALL_BYTES), tail=b"\xb2\x00\x01a").via("a second body, with its tag in two bytes")
 def test_a_request_is_split_as_protobuf_reads_it(head: bytes, body: bytes, tail: bytes) -> None:
     whole = publish_request(3, 7, encoding=1, record_count=1, crc32=9, body=body, traceparent="")
     assert split_publish_request(whole) is not None

@@ -26,6 +26,9 @@ _PAGES_OF_REPLAY: Final = b"\x0a"
 _CONTENT: Final = b"\x12"
 _PUBLISH_PAGE: Final = 0x12
 _BODY_OF_PUBLISHED: Final = 0x32
+_TAG_MAX: Final = 0x7F
+"""Greatest tag of one byte. All fields of these messages have one; a longer tag may be another spelling of theirs."""
+
 _FIXED_BYTES: Final = {FIXED64: 8, FIXED32: 4}
 
 StoredPage = tuple[bytes, Bytes]
@@ -63,10 +66,10 @@ def split_publish_request(message: bytes) -> tuple[bytes, memoryview] | None:
     if outer is None or outer[0] + outer[1] != len(message):
         return None
     begun = outer[1]
-    body = _field(message, begun, _BODY_OF_PUBLISHED)
-    if body is None or _field(message, body[2], _BODY_OF_PUBLISHED) is not None:
+    bodies = _fields(message, begun, _BODY_OF_PUBLISHED)
+    if bodies is None or len(bodies) != 1:
         return None
-    tag, first, end = body
+    [(tag, first, end)] = bodies
     return message[begun:tag] + message[end:], memoryview(message)[first:end]
 
 
@@ -96,28 +99,29 @@ def _number(tag: bytes, number: int) -> bytes:
     return tag + encoded(number) if number else b""
 
 
-def _field(message: bytes, at: int, wanted: int) -> tuple[int, int, int] | None:
-    """Return the positions of tag, content and end of a length-delimited field.
+def _fields(message: bytes, at: int, wanted: int) -> list[tuple[int, int, int]] | None:
+    """Return the positions of tag, content and end of each length-delimited field with the tag ``wanted``.
 
-    None where the field is missing, or where damage precedes it.
+    None where the message is damaged or has a tag of several bytes.
     """
+    fields = []
     while at < len(message):
         tag = message[at]
         kind = tag & 0x07
+        if tag > _TAG_MAX:
+            return None
         if kind in (VARINT, DELIMITED):
             found = number_at(message, at + 1)
             if found is None:
                 return None
             number, after = found
             if kind == DELIMITED:
-                if after + number > len(message):
-                    return None
                 if tag == wanted:
-                    return at, after, after + number
+                    fields.append((at, after, after + number))
                 after += number
         elif kind in _FIXED_BYTES:
             after = at + 1 + _FIXED_BYTES[kind]
         else:
             return None
         at = after
-    return None
+    return fields if at == len(message) else None
