@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
 import pytest
 
-from forebay.broker.core.epochs.values import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
-from forebay.broker.core.partition.account import Totals
-from forebay.broker.core.partition.cursor import Cursor
-from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import DropReason, Entry, Gap
-from forebay.broker.core.partition.position import EARLIEST
-from forebay.broker.core.partition.reservation import Held, Reserve
-from forebay.broker.core.partition.retention import Mark
-from forebay.broker.core.publish.writer import Slot
-from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import (
-    Due,
-    PutAge,
-    PutCounting,
-    PutCursor,
-    PutDue,
-    PutEntry,
-    PutEpoch,
-    PutEpochStages,
-    PutGap,
-    PutHead,
-    PutHeld,
-    PutMarks,
-    PutPlaced,
-    PutPlacing,
-    PutProducer,
-    PutQuarantine,
-    PutReserve,
-    PutSchema,
-    PutSink,
-    PutSlot,
-    PutStage,
-    PutStaged,
-    PutStopped,
-    PutSubscription,
-    PutTail,
-    PutTotals,
-    PutWriter,
-    SchemaRecord,
-    SinkRecord,
-    SubscriptionRecord,
     Write,
 )
 from forebay.broker.storage import state
@@ -61,38 +20,7 @@ from forebay.broker.storage.repair.command import verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
-
-ENTRY: Final = Entry(0, 1, 1, False, 8, 1, 1, 1, 0, 0, ())
-EPOCH: Final = EpochRecord("p", "w", 3, "run", 1, 1, "digest", (EpochPart(0, 0, 1, 1, 8, 1, 1),))
-SAMPLES: Final[tuple[Write, ...]] = (
-    PutSink(SinkRecord(1, "orders", "abc", replace(DEFAULTS, fsync=False), 7), fresh=True),
-    PutTail(1, 0, Tail(0)),
-    PutHead(1, 0, Head()),
-    PutCounting(1),
-    PutStopped(1),
-    PutReserve(1, 0, Reserve(500)),
-    PutHeld(1, 0, (Held(0, 1, 8, 1),)),
-    PutCursor(1, "default", 0, Cursor()),
-    PutSubscription(1, SubscriptionRecord("audit", 7, EARLIEST)),
-    PutTotals(1, "default", 0, Totals()),
-    PutSchema(1, SchemaRecord(1, 7, b"schema", "{}")),
-    PutMarks(1, 0, (Mark(1, 2),)),
-    PutPlacing(1, (("p", 3),)),
-    PutWriter(1, "w", 77),
-    PutSlot(1, "w", 77, 0, Slot(3, 9, 40, 10)),
-    PutEntry(1, 0, ENTRY),
-    PutPlaced(1, 0, Tail(1), 1, 1, (StagedPage(1, False, 1, 1, 8, 9),)),
-    PutGap(1, 0, Gap(0, 1, DropReason.OVERFLOW, 1, 8, 1)),
-    PutDue(Due(1, 0, True, 1, 2, 3)),
-    PutQuarantine(1, 0, ENTRY),
-    PutAge(104, 1_004),
-    PutStage(1, StageRecord(1, "p", "w", 3, "token", "run", 1)),
-    PutStaged(1, 1, 0, 0, StagedPage(1, False, 1, 1, 8, 9)),
-    PutProducer(1, ProducerRecord("p", "w")),
-    PutEpoch(1, EPOCH),
-    PutEpochStages(1, "p", 3, 0, [1, 1, 1]),
-)
-"""One of everything that sets a value."""
+from tests.support.storage.writes import PUTS
 
 NOISE: Final = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
 
@@ -100,7 +28,7 @@ NOISE: Final = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
 def filled(store: MemoryStore | RocksStore) -> Journal:
     """A store with a value of every kind."""
     journal = recover(store).journal
-    journal.commit([], SAMPLES)
+    journal.commit([], PUTS)
     store.write([Put(Family.META, keys.HIGHEST, journal_highest())])
     return journal
 
@@ -130,7 +58,7 @@ def test_every_prefix_of_the_keys_is_in_the_table_once() -> None:
 
 
 def test_everything_that_sets_a_value_is_tried_here() -> None:
-    assert {type(sample) for sample in SAMPLES} == {kind for kind in get_args(Write) if kind.__name__.startswith("Put")}
+    assert {type(sample) for sample in PUTS} == {kind for kind in get_args(Write) if kind.__name__.startswith("Put")}
 
 
 def test_a_start_reads_every_kind_but_those_that_are_read_when_somebody_asks() -> None:
