@@ -5,19 +5,15 @@ Durations are integers in microseconds here; the wire has `Duration`, the config
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Final
 
-from forebay.broker.core.errors import InvalidName, InvalidSetting
+from forebay.broker.core.errors import InvalidSetting
 
 SECOND_US: Final = 1_000_000
 _HOUR_US: Final = 3_600 * SECOND_US
-_SINK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,122}")
-_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-RESERVED_SUFFIX: Final = ".dlq"
 
 
 class Overflow(IntEnum):
@@ -214,34 +210,3 @@ def _fits(value: object, default: object) -> bool:
     if isinstance(default, float):
         return isinstance(value, int | float)
     return isinstance(value, int if isinstance(default, int) else type(default))
-
-
-def sink_name(name: str) -> str:
-    """Return ``name`` if it is a valid sink name, else raise ``InvalidName``."""
-    if not _SINK_NAME.fullmatch(name):
-        raise InvalidName(
-            f"{name[:140]!r} is not a sink's name: use [a-z0-9][a-z0-9._-]{{0,122}}",
-            field="name",
-            allowed=_SINK_NAME.pattern,
-        )
-    if name.endswith(RESERVED_SUFFIX):
-        raise InvalidName(
-            f"{name!r}: the suffix {RESERVED_SUFFIX} is reserved", field="name", allowed=_SINK_NAME.pattern
-        )
-    return name
-
-
-def checked_request_id(text: str) -> str:
-    """Return a request id, which may be empty; raises ``InvalidName`` if it is invalid."""
-    if text and not is_id(text):
-        raise InvalidName(
-            f"{text[:80]!r} is not the id of a request: use 1 to 64 of [A-Za-z0-9._-], at random, or leave it out",
-            field="request_id",
-            allowed=_ID.pattern,
-        )
-    return text
-
-
-def is_id(text: str) -> bool:
-    """Return whether ``text`` is a valid id of a writer or consumer, or name of a subscription."""
-    return _ID.fullmatch(text) is not None

@@ -27,6 +27,7 @@ from forebay.broker.core.errors import (
     TooManySinks,
     TooManyStreams,
 )
+from forebay.broker.core.names import checked_request_id, sink_name
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, PartitionLog, Tail
@@ -34,7 +35,7 @@ from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.partition.repair import Mended
 from forebay.broker.core.partition.reservation import Held, Reserve
 from forebay.broker.core.partition.retention import Marks
-from forebay.broker.core.settings import SinkSettings, checked_request_id, sink_name
+from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import (
     Due,
     PutAge,

@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Final, Protocol
 
+from forebay.broker.core.names import RESERVED_SUFFIX
 from forebay.broker.core.partition.pages import Body, Entry, Incoming
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.settings import DEFAULTS, RESERVED_SUFFIX, Overflow, SinkSettings
+from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.core.writes import SchemaRecord
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 

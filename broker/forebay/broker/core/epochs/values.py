@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from forebay.broker.core.errors import InvalidEpoch
-from forebay.broker.core.settings import is_id
+from forebay.broker.core.names import is_id
 
 EPOCH_MAX: Final = (1 << 63) - 1
 TOKENS_MAX: Final = 100_000

@@ -9,7 +9,8 @@ from typing import Any, Final
 import grpc.aio
 
 from forebay.broker.core.errors import InvalidCredit, InvalidOpen, ReaderTooSlow
-from forebay.broker.core.settings import Ordering, is_id
+from forebay.broker.core.names import is_id
+from forebay.broker.core.settings import Ordering
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.answers import Results, acked, extended, in_message, nacked
 from forebay.broker.rpc.buffer.opening import first

@@ -12,8 +12,8 @@ import grpc.aio
 
 from forebay.broker.core.epochs.values import checked_token
 from forebay.broker.core.errors import BrokerError, Draining, InvalidOpen, ReaderTooSlow, StoreFenced, WriterFenced
+from forebay.broker.core.names import is_id
 from forebay.broker.core.publish.writer import WINDOW
-from forebay.broker.core.settings import is_id
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.opening import first
 from forebay.broker.rpc.epochs import convert as epochs

@@ -15,9 +15,9 @@ from forebay.broker.core.errors import (
     InvalidRange,
     SinkNotFound,
 )
+from forebay.broker.core.names import is_id
 from forebay.broker.core.partition.pages import Body, Encoding, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.settings import is_id
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer import batches
 from forebay.broker.rpc.buffer.answers import Results, acked, extended, in_message, nacked

@@ -30,9 +30,9 @@ from forebay.broker.core.errors import (
     SinkNotFound,
     SubscriptionNotFound,
 )
+from forebay.broker.core.names import RESERVED_SUFFIX
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.settings import RESERVED_SUFFIX
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.dead_letters.batch import Withdrawn, append_when_room, page_of

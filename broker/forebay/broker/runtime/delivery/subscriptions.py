@@ -26,10 +26,10 @@ from forebay.broker.core.errors import (
     SubscriptionNotFound,
     TooManySubscriptions,
 )
+from forebay.broker.core.names import checked_request_id, is_id
 from forebay.broker.core.partition.account import opened
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.position import EARLIEST, At, Place, Position, place
-from forebay.broker.core.settings import checked_request_id, is_id
 from forebay.broker.core.writes import DropGap, DropSubscription, PutSubscription, SubscriptionRecord, Write
 from forebay.broker.runtime.delivery.subscription import DEFAULT_SUBSCRIPTION, Subscription
 from forebay.broker.runtime.read.replay import Replay
