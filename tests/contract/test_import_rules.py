@@ -57,6 +57,8 @@ def test_every_import_follows_the_rules(source_root: str) -> None:
         ),
         ("forebay.spark.write.writer", "from forebay import broker"),
         ("forebay.spark", "from .. import v1"),
+        ("forebay.errors.reasons", "import grpc"),
+        ("forebay.errors.reasons", "from forebay.broker.core import errors"),
         ("pyspark_forebay", "import forebay.client"),
     ],
 )
@@ -71,6 +73,7 @@ def test_a_forbidden_import_or_call_is_found(module: str, source: str) -> None:
     [
         ("forebay.broker.core.cursors", "from forebay.broker.core.records import Offset\nimport bisect"),
         ("forebay.broker.core.cursors", "from datetime import timedelta"),
+        ("forebay.broker.core.errors", "from forebay.errors.reasons import Reason"),
         ("forebay.broker.storage.store.rocks", "import rocksdict\nfrom forebay.broker.storage import keys"),
         ("forebay.broker.runtime.clock", "import asyncio\nfrom opentelemetry import metrics"),
         ("forebay.broker.rpc.sinks.convert", "import grpc\nfrom forebay.v1 import sink_pb2"),

@@ -9,9 +9,9 @@ import pytest
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
-from forebay.broker.core.errors import InvalidRange, NumberOutOfRange
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.requests.reading import reader_of
+from forebay.errors.reasons import Reason
 from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
@@ -22,6 +22,7 @@ from forebay.v1 import (
     schema_service_pb2,
     sink_service_pb2,
 )
+from tests.support.refusals import refusal
 
 FILES = (
     *(admin_service_pb2, buffer_service_pb2, dead_letter_service_pb2, epoch_service_pb2),
@@ -90,7 +91,7 @@ def test_a_number_beyond_its_range_is_refused_by_its_name(
         else:
             setattr(holder, path[-1], value)
 
-        with pytest.raises(NumberOutOfRange) as refused:
+        with refusal(Reason.NUMBER_OUT_OF_RANGE) as refused:
             read(request.SerializeToString())
 
         assert refused.value.facts["field"].startswith(".".join(path))
@@ -98,6 +99,7 @@ def test_a_number_beyond_its_range_is_refused_by_its_name(
 
 
 def test_ranges_are_held_to_the_same_range_where_they_are_used() -> None:
-    for first, last, error in ((0, TOP, NumberOutOfRange), (TOP, TOP, NumberOutOfRange), (TOP, 0, InvalidRange)):
-        with pytest.raises(error):
+    beyond = Reason.NUMBER_OUT_OF_RANGE
+    for first, last, reason in ((0, TOP, beyond), (TOP, TOP, beyond), (TOP, 0, Reason.INVALID_RANGE)):
+        with refusal(reason):
             convert.ranges([record_pb2.OffsetRange(first_offset=first, last_offset=last)])

@@ -1,170 +1,197 @@
-"""Every refusal of the core has one status on the wire and one reason, and the protos say which reasons there are."""
+"""Every error of the broker has a row in the table of reasons, and the protos say which reasons there are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 from typing import Final
 
 import grpc
 import pytest
 from google.rpc import error_details_pb2
 
-from forebay.broker.core import errors
-from forebay.broker.core.errors import BrokerError
-from forebay.broker.rpc.status import CODES, DOMAIN, code_of, status_of
-from forebay.client import errors as client_errors
+from forebay.broker.core.errors import BrokerError, InvalidSetting
+from forebay.broker.rpc.status import DOMAIN, code_of, status_of
+from forebay.errors.reasons import Reason
+from forebay.errors.status import Status
+from tests.support.rules.errors import Raised, raised
 
-PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "forebay" / "v1"
-BASES: Final = {BrokerError, errors.Invalid, errors.Exhausted}
-"""Never raised themselves."""
+ROOT: Final = Path(__file__).resolve().parents[2]
+PROTOS: Final = ROOT / "protos" / "forebay" / "v1"
+RAISED: Final = list(raised(ROOT / "broker"))
+REASONS: Final = [reason for reason in Reason if reason.status is not None]
+"""Reasons of the broker."""
 
-SAMPLES: Final[dict[type[BrokerError], Callable[[], BrokerError]]] = {
-    errors.InvalidRequest: lambda: errors.InvalidRequest("wrong"),
-    errors.SessionTimedOut: lambda: errors.SessionTimedOut("c", 15.0),
-    errors.NumberOutOfRange: lambda: errors.NumberOutOfRange("offset", 9, 0, 8),
-    errors.RequestTooLarge: lambda: errors.RequestTooLarge("or more records", 9, 8, field="records"),
-    errors.InvalidName: lambda: errors.InvalidName("wrong", field="name"),
-    errors.InvalidSetting: lambda: errors.InvalidSetting("partitions", 0, "1 to 1024"),
-    errors.InvalidPage: lambda: errors.InvalidPage("wrong", field="body"),
-    errors.PageCorrupt: lambda: errors.PageCorrupt(1, 2),
-    errors.RecordTooLarge: lambda: errors.RecordTooLarge(9, 8, "a record"),
-    errors.InvalidPartition: lambda: errors.InvalidPartition(4, 4),
-    errors.InvalidRange: lambda: errors.InvalidRange("wrong", field="ranges"),
-    errors.InvalidOpen: lambda: errors.InvalidOpen("wrong", field="open"),
-    errors.InvalidCredit: lambda: errors.InvalidCredit("wrong", field="credit"),
-    errors.InvalidNack: lambda: errors.InvalidNack("wrong", field="retry.delay"),
-    errors.InvalidPull: lambda: errors.InvalidPull("wrong", field="request"),
-    errors.InvalidInterval: lambda: errors.InvalidInterval("wrong", field="interval"),
-    errors.InvalidFilter: lambda: errors.InvalidFilter("wrong", field="filter.reason"),
-    errors.InvalidPageToken: lambda: errors.InvalidPageToken("wrong", field="page_token"),
-    errors.InvalidSubscriptionName: lambda: errors.InvalidSubscriptionName("a b"),
-    errors.InvalidPosition: lambda: errors.InvalidPosition("wrong", field="to"),
-    errors.InvalidSchema: lambda: errors.InvalidSchema("wrong", field="arrow_schema"),
-    errors.SinkNotFound: lambda: errors.SinkNotFound("orders"),
-    errors.SubscriptionNotFound: lambda: errors.SubscriptionNotFound("orders", "second"),
-    errors.SchemaNotFound: lambda: errors.SchemaNotFound("orders", 3, 2),
-    errors.SinkExists: lambda: errors.SinkExists("orders", "partitions is 1, asked is 2"),
-    errors.SubscriptionExists: lambda: errors.SubscriptionExists("orders", "second"),
-    errors.DefaultSubscription: lambda: errors.DefaultSubscription("orders"),
-    errors.InvalidLease: lambda: errors.InvalidLease("wrong", field="holder"),
-    errors.OrderingStrict: lambda: errors.OrderingStrict("orders"),
-    errors.SinkReplaced: lambda: errors.SinkReplaced("orders", "1f2e3d", "4c5b6a"),
-    errors.SubscriptionReplaced: lambda: errors.SubscriptionReplaced("orders", "second", "1f2e3d", "4c5b6a"),
-    errors.SubscriptionInUse: lambda: errors.SubscriptionInUse("orders", "second", 0, "c"),
-    errors.SinkNotEmpty: lambda: errors.SinkNotEmpty("orders", 3),
-    errors.SinkFull: lambda: errors.SinkFull("orders", "max_disk_cache", 10, 10),
-    errors.DiskFull: lambda: errors.DiskFull(1, 2),
-    errors.BrokerFull: lambda: errors.BrokerFull(1, 2),
-    errors.MemoryOverloaded: lambda: errors.MemoryOverloaded(1, 2),
-    errors.TooManyWaiting: lambda: errors.TooManyWaiting(1, 2),
-    errors.TooManySinks: lambda: errors.TooManySinks("sinks", 2),
-    errors.TooManyStreams: lambda: errors.TooManyStreams(2),
-    errors.ReaderTooSlow: lambda: errors.ReaderTooSlow(2),
-    errors.TooManySubscriptions: lambda: errors.TooManySubscriptions("orders", 100),
-    errors.OffsetTrimmed: lambda: errors.OffsetTrimmed(1, 5, 9),
-    errors.OffsetAhead: lambda: errors.OffsetAhead(10, 5, 9),
-    errors.TokenRefused: lambda: errors.TokenRefused("missing"),
-    errors.PermissionDenied: lambda: errors.PermissionDenied("spark", "publish", "orders"),
-    errors.RateLimited: lambda: errors.RateLimited("spark", "calls_per_s", 10, 2.5),
-    errors.WriterFenced: lambda: errors.WriterFenced("w", 1, 2),
-    errors.SequenceGap: lambda: errors.SequenceGap(0, 5, 4),
-    errors.SequenceConflict: lambda: errors.SequenceConflict(0, 5),
-    errors.SchemaChanged: lambda: errors.SchemaChanged("orders", 1, 2),
-    errors.ConsumerReplaced: lambda: errors.ConsumerReplaced("c"),
-    errors.InvalidEpoch: lambda: errors.InvalidEpoch("wrong", field="commits"),
-    errors.EpochNotFound: lambda: errors.EpochNotFound("p", 3, 2),
-    errors.AlreadyCommitted: lambda: errors.AlreadyCommitted("p", 3),
-    errors.StagedIncomplete: lambda: errors.StagedIncomplete("orders", "t", "nothing of it is staged"),
-    errors.StagingUnsupported: lambda: errors.StagingUnsupported("orders", "it is in MEMORY mode"),
-    errors.EpochFenced: lambda: errors.EpochFenced("p", 3, "a newer run has begun"),
-    errors.EpochConflict: lambda: errors.EpochConflict("p", 3, "other tokens"),
-    errors.EpochContentConflict: lambda: errors.EpochContentConflict("p", 3, stored=(1, "k:a"), sent=(2, "k:b")),
-    errors.ProducerChanged: lambda: errors.ProducerChanged("orders", "w", "p", "q"),
-    errors.Draining: errors.Draining,
-    errors.ReadFailed: lambda: errors.ReadFailed("Input/output error"),
-    errors.StoreFenced: lambda: errors.StoreFenced("sync failed"),
+
+PINNED: Final = {
+    "INVALID_ARGUMENT": {
+        "INVALID_REQUEST",
+        "NUMBER_OUT_OF_RANGE",
+        "REQUEST_TOO_LARGE",
+        "INVALID_SINK_NAME",
+        "INVALID_SETTING",
+        "INVALID_PAGE",
+        "PAGE_CORRUPT",
+        "RECORD_TOO_LARGE",
+        "INVALID_PARTITION",
+        "INVALID_RANGE",
+        "INVALID_OPEN",
+        "INVALID_CREDIT",
+        "INVALID_NACK",
+        "INVALID_PULL",
+        "INVALID_INTERVAL",
+        "INVALID_PAGE_TOKEN",
+        "INVALID_SUBSCRIPTION_NAME",
+        "INVALID_POSITION",
+        "INVALID_FILTER",
+        "INVALID_EPOCH",
+        "INVALID_SCHEMA",
+        "INVALID_LEASE",
+    },
+    "NOT_FOUND": {
+        "SINK_NOT_FOUND",
+        "SUBSCRIPTION_NOT_FOUND",
+        "EPOCH_NOT_FOUND",
+        "SCHEMA_NOT_FOUND",
+    },
+    "ALREADY_EXISTS": {
+        "SINK_EXISTS",
+        "SUBSCRIPTION_EXISTS",
+        "ALREADY_COMMITTED",
+    },
+    "FAILED_PRECONDITION": {
+        "SINK_NOT_EMPTY",
+        "SINK_REPLACED",
+        "SUBSCRIPTION_REPLACED",
+        "DEFAULT_SUBSCRIPTION",
+        "SUBSCRIPTION_IN_USE",
+        "STAGED_INCOMPLETE",
+        "STAGING_UNSUPPORTED",
+        "ORDERING_STRICT",
+    },
+    "RESOURCE_EXHAUSTED": {
+        "SINK_FULL",
+        "DISK_FULL",
+        "BROKER_FULL",
+        "MEMORY_OVERLOADED",
+        "TOO_MANY_WAITING",
+        "TOO_MANY_SINKS",
+        "TOO_MANY_SUBSCRIPTIONS",
+        "TOO_MANY_STREAMS",
+        "READER_TOO_SLOW",
+        "RATE_LIMITED",
+    },
+    "OUT_OF_RANGE": {
+        "OFFSET_TRIMMED",
+        "OFFSET_AHEAD",
+    },
+    "UNAUTHENTICATED": {
+        "TOKEN_REFUSED",
+    },
+    "PERMISSION_DENIED": {
+        "PERMISSION_DENIED",
+    },
+    "ABORTED": {
+        "WRITER_FENCED",
+        "SEQUENCE_GAP",
+        "SEQUENCE_CONFLICT",
+        "CONSUMER_REPLACED",
+        "EPOCH_FENCED",
+        "EPOCH_CONFLICT",
+        "EPOCH_CONTENT_CONFLICT",
+        "PRODUCER_CHANGED",
+        "SCHEMA_CHANGED",
+    },
+    "UNAVAILABLE": {
+        "DRAINING",
+        "SESSION_TIMED_OUT",
+        "STORE_FENCED",
+        "READ_FAILED",
+    },
 }
-"""One of each."""
+"""Reasons by status that clients know. New ones need no line here."""
 
-CODE_OF: Final = {
-    errors.Invalid: grpc.StatusCode.INVALID_ARGUMENT,
-    errors.Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+PINNED_DELAYS: Final = {
+    "SINK_FULL": 0.25,
+    "DISK_FULL": 1.0,
+    "BROKER_FULL": 1.0,
+    "MEMORY_OVERLOADED": 0.25,
+    "TOO_MANY_WAITING": 0.05,
+    "TOO_MANY_STREAMS": 1.0,
+    "READER_TOO_SLOW": 5.0,
+    "RATE_LIMITED": 0.25,
+    "DRAINING": 1.0,
+    "SESSION_TIMED_OUT": 0.1,
+    "STORE_FENCED": 2.0,
+    "READ_FAILED": 1.0,
 }
-"""What whole families share."""
+"""Seconds of the `RetryInfo` of the reasons that have one."""
 
 
-def raised(base: type[BrokerError] = BrokerError) -> Iterator[type[BrokerError]]:
-    """Every error that can be raised."""
-    if base not in BASES:
-        yield base
-    for kind in base.__subclasses__():
-        yield from raised(kind)
+def error_of(reason: Reason) -> BrokerError:
+    """Return an error with every fact of its row."""
+    return BrokerError(reason, "problem", **dict.fromkeys(reason.facts, "7"))
 
 
-KINDS: Final[list[type[BrokerError]]] = sorted(SAMPLES, key=lambda kind: kind.__name__)
+def test_the_broker_raises_each_reason_that_has_a_status_and_no_other() -> None:
+    assert {found.reason for found in RAISED} == set(REASONS)
 
 
-def test_every_error_of_the_core_has_a_code_and_every_code_an_error() -> None:
-    assert set(CODES) == set(raised())
+@pytest.mark.parametrize("found", RAISED, ids=lambda found: f"{found.reason.name}-{found.place}")
+def test_an_error_is_raised_with_what_its_text_needs_and_with_facts_of_its_row(found: Raised) -> None:
+    gaps = [name for _, name, _, _ in Formatter().parse(found.reason.text) if name is not None]
+
+    assert found.has_problem is ("" in gaps)
+    assert {name for name in gaps if name} <= found.facts <= set(found.reason.facts)
 
 
-def test_every_error_has_a_sample_here() -> None:
-    assert set(SAMPLES) == set(raised())
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.name)
+def test_each_fact_of_a_row_is_given_somewhere(reason: Reason) -> None:
+    given = {fact for found in RAISED if found.reason is reason for fact in found.facts}
+
+    assert given == set(reason.facts)
 
 
-def test_no_two_errors_share_a_reason() -> None:
-    reasons = [kind.reason for kind in raised()]
-
-    assert sorted(reasons) == sorted(set(reasons))
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
-def test_a_status_names_code_reason_domain_and_facts(kind: type[BrokerError]) -> None:
-    error = SAMPLES[kind]()
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.name)
+def test_a_status_names_code_reason_domain_and_facts(reason: Reason) -> None:
+    error = error_of(reason)
 
     status = status_of(error)
 
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
-    assert (info.reason, info.domain, dict(info.metadata)) == (kind.reason, DOMAIN, error.facts)
-    assert status.code == code_of(error).value[0] == CODES[kind].value[0]
+    assert (info.reason, info.domain, dict(info.metadata)) == (reason.name, DOMAIN, error.facts)
+    assert status.code == code_of(error).value[0] == reason.status
     assert status.message == str(error)
-    assert re.fullmatch(r"[A-Z][A-Z0-9_]*[A-Z0-9]", info.reason)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
-def test_a_family_of_errors_shares_its_code(kind: type[BrokerError]) -> None:
-    expected = [code for base, code in CODE_OF.items() if issubclass(kind, base)]
-
-    assert not expected or CODES[kind] == expected[0]
+@pytest.mark.parametrize("status", Status)
+def test_a_status_of_the_table_has_the_number_and_name_of_grpc(status: Status) -> None:
+    assert grpc.StatusCode[status.name].value[0] == status
 
 
 def test_what_may_be_tried_again_says_when() -> None:
-    retried = {kind for kind in SAMPLES if SAMPLES[kind]().retry_after_s is not None}
+    for reason in REASONS:
+        details = status_of(error_of(reason)).details
+        found = [each for each in details if each.Is(error_details_pb2.RetryInfo.DESCRIPTOR)]
+        assert len(found) == reason.is_retryable
 
-    for kind in SAMPLES:
-        found = [each for each in status_of(SAMPLES[kind]()).details if each.Is(error_details_pb2.RetryInfo.DESCRIPTOR)]
-        assert len(found) == (kind in retried)
-    assert retried == {
-        errors.SinkFull,
-        errors.DiskFull,
-        errors.BrokerFull,
-        errors.MemoryOverloaded,
-        errors.TooManyWaiting,
-        errors.TooManyStreams,
-        errors.ReaderTooSlow,
-        errors.RateLimited,
-        errors.Draining,
-        errors.SessionTimedOut,
-        errors.ReadFailed,
-        errors.StoreFenced,
-    }
+
+def test_the_wire_keeps_the_reasons_statuses_and_delays_that_it_has() -> None:
+    by_status: dict[str, set[str]] = {}
+    for reason in REASONS:
+        assert reason.status is not None
+        by_status.setdefault(reason.status.name, set()).add(reason.name)
+    delays = {reason.name: reason.retry_after_s for reason in REASONS if reason.is_retryable}
+
+    assert {status: names - by_status[status] for status, names in PINNED.items() if names - by_status[status]} == {}
+    assert {name: delays[name] for name in PINNED_DELAYS} == PINNED_DELAYS
 
 
 def test_a_wrong_field_is_named_in_a_bad_request() -> None:
-    status = status_of(errors.InvalidSetting("ack_deadline_us", 1, "100 ms to 24 h"))
+    status = status_of(InvalidSetting("ack_deadline_us", 1, "100 ms to 24 h"))
 
     violation = error_details_pb2.BadRequest()
     assert status.details[1].Unpack(violation)
@@ -177,14 +204,14 @@ def test_every_reason_is_documented_in_the_protos() -> None:
     )
     documented = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", comments))
 
-    assert {kind.reason for kind in raised()} - documented == set()
+    assert {reason.name for reason in REASONS} - documented == set()
 
 
 def test_every_reason_that_the_protos_document_exists() -> None:
     services = [path.read_text() for path in sorted(PROTOS.glob("*_service.proto"))]
     listed = {reason for text in services for reason in _reasons(text)}
 
-    assert listed - {kind.reason for kind in raised()} == set()
+    assert listed - {reason.name for reason in REASONS} == set()
 
 
 def _reasons(text: str) -> Iterator[str]:
@@ -194,7 +221,3 @@ def _reasons(text: str) -> Iterator[str]:
         comment = line.strip()
         if comment.startswith("//") and any(f"`{code}`" in comment for code in codes):
             yield from (found for found in re.findall(r"`([A-Z][A-Z0-9_]+)`", comment) if found not in codes)
-
-
-def test_the_client_has_a_class_of_its_own_for_every_reason() -> None:
-    assert {kind.reason for kind in raised()} - set(client_errors.BY_REASON) == set()

@@ -35,6 +35,7 @@ def names(wheel: Path) -> list[str]:
     "part",
     [
         "forebay/v1",
+        "forebay/errors",
         "forebay/broker",
         "forebay/client",
         "forebay/deliver",
@@ -58,7 +59,7 @@ def test_the_wheel_adds_two_names_and_owns_no_namespace(names: list[str]) -> Non
 
 def test_the_wheel_carries_the_schema_and_its_types(names: list[str]) -> None:
     assert "forebay/v1/descriptors.binpb" in names
-    for part in ("v1", "arrow", "broker", "client", "deliver", "process", "spark"):
+    for part in ("v1", "arrow", "broker", "client", "deliver", "errors", "process", "spark"):
         assert f"forebay/{part}/py.typed" in names
 
 

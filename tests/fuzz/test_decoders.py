@@ -16,7 +16,10 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.errors import InvalidPage, InvalidRequest, InvalidSetting, NumberOutOfRange, RequestTooLarge
+from forebay.broker.core.errors import (
+    BrokerError,
+    InvalidPage,
+)
 from forebay.broker.core.partition.pages import Body, Encoding, Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS
@@ -34,6 +37,7 @@ from forebay.client import Encoding as RowEncoding
 from forebay.client import InvalidPage as ClientInvalidPage
 from forebay.client import Schema, StoredPage
 from forebay.client.replay.rows import json_values
+from forebay.errors.reasons import Reason
 from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2, sink_pb2
 from tests.fuzz import pages
@@ -76,7 +80,9 @@ def test_a_request_is_decoded_or_refused(method: Any, seed: int) -> None:
 
     try:
         found = reader_of(name_of(method), kind.FromString)(data)
-    except (InvalidRequest, RequestTooLarge, NumberOutOfRange):
+    except BrokerError as error:
+        if error.reason not in {Reason.INVALID_REQUEST, Reason.REQUEST_TOO_LARGE, Reason.NUMBER_OUT_OF_RANGE}:
+            raise
         return
 
     assert found is not None
@@ -236,8 +242,9 @@ def test_settings_of_a_request_are_taken_or_refused(seed: int) -> None:
     for values_of in (sinks.given, lambda given: sinks.masked(given, mask, DEFAULTS)):
         try:
             DEFAULTS.changed(values_of(asked)).checked()
-        except (InvalidSetting, NumberOutOfRange):
-            continue
+        except BrokerError as error:
+            if error.reason not in {Reason.INVALID_SETTING, Reason.NUMBER_OUT_OF_RANGE}:
+                raise
 
 
 VALUES: Final = st.recursive(

@@ -19,16 +19,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from forebay.broker.core.delivery.lane import Answer, Outcome
-from forebay.broker.core.errors import SequenceConflict, SequenceGap, SinkFull, StoreFenced
+from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
+from forebay.errors.reasons import Reason
 from tests.support.models.buffer_driver import BufferDriver
 from tests.support.models.buffer_model import PENDING, Partition
 from tests.support.pages.samples import page, values
+from tests.support.refusals import refusal
 
 PLACES: Final = st.integers(0, 7)
 COUNTS: Final = st.integers(1, 5)
@@ -117,9 +119,9 @@ class BufferMachine(BufferDriver):
                 again = page(*values(data), partition=partition)
                 stored = await (await session.publish(again, sequence))
                 assert (stored.first, stored.duplicate) == (first, True)
-                with pytest.raises(SequenceConflict):
+                with refusal(Reason.SEQUENCE_CONFLICT):
                     await session.publish(replace(again, crc32=zlib.crc32(b"other")), sequence)
-                with pytest.raises(SequenceGap):
+                with refusal(Reason.SEQUENCE_GAP):
                     await session.publish(again, pages[-1][0] + 2)
 
         self.run(work())

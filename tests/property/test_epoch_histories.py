@@ -23,13 +23,9 @@ from hypothesis import strategies as st
 from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.epochs.values import Claim, Content, Wanted
 from forebay.broker.core.errors import (
-    AlreadyCommitted,
-    EpochConflict,
     EpochContentConflict,
-    EpochFenced,
     EpochNotFound,
     SinkFull,
-    StagedIncomplete,
     StoreFenced,
 )
 from forebay.broker.core.partition.log import PartitionLog
@@ -47,11 +43,13 @@ from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
 from tests.support.models.epoch_model import Named, Staged, Token
 from tests.support.models.tier_model import Partition
 from tests.support.pages.named_pages import wrong_names
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 Step = tuple[str, int, int, int]
 SINKS: Final = {"orders": 2, "others": 1}
@@ -196,9 +194,9 @@ class History:
         run = self.run_number[query]
         for sink in WRITES[query]:
             if any(each.producer == query and each.run == run and each.pages for each in self.staged[sink].tokens):
-                with pytest.raises(EpochFenced):
+                with refusal(Reason.EPOCH_FENCED):
                     self.broker.sink(sink).staging.open(self.claim(query, sink, run=run - 1), token, None)
-                with pytest.raises(EpochFenced):
+                with refusal(Reason.EPOCH_FENCED):
                     await self.broker.epochs.commit(
                         [(self.broker.sink(sink), Wanted(self.claim(query, sink, run=run - 1), ()))]
                     )
@@ -206,7 +204,7 @@ class History:
     async def late(self, query: str, at: int, token: str, count: int) -> None:
         if query in self.last:
             for sink in WRITES[query]:
-                with pytest.raises(AlreadyCommitted):
+                with refusal(Reason.ALREADY_COMMITTED):
                     self.broker.sink(sink).staging.open(self.claim(query, sink, self.last[query][0]), token, None)
 
     # -- committing
@@ -266,7 +264,7 @@ class History:
             named = [[(t.named(more=count) if t is wrong else t.named()) for t in ts] for ts in self.chosen(query, 0)]
         else:
             named[-1].append(Token(query, 0, "nobody", 0, 0).named(more=1))
-        with pytest.raises(StagedIncomplete):
+        with refusal(Reason.STAGED_INCOMPLETE):
             await self.ask(query, self.epoch[query], named)
 
     async def again(self, query: str, at: int, token: str, count: int) -> None:
@@ -282,7 +280,7 @@ class History:
             epoch, run, named = self.last[query]
             changed = [[*tokens, Token(query, 0, "other", 0, 0).named()] for tokens in named]
             if run == self.run_number[query] or self.repeated.get(query) == (self.run_number[query], "replanned"):
-                with pytest.raises(EpochConflict):
+                with refusal(Reason.EPOCH_CONFLICT):
                     await self.ask(query, epoch, changed)
             else:
                 assert (await self.ask(query, epoch, changed)).already
@@ -298,7 +296,7 @@ class History:
         contents = [Content(sum(part.records for _, parts in tokens for part in parts) + more) for tokens in named]
         tokens: list[list[Named]] = [[("counted", ())] for _ in named]
         if run == self.run_number[query] or self.repeated.get(query) == (self.run_number[query], "other"):
-            with pytest.raises(EpochConflict):
+            with refusal(Reason.EPOCH_CONFLICT):
                 await self.ask(query, epoch, tokens, contents)
         elif more:
             with pytest.raises(EpochContentConflict):
@@ -314,7 +312,7 @@ class History:
 
     async def below(self, query: str, at: int, token: str, count: int) -> None:
         if query in self.last and self.last[query][0]:
-            with pytest.raises(EpochFenced):
+            with refusal(Reason.EPOCH_FENCED):
                 await self.ask(query, self.last[query][0] - 1, [[] for _ in WRITES[query]])
 
     # -- everything else

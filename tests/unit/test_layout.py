@@ -29,6 +29,7 @@ HEAVY: Final = (
     ("part", "source_root"),
     [
         ("forebay.v1", "protos"),
+        ("forebay.errors", "protos"),
         ("forebay.broker", "broker"),
         ("forebay.client", "client"),
         ("forebay.deliver", "client"),

@@ -3,6 +3,7 @@
     spark -> client -> page -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
     page, the format of pages, is imported by all; by the broker's inner layers for its constants only
+    errors, the table of reasons, is imported by broker.core, broker.runtime, broker.rpc, client and spark
     process, for those that run one, is imported by broker.server and cli
     text, which makes foreign text safe to show, is imported by client, deliver, cli and broker's own modules
     credentials, which warns of files, by client, deliver and broker's own modules
@@ -68,11 +69,13 @@ CONCURRENCY: Final = frozenset(
 
 RULES: Final[dict[str, Rule]] = {
     "forebay.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
+    # The table of reasons, for every part that raises or handles errors.
+    "forebay.errors": Rule(frozenset()),
     # The page format, for every part that reads or writes pages.
     "forebay.page": Rule(frozenset({"forebay.v1"}), third_party=frozenset({"google"})),
     "forebay.page.format": Rule(frozenset()),
     "forebay.broker.core": Rule(
-        frozenset({"forebay.page.format"}),
+        frozenset({"forebay.errors", "forebay.page.format"}),
         never=CLOCKS_AND_CHANCE | INPUT_AND_OUTPUT | CONCURRENCY,
         calls_never=frozenset(
             {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
@@ -95,7 +98,7 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
     "forebay.broker.runtime": Rule(
-        frozenset({"forebay.broker.core", "forebay.page.format"}),
+        frozenset({"forebay.broker.core", "forebay.errors", "forebay.page.format"}),
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
@@ -110,7 +113,7 @@ RULES: Final[dict[str, Rule]] = {
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
     "forebay.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "forebay.broker.rpc": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.page", "forebay.v1"}),
+        frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.errors", "forebay.page", "forebay.v1"}),
         lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
@@ -128,7 +131,16 @@ RULES: Final[dict[str, Rule]] = {
         never=WIRE | {"rocksdict", "forebay.broker.server"},
     ),
     "forebay.client": Rule(
-        frozenset({"forebay.credentials", "forebay.packaging", "forebay.page", "forebay.text", "forebay.v1"}),
+        frozenset(
+            {
+                "forebay.credentials",
+                "forebay.errors",
+                "forebay.packaging",
+                "forebay.page",
+                "forebay.text",
+                "forebay.v1",
+            }
+        ),
         lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
@@ -137,7 +149,8 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.page.crc32": Rule(frozenset(), third_party=frozenset({"isal"})),
     # For users of Arrow, who import it themselves.
     "forebay.client.arrow": Rule(
-        frozenset({"forebay.arrow", "forebay.client", "forebay.page"}), third_party=frozenset({"pyarrow"})
+        frozenset({"forebay.arrow", "forebay.client", "forebay.errors", "forebay.page"}),
+        third_party=frozenset({"pyarrow"}),
     ),
     # The in-process broker for users' tests: needs the broker only when it is called.
     "forebay.client.testing": Rule(
@@ -151,7 +164,7 @@ RULES: Final[dict[str, Rule]] = {
         never=WIRE | {"pyspark", "rocksdict"},
     ),
     "forebay.spark": Rule(
-        frozenset({"forebay.arrow", "forebay.client", "forebay.page"}),
+        frozenset({"forebay.arrow", "forebay.client", "forebay.errors", "forebay.page"}),
         third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),
         never=frozenset({"forebay.client.testing", "opentelemetry.sdk", "opentelemetry.exporter"}),
     ),

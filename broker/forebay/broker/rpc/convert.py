@@ -9,11 +9,12 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.errors import InvalidRange
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, TIME_S, check_number
 from forebay.broker.runtime.publish.stored import Stored
+from forebay.errors.reasons import Reason
 from forebay.page.format import Bytes
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2, sink_pb2
@@ -123,8 +124,10 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
     check_count(len(wanted))
     for item in wanted:
         if item.last_offset < item.first_offset:
-            raise InvalidRange(
-                f"the range {item.first_offset} to {item.last_offset} is upside down", field="ranges.last_offset"
+            raise BrokerError(
+                Reason.INVALID_RANGE,
+                f"the range {item.first_offset} to {item.last_offset} is upside down",
+                field="ranges.last_offset",
             )
         if item.last_offset > NUMBER_MAX:
             check_number(item.last_offset, "ranges.last_offset")
@@ -132,9 +135,9 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
 
 
 def check_count(ranges: int) -> None:
-    """Raise ``InvalidRange`` if an answer names no range, or too many."""
+    """Raise ``INVALID_RANGE`` if an answer names no range, or too many."""
     if not 1 <= ranges <= RANGES_MAX:
-        raise InvalidRange(f"1 to {RANGES_MAX} ranges are allowed, not {ranges}", field="ranges")
+        raise BrokerError(Reason.INVALID_RANGE, f"1 to {RANGES_MAX} ranges are allowed, not {ranges}", field="ranges")
 
 
 def results(found: Iterable[tuple[int, Range, Outcome]]) -> list[pb.SettleResult]:

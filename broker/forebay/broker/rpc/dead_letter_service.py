@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from forebay.broker.core.dead_letters.letters import DeadLetter, Filter, Reason
-from forebay.broker.core.errors import InvalidFilter
+from forebay.broker.core.dead_letters.letters import DeadLetter, Filter
+from forebay.broker.core.dead_letters.letters import Reason as LetterReason
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.convert import timestamp, timestamp_us
 from forebay.broker.rpc.pages.records import record_message
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.dead_letters.box import DeadLetterBox, Position
+from forebay.errors.reasons import Reason
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1 import dead_letter_service_pb2_grpc as pb_grpc
 
@@ -65,21 +67,24 @@ def _token(box: DeadLetterBox, position: Position | None) -> str:
 
 def filter_of(message: pb.DeadLetterFilter) -> Filter:
     """Return a filter from the wire, checked."""
-    if message.reason and int(message.reason) not in {int(reason) for reason in Reason}:
-        raise InvalidFilter(f"reason {message.reason} is not known", field="filter.reason")
+    if message.reason and int(message.reason) not in {int(reason) for reason in LetterReason}:
+        raise BrokerError(Reason.INVALID_FILTER, f"reason {message.reason} is not known", field="filter.reason")
     if len(message.error_contains) > ERROR_MAX:
-        raise InvalidFilter(f"error_contains has up to {ERROR_MAX} characters", field="filter.error_contains")
+        raise BrokerError(
+            Reason.INVALID_FILTER, f"error_contains has up to {ERROR_MAX} characters", field="filter.error_contains"
+        )
     offsets = None
     if message.HasField("origin_offsets"):
         wanted = message.origin_offsets
         if wanted.last_offset < wanted.first_offset:
-            raise InvalidFilter(
+            raise BrokerError(
+                Reason.INVALID_FILTER,
                 f"the range {wanted.first_offset} to {wanted.last_offset} is upside down",
                 field="filter.origin_offsets",
             )
         offsets = Range(wanted.first_offset, wanted.last_offset + 1)
     return Filter(
-        reason=Reason(message.reason) if message.reason else None,
+        reason=LetterReason(message.reason) if message.reason else None,
         error_contains=message.error_contains,
         subscription=message.subscription,
         partition=message.partition if message.HasField("partition") else None,

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from forebay.broker.core.delivery.leased_sets import Part, Wanted, checked_holder, lease_us
-from forebay.broker.core.errors import InvalidRange
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.answers import in_message
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2, record_pb2
 from forebay.v1 import resend_service_pb2 as pb
 from forebay.v1 import resend_service_pb2_grpc as pb_grpc
@@ -70,7 +71,7 @@ def _wanted(request: pb.LeaseResendsRequest) -> Wanted:
 def _parts(named: Sequence[pb.ResendRanges]) -> list[Part]:
     """Return the parts that a request names, checked: each partition once."""
     if not named or len({one.partition for one in named}) != len(named):
-        raise InvalidRange("name ranges, and each partition once", field="partitions")
+        raise BrokerError(Reason.INVALID_RANGE, "name ranges, and each partition once", field="partitions")
     return [Part(one.partition, one.account, tuple(convert.ranges(one.ranges))) for one in named]
 
 

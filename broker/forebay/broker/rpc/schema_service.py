@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from forebay.broker.core.errors import InvalidPageToken
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.writes import SchemaRecord
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
+from forebay.errors.reasons import Reason
 from forebay.v1 import schema_service_pb2 as pb
 from forebay.v1 import schema_service_pb2_grpc as pb_grpc
 
@@ -59,5 +60,5 @@ def _schema(record: SchemaRecord) -> pb.Schema:
 
 def _after(place: str) -> int:
     if place and not (place.isdigit() and len(place) <= TOKEN_DIGITS_MAX):
-        raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
+        raise BrokerError(Reason.INVALID_PAGE_TOKEN, "page_token was not issued by this broker", field="page_token")
     return int(place or "0")

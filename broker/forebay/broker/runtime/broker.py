@@ -18,14 +18,12 @@ from typing import Any, Final, Protocol
 from forebay.broker.core.dead_letters.letters import RecordCodec, dead_letter_settings, dead_letter_sink_name
 from forebay.broker.core.epochs.values import StoredEpochs
 from forebay.broker.core.errors import (
+    BrokerError,
     Draining,
-    SinkExists,
-    SinkNotEmpty,
     SinkNotFound,
-    SinkReplaced,
     StoreFenced,
     TooManySinks,
-    TooManyStreams,
+    shown,
 )
 from forebay.broker.core.names import checked_request_id, sink_name
 from forebay.broker.core.partition.account import Totals
@@ -76,6 +74,7 @@ from forebay.broker.runtime.sink.clearing import empty_at_stop
 from forebay.broker.runtime.sink.expiry import Expirer
 from forebay.broker.runtime.sink.recovery import Restarting
 from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
+from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 PROBE_S: Final = 2.0
@@ -421,13 +420,15 @@ class Broker:
         """Return the sink with that name, and that incarnation if one is given.
 
         Every request for a sink looks it up here, so no request for a former one reaches its successor. Raises
-        ``SinkNotFound``, ``SinkReplaced``.
+        ``SinkNotFound``, ``SINK_REPLACED``.
         """
         found = self.sinks.get(name)
         if found is None:
             raise SinkNotFound(name)
         if incarnation and incarnation != found.record.incarnation:
-            raise SinkReplaced(name, incarnation, found.record.incarnation)
+            raise BrokerError(
+                Reason.SINK_REPLACED, sink=name, named=shown(incarnation), current=found.record.incarnation
+            )
         return found
 
     async def create(self, name: str, settings: SinkSettings, *, request_id: str = "") -> tuple[Buffer, bool]:
@@ -444,7 +445,7 @@ class Broker:
             return existing, True
         if existing is not None:
             if existing.settings != settings:
-                raise SinkExists(name, existing.settings.differences(settings))
+                raise BrokerError(Reason.SINK_EXISTS, sink=name, differs=existing.settings.differences(settings))
             await asyncio.shield(existing.created)
             return existing, False
         buffer = self._make(name, settings, checked_request_id(request_id))
@@ -496,7 +497,7 @@ class Broker:
             buffers.append(found)
         for buffer in buffers:
             if buffer.pending and not force:
-                raise SinkNotEmpty(buffer.name, buffer.pending)
+                raise BrokerError(Reason.SINK_NOT_EMPTY, sink=buffer.name, pending=buffer.pending)
         deletions = [self._begin_deletion(buffer) for buffer in buffers]
         for deletion in deletions:
             await asyncio.shield(deletion)  # the caller may leave: the deletion is completed anyway
@@ -539,7 +540,7 @@ class Broker:
         """Count a new stream; raises at the bound."""
         self.check_serving()
         if self.streams >= self.bounds.streams:
-            raise TooManyStreams(self.bounds.streams)
+            raise BrokerError(Reason.TOO_MANY_STREAMS, "streams", bound=self.bounds.streams)
         self.streams += 1
 
     def leave_stream(self) -> None:

@@ -16,7 +16,7 @@ def test_a_message_says_what_is_and_what_was_asked() -> None:
 def test_a_wrong_field_is_a_fact_and_an_attribute() -> None:
     error = errors.InvalidPage("wrong", field="body")
 
-    assert (error.field, error.facts) == ("body", {"field": "body"})
+    assert error.facts == {"field": "body"}
 
 
 def test_a_writer_that_is_not_known_any_more_is_told_so() -> None:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.core.errors import InvalidName
 from forebay.broker.core.names import is_id, sink_name
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 
 @pytest.mark.parametrize("name", ["a", "0", "orders", "a.b-c_d", "x" * 123, "dlq", "orders.dlq.old"])
@@ -15,10 +16,10 @@ def test_a_good_name_is_taken(name: str) -> None:
     "name", ["", "A", "-a", ".a", "_a", "a b", "a/b", "ä", "x" * 124, "orders.dlq", "a\n", "a" * 10_000]
 )
 def test_a_bad_name_is_refused_and_never_repeated_at_length(name: str) -> None:
-    with pytest.raises(InvalidName) as refused:
+    with refusal(Reason.INVALID_SINK_NAME) as refused:
         sink_name(name)
 
-    assert refused.value.field == "name"
+    assert refused.value.facts["field"] == "name"
     assert len(str(refused.value)) < 300
 
 

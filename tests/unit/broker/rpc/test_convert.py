@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.errors import InvalidRange
 from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc import convert
 from forebay.broker.runtime.publish.stored import Stored
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
+from tests.support.refusals import refusal
 
 TIMES_US = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
 
@@ -103,7 +104,7 @@ def test_ranges_of_the_wire_include_their_last_offset() -> None:
 
 @pytest.mark.parametrize("wanted", [[], [offsets(5, 4)], [offsets(0, 0)] * (convert.RANGES_MAX + 1)])
 def test_no_range_one_upside_down_and_too_many_are_refused(wanted: list[record_pb2.OffsetRange]) -> None:
-    with pytest.raises(InvalidRange):
+    with refusal(Reason.INVALID_RANGE):
         convert.ranges(wanted)
 
 

@@ -5,23 +5,21 @@ import asyncio
 import pytest
 
 from forebay.broker.core.errors import (
-    InvalidName,
     InvalidSetting,
-    SinkExists,
-    SinkNotEmpty,
     SinkNotFound,
-    SinkReplaced,
     TooManySinks,
 )
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +40,7 @@ async def test_a_sink_with_other_settings_is_told_what_differs() -> None:
     async with running() as broker:
         await broker.create("orders", SinkSettings())
 
-        with pytest.raises(SinkExists, match="partitions is 1, asked is 2"):
+        with refusal(Reason.SINK_EXISTS, match="partitions is 1, asked is 2"):
             await broker.create("orders", SinkSettings(partitions=2))
 
 
@@ -79,7 +77,7 @@ async def test_a_wish_that_nobody_waits_for_any_more_is_fulfilled_all_the_same()
 @pytest.mark.parametrize("name", ["", "Orders", "-x", "a" * 124, "a/b", "orders.dlq", "ordérs", "a\n"])
 async def test_a_wrong_name_is_refused(name: str) -> None:
     async with running() as broker:
-        with pytest.raises(InvalidName):
+        with refusal(Reason.INVALID_SINK_NAME):
             await broker.create(name, SinkSettings())
 
 
@@ -113,7 +111,7 @@ async def test_a_sink_that_holds_unsettled_records_is_deleted_by_force_only() ->
         await broker.create("orders", SinkSettings())
         await fill(broker.sink("orders"), 3)
 
-        with pytest.raises(SinkNotEmpty) as refused:
+        with refusal(Reason.SINK_NOT_EMPTY) as refused:
             await broker.delete("orders", force=False)
         await broker.delete("orders", force=True)
 
@@ -156,11 +154,11 @@ async def test_a_sink_is_found_by_its_incarnation_and_another_one_of_its_name_is
         await broker.delete("orders", force=True)
         second, _ = await broker.create("orders", SinkSettings())
 
-        with pytest.raises(SinkReplaced) as refused:
+        with refusal(Reason.SINK_REPLACED) as refused:
             broker.sink("orders", first.record.incarnation)
-        with pytest.raises(SinkReplaced):
+        with refusal(Reason.SINK_REPLACED):
             await broker.delete("orders", force=True, incarnation=first.record.incarnation)
-        with pytest.raises(SinkReplaced):
+        with refusal(Reason.SINK_REPLACED):
             await broker.update("orders", {"partitions": 2}, incarnation=first.record.incarnation)
 
         facts = {"sink": "orders", "named": first.record.incarnation, "current": second.record.incarnation}

@@ -9,7 +9,6 @@ import pytest
 from forebay.broker.core.errors import (
     Draining,
     StoreFenced,
-    TooManyStreams,
 )
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, SinkSettings
@@ -22,10 +21,12 @@ from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import begin, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +74,7 @@ async def test_streams_are_counted_and_bounded() -> None:
     async with running(bounds=Bounds(streams=2)) as broker:
         broker.enter_stream()
         broker.enter_stream()
-        with pytest.raises(TooManyStreams):
+        with refusal(Reason.TOO_MANY_STREAMS):
             broker.enter_stream()
         broker.leave_stream()
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from forebay.broker.core.epochs.values import Claim
-from forebay.broker.core.errors import AlreadyCommitted, SinkNotFound, StagedIncomplete, StoreFenced, WriterFenced
+from forebay.broker.core.errors import SinkNotFound, StoreFenced, WriterFenced
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
@@ -20,6 +20,7 @@ from forebay.broker.runtime.sink.statistics import sink_states
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family, Operation, Put, PutAll
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
@@ -27,6 +28,7 @@ from tests.support.brokers.running import CutAfter, Mortal, begin, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.named_pages import wrong_names
 from tests.support.pages.samples import page, values
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 NEWER = claim(run="run-2", ticket=2)
@@ -66,7 +68,7 @@ async def test_a_newer_run_that_begins_meanwhile_is_told_that_the_epoch_is_commi
         await committing
 
         assert session.on_fenced.is_set()
-        with pytest.raises(AlreadyCommitted):
+        with refusal(Reason.ALREADY_COMMITTED):
             buffer.staging.open(NEWER, "b", None)
         await (await later.publish(page(b"2"), 0))
         assert (await commit(broker, wanted(NEWER, ("b", [])))).already
@@ -245,7 +247,7 @@ async def test_a_stage_that_is_thrown_away_while_its_commit_looks_at_the_others_
             await asyncio.sleep(0)
         assert await buffer.staging.abort("query", 0, ["a"]) == 1
 
-        with pytest.raises(StagedIncomplete):
+        with refusal(Reason.STAGED_INCOMPLETE):
             await committing
         assert await stored(broker) == []
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from forebay.broker.core.errors import InvalidLease
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US
+from forebay.errors.reasons import Reason
 
 HOLDERS_MAX: Final = 1_024
 """Holders per subscription."""
@@ -25,22 +26,22 @@ _HOLDER: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 def checked_holder(name: str) -> str:
-    """Return the name of a holder. Raises ``InvalidLease``."""
+    """Return the name of a holder. Raises ``INVALID_LEASE``."""
     if _HOLDER.fullmatch(name) is None:
-        raise InvalidLease("holder must be 1 to 128 of [A-Za-z0-9._:-]", field="holder")
+        raise BrokerError(Reason.INVALID_LEASE, "holder must be 1 to 128 of [A-Za-z0-9._:-]", field="holder")
     return name
 
 
 def lease_us(asked_us: int | None, ack_deadline_us: int) -> int:
     """Return the duration of a lease: as requested, by default about that of an ack deadline.
 
-    Raises ``InvalidLease``.
+    Raises ``INVALID_LEASE``.
     """
     low, high = DURATION_US
     if asked_us is None:
         return min(max(low, ack_deadline_us), high)
     if not low <= asked_us <= high:
-        raise InvalidLease(f"duration must be 1 s to 24 h, not {asked_us} us", field="duration")
+        raise BrokerError(Reason.INVALID_LEASE, f"duration must be 1 s to 24 h, not {asked_us} us", field="duration")
     return asked_us
 
 
@@ -71,9 +72,11 @@ class Wanted:
     """Include ranges that wait for the delay of their nack."""
 
     def checked(self) -> Wanted:
-        """Return the request with the default number of records in place of 0. Raises ``InvalidLease``."""
+        """Return the request with the default number of records in place of 0. Raises ``INVALID_LEASE``."""
         if self.records > RECORDS_MAX:
-            raise InvalidLease(f"max_records is up to {RECORDS_MAX}, not {self.records}", field="max_records")
+            raise BrokerError(
+                Reason.INVALID_LEASE, f"max_records is up to {RECORDS_MAX}, not {self.records}", field="max_records"
+            )
         return self if self.records else replace(self, records=RECORDS)
 
 

@@ -13,12 +13,10 @@ from typing import Final
 
 from forebay.broker.core.epochs.values import Claim, Content, ProducerRecord, StageRecord, Wanted, digest
 from forebay.broker.core.errors import (
-    AlreadyCommitted,
-    EpochConflict,
+    BrokerError,
     EpochContentConflict,
-    EpochFenced,
-    ProducerChanged,
 )
+from forebay.errors.reasons import Reason
 
 PRODUCERS_MAX: Final = 10_000
 """Producers kept per sink.
@@ -85,15 +83,17 @@ class Producers:
     def stage(self, claim: Claim) -> bool:
         """Admit an attempt to stage; True if its run is newer, so that the stages of older runs are discarded.
 
-        Raises ``ProducerChanged``, ``EpochFenced`` or ``AlreadyCommitted``.
+        Raises ``PRODUCER_CHANGED``, ``EPOCH_FENCED`` or ``ALREADY_COMMITTED``.
         """
         self._check_run(claim)
         found = self.known.get(claim.producer)
         if found is not None and found.epoch is not None:
             if claim.epoch == found.epoch:
-                raise AlreadyCommitted(claim.producer, claim.epoch)
+                raise BrokerError(Reason.ALREADY_COMMITTED, producer=claim.producer, epoch=claim.epoch)
             if claim.epoch < found.epoch:
-                raise EpochFenced(claim.producer, claim.epoch, self._later(found.epoch))
+                raise BrokerError(
+                    Reason.EPOCH_FENCED, self._later(found.epoch), producer=claim.producer, epoch=claim.epoch
+                )
         newer = found is not None and found.run != claim.run
         self._keep(self._with_run(claim))
         return newer
@@ -101,8 +101,8 @@ class Producers:
     def commit(self, wanted: Wanted) -> bool:
         """Return True if the epoch is to be committed, False if it is committed already. Changes nothing.
 
-        A repeat is the same call again, or another run that has written the same records. Raises ``ProducerChanged``,
-        ``EpochFenced``, ``EpochConflict`` or ``EpochContentConflict``.
+        A repeat is the same call again, or another run that has written the same records. Raises ``PRODUCER_CHANGED``,
+        ``EPOCH_FENCED``, ``EPOCH_CONFLICT`` or ``EpochContentConflict``.
         """
         claim = wanted.claim
         self._check_run(claim)
@@ -110,15 +110,20 @@ class Producers:
         if found is None or found.epoch is None or claim.epoch > found.epoch:
             return True
         if claim.epoch < found.epoch:
-            raise EpochFenced(claim.producer, claim.epoch, self._later(found.epoch))
+            raise BrokerError(Reason.EPOCH_FENCED, self._later(found.epoch), producer=claim.producer, epoch=claim.epoch)
         tokens = digest(wanted.names)
         if tokens == found.tokens:
             return False
         if claim.run == found.committed_by:
-            raise EpochConflict(claim.producer, claim.epoch, "the same run committed it with other tokens")
+            raise BrokerError(
+                Reason.EPOCH_CONFLICT,
+                "the same run committed it with other tokens",
+                producer=claim.producer,
+                epoch=claim.epoch,
+            )
         if claim.run == found.repeated_by and tokens != found.repeated_tokens:
             why = "the same run has written it before, with other tokens: is it a second write under one name?"
-            raise EpochConflict(claim.producer, claim.epoch, why)
+            raise BrokerError(Reason.EPOCH_CONFLICT, why, producer=claim.producer, epoch=claim.epoch)
         stored, sent = found.content, wanted.content
         if stored is not None and sent is not None and stored.differs(sent, wanted.check):
             facts = {"stored": (stored.records, stored.digest), "sent": (sent.records, sent.digest)}
@@ -169,10 +174,18 @@ class Producers:
     def _check_run(self, claim: Claim) -> None:
         holder = self._holders.get(claim.write_name) if claim.write_name else None
         if holder is not None and holder != claim.producer and not claim.takeover:
-            raise ProducerChanged(claim.sink, claim.write_name, holder, claim.producer)
+            raise BrokerError(
+                Reason.PRODUCER_CHANGED,
+                sink=claim.sink,
+                write_name=claim.write_name,
+                holder=holder,
+                producer=claim.producer,
+            )
         found = self.known.get(claim.producer)
         if found is not None and found.run != claim.run and claim.ticket < found.ticket:
-            raise EpochFenced(claim.producer, claim.epoch, "a newer run of the producer has begun")
+            raise BrokerError(
+                Reason.EPOCH_FENCED, "a newer run of the producer has begun", producer=claim.producer, epoch=claim.epoch
+            )
 
     def _later(self, epoch: int) -> str:
         return f"epoch {epoch} was committed; is the checkpoint a copy that is behind?"

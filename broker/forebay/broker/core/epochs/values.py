@@ -15,8 +15,9 @@ from functools import cache
 from itertools import chain
 from typing import Final, NamedTuple
 
-from forebay.broker.core.errors import InvalidEpoch
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.names import is_id
+from forebay.errors.reasons import Reason
 
 EPOCH_MAX: Final = (1 << 63) - 1
 TOKENS_MAX: Final = 100_000
@@ -53,11 +54,14 @@ class Content:
     """``KIND:HEX``; empty if unknown. Digests of different kinds are not compared."""
 
     def checked(self) -> Content:
-        """Return it, or raise ``InvalidEpoch``."""
+        """Return it, or raise ``INVALID_EPOCH``."""
         if self.records > RECORDS_MAX:
-            raise InvalidEpoch(f"an epoch has up to {RECORDS_MAX} records", field="commits.content.records")
+            raise BrokerError(
+                Reason.INVALID_EPOCH, f"an epoch has up to {RECORDS_MAX} records", field="commits.content.records"
+            )
         if self.digest and _DIGEST.fullmatch(self.digest) is None:
-            raise InvalidEpoch(
+            raise BrokerError(
+                Reason.INVALID_EPOCH,
                 "a digest is KIND:HEX, 1 to 16 of [A-Za-z0-9._-] and 1 to 64 of [A-Za-z0-9]",
                 field="commits.content.digest",
             )
@@ -92,22 +96,24 @@ class Claim:
     takeover: bool = False
 
     def checked(self, field_name: str) -> Claim:
-        """Return it, or raise ``InvalidEpoch`` for the first wrong name; ``field_name`` is its origin."""
+        """Return it, or raise ``INVALID_EPOCH`` for the first wrong name; ``field_name`` is its origin."""
         named = {"producer": self.producer, "run": self.run}
         if self.write_name:
             named["write_name"] = self.write_name
         for name, text in named.items():
             if _NAME.fullmatch(text) is None:
-                raise InvalidEpoch(f"{name} must be 1 to 128 of [A-Za-z0-9._:-]", field=f"{field_name}.{name}")
+                raise BrokerError(
+                    Reason.INVALID_EPOCH, f"{name} must be 1 to 128 of [A-Za-z0-9._:-]", field=f"{field_name}.{name}"
+                )
         if self.epoch > EPOCH_MAX:
-            raise InvalidEpoch(f"epoch is at most {EPOCH_MAX}", field=f"{field_name}.epoch")
+            raise BrokerError(Reason.INVALID_EPOCH, f"epoch is at most {EPOCH_MAX}", field=f"{field_name}.epoch")
         return self
 
 
 def checked_token(token: str, field_name: str) -> str:
-    """Return a token, or raise ``InvalidEpoch``."""
+    """Return a token, or raise ``INVALID_EPOCH``."""
     if not is_id(token):
-        raise InvalidEpoch("a token must be 1 to 64 of [A-Za-z0-9._-]", field=field_name)
+        raise BrokerError(Reason.INVALID_EPOCH, "a token must be 1 to 64 of [A-Za-z0-9._-]", field=field_name)
     return token
 
 
@@ -207,29 +213,35 @@ class Wanted:
         return [token for token, _ in self.tokens]
 
     def checked(self) -> Wanted:
-        """Return it, or raise ``InvalidEpoch`` for a value that a commit may not have."""
+        """Return it, or raise ``INVALID_EPOCH`` for a value that a commit may not have."""
         self.claim.checked("commits")
         if len(self.tokens) > TOKENS_MAX:
-            raise InvalidEpoch(
-                f"an epoch has up to {TOKENS_MAX} tokens, not {len(self.tokens)}", field="commits.tokens"
+            raise BrokerError(
+                Reason.INVALID_EPOCH,
+                f"an epoch has up to {TOKENS_MAX} tokens, not {len(self.tokens)}",
+                field="commits.tokens",
             )
         for name in self.names:
             checked_token(name, "commits.tokens.token")
         if len(set(self.names)) != len(self.tokens):
-            raise InvalidEpoch("a token is named twice", field="commits.tokens.token")
+            raise BrokerError(Reason.INVALID_EPOCH, "a token is named twice", field="commits.tokens.token")
         if self.content is not None:
             self.content.checked()
         return self
 
 
 def check_apart(commits: Sequence[Wanted]) -> None:
-    """Raise ``InvalidEpoch`` unless there is an epoch to commit, and each producer of a sink occurs once."""
+    """Raise ``INVALID_EPOCH`` unless there is an epoch to commit, and each producer of a sink occurs once."""
     if not 1 <= len(commits) <= COMMITS_MAX:
-        raise InvalidEpoch(f"a call commits 1 to {COMMITS_MAX} epochs, not {len(commits)}", field="commits")
+        raise BrokerError(
+            Reason.INVALID_EPOCH, f"a call commits 1 to {COMMITS_MAX} epochs, not {len(commits)}", field="commits"
+        )
     pairs = {(each.claim.sink, each.claim.producer) for each in commits}
     names = [(each.claim.sink, each.claim.write_name) for each in commits if each.claim.write_name]
     if len(pairs) != len(commits) or len(set(names)) != len(names):
-        raise InvalidEpoch("a producer, or a write name, of a sink is named twice", field="commits")
+        raise BrokerError(
+            Reason.INVALID_EPOCH, "a producer, or a write name, of a sink is named twice", field="commits"
+        )
 
 
 @dataclass(frozen=True, slots=True)

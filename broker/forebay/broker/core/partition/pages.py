@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from forebay.broker.core.errors import InvalidPage, PageCorrupt, RecordTooLarge
+from forebay.broker.core.errors import BrokerError, InvalidPage, RecordTooLarge
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS_MAX, Bytes
 
 TRACEPARENT_MAX: Final = 128
@@ -116,7 +117,7 @@ class Incoming:
             raise InvalidPage(f"a traceparent has at most {TRACEPARENT_MAX} ASCII characters", field="traceparent")
         found = crc32(self.body)
         if found != self.crc32:
-            raise PageCorrupt(self.crc32, found)
+            raise BrokerError(Reason.PAGE_CORRUPT, stated=f"{self.crc32:08x}", found=f"{found:08x}")
         try:
             counted = count(self.body)
         except ValueError as broken:

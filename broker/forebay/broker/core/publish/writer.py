@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.core.errors import SequenceConflict, SequenceGap
+from forebay.broker.core.errors import BrokerError
+from forebay.errors.reasons import Reason
 
 WINDOW: Final = 256
 
@@ -55,23 +56,23 @@ class WriterWindow:
         """Return None for a new page, its slot or ``Forgotten`` for a duplicate.
 
         Raises:
-            SequenceGap: an earlier page is missing.
-            SequenceConflict: the sequence was used for other data.
+            SEQUENCE_GAP: an earlier page is missing.
+            SEQUENCE_CONFLICT: the sequence was used for other data.
         """
         expected = sequence if self.expected is None else self.expected
         self.expected = expected
         if sequence == expected:
             return None
         if sequence > expected or self.highest is None:
-            raise SequenceGap(partition, sequence, expected)
+            raise BrokerError(Reason.SEQUENCE_GAP, partition=partition, sequence=sequence, expected=expected)
         known = self._slots.get(sequence)
         if known is not None:
             if known.crc32 != crc32:
-                raise SequenceConflict(partition, sequence)
+                raise BrokerError(Reason.SEQUENCE_CONFLICT, partition=partition, sequence=sequence)
             return known
         if sequence + WINDOW <= self.highest:
             return Forgotten()
-        raise SequenceGap(partition, sequence, expected)
+        raise BrokerError(Reason.SEQUENCE_GAP, partition=partition, sequence=sequence, expected=expected)
 
     def knows(self, slot: Slot) -> bool:
         """Return whether the window still has this page under its sequence."""

@@ -54,14 +54,14 @@ class Audit:
     def refused(self, caller: Caller, method: str, error: BrokerError) -> None:
         """Log a call that was refused, or count it where its kind has had a line."""
         self._begin_interval()
-        kind = (caller.principal, method, error.reason)
+        kind = (caller.principal, method, error.reason.name)
         counted = kind if kind in self._refusals or len(self._refusals) < KINDS_MAX else ("", "", "")
         first = counted not in self._refusals
         self._refusals[counted] = self._refusals.get(counted, 0) + 1
         if first:
             _log.warning(
                 "refused reason=%s principal=%s method=%s detail=%s peer=%s",
-                error.reason,
+                error.reason.name,
                 _shown(caller.principal),
                 method,
                 _shown(str(error)),

@@ -91,7 +91,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
 
     def _refused(self, method: str, error: BrokerError) -> Callable[[Any, Any], Any]:
         async def refuse(request: Any, context: Any) -> None:
-            self._on_refused(UNKNOWN, error.reason)
+            self._on_refused(UNKNOWN, error.reason.name)
             self._audit.refused(Caller(UNKNOWN, context.peer()), method, error)
             await abort(context, error)
 
@@ -134,7 +134,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
         finally:
             self._calls.discard(call)
             if call.refusal is not None:
-                self._on_refused(call.proof.kind, call.refusal.reason)
+                self._on_refused(call.proof.kind, call.refusal.reason.name)
                 self._audit.refused(call.caller, call.method, call.refusal)
             elif call.rule.audited and call.sinks is not None:
                 self._audit.managed(call.caller, call.method, call.sinks, outcome)

@@ -10,10 +10,11 @@ from typing import Any, Final
 from forebay.broker.core.access.credentials import Proof
 from forebay.broker.core.access.principal import Principal
 from forebay.broker.core.access.throttle import Throttle
-from forebay.broker.core.errors import BrokerError, PermissionDenied, RateLimited
+from forebay.broker.core.errors import BrokerError, PermissionDenied
 from forebay.broker.rpc.access.audit import Caller
 from forebay.broker.rpc.access.rules import Rule
 from forebay.broker.rpc.pages.requests import PageRequest
+from forebay.errors.reasons import Reason
 
 _current: ContextVar[OpenCall | None] = ContextVar("forebay_call", default=None)
 
@@ -49,11 +50,13 @@ class Rates:
             await asyncio.sleep(delay)
 
     async def wait_or_refuse(self) -> None:
-        """Wait for a short time; raises `RateLimited` where that does not suffice."""
+        """Wait for a short time; raises `RATE_LIMITED` where that does not suffice."""
         delay_s, limit, bound = self._delay()
         if delay_s > DELAY_MAX_S:
-            self._on_refused(RateLimited.reason)
-            raise RateLimited(self._principal.name, limit, bound, delay_s)
+            self._on_refused(Reason.RATE_LIMITED.name)
+            refusal = BrokerError(Reason.RATE_LIMITED, principal=self._principal.name, limit=limit, bound=bound)
+            refusal.retry_after_s = delay_s
+            raise refusal
         await self.wait()
 
     def _delay(self) -> tuple[float, str, int]:

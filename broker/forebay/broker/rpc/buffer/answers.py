@@ -11,12 +11,13 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from forebay.broker.core.delivery.lane import Answer, Outcome
-from forebay.broker.core.errors import InvalidNack, InvalidRange
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering
 from forebay.broker.rpc import convert
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.slices import Slices
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
@@ -33,7 +34,7 @@ async def acked(subscription: Subscription, ack: pb.AckRanges) -> Awaitable[Resu
     slices = Slices()
     ranges = await _ranges(ack.ranges, slices)
     if ack.until and len(ranges) != 1:
-        raise InvalidRange("`until` takes one range", field="ranges")
+        raise BrokerError(Reason.INVALID_RANGE, "`until` takes one range", field="ranges")
     answer = Answer(ack.owner_epoch, ack.revision)
     return await _in_slices(ranges, slices, lambda some: subscription.ack(ack.partition, answer, some, until=ack.until))
 
@@ -90,7 +91,7 @@ def _delay_s(retry: pb.NackRetry) -> float | None:
         return None
     delay_us = convert.duration_us(retry.delay)
     if not 0 <= delay_us <= DELAY_MAX_US:
-        raise InvalidNack(f"a delay is 0 to 24 h, not {delay_us} us", field="retry.delay")
+        raise BrokerError(Reason.INVALID_NACK, f"a delay is 0 to 24 h, not {delay_us} us", field="retry.delay")
     return delay_us / 1_000_000
 
 

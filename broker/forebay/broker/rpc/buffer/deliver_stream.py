@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from forebay.broker.core.errors import InvalidCredit, InvalidOpen, ReaderTooSlow
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.names import is_id
 from forebay.broker.core.settings import Ordering
 from forebay.broker.rpc import convert
@@ -20,6 +20,7 @@ from forebay.broker.runtime.delivery.consumer import Consumer, Credit, Unsent
 from forebay.broker.runtime.delivery.events import Answered, Assigned, Delivered, Event, GapMet, Pinged, Revoked
 from forebay.broker.runtime.delivery.session import Session
 from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
@@ -65,10 +66,12 @@ class DeliverStream:
     async def _serve(self) -> None:
         request = await first(self._context)
         if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
-            raise InvalidOpen("the first message must be `open`", field="open")
+            raise BrokerError(Reason.INVALID_OPEN, "the first message must be `open`", field="open")
         opening = request.open
         if not is_id(opening.consumer_id):
-            raise InvalidOpen("consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id")
+            raise BrokerError(
+                Reason.INVALID_OPEN, "consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id"
+            )
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
         subscription = buffer.subscription(opening.subscription, opening.subscription_incarnation)
@@ -105,7 +108,7 @@ class DeliverStream:
             for task in done:
                 await task
             if self._memory.shed.is_set():
-                raise ReaderTooSlow(self._memory.held)
+                raise BrokerError(Reason.READER_TOO_SLOW, held=self._memory.held)
             self._broker.check_serving()
             self._broker.sink(opening.sink, buffer.record.incarnation)
         finally:
@@ -139,7 +142,7 @@ class DeliverStream:
             elif kind == "credit":
                 consumer.credit = _credit(request.credit)
             else:
-                raise InvalidOpen("`open` came twice, or the message is empty", field="request")
+                raise BrokerError(Reason.INVALID_OPEN, "`open` came twice, or the message is empty", field="request")
             consumer.wakeup.set()
 
     async def _room_for_results(self) -> None:
@@ -199,7 +202,8 @@ class DeliverStream:
 
 def _credit(credit: pb.Credit) -> Credit:
     if credit.records > RECORDS_MAX or credit.bytes > BYTES_MAX:
-        raise InvalidCredit(
+        raise BrokerError(
+            Reason.INVALID_CREDIT,
             f"credit is up to {RECORDS_MAX} records and {BYTES_MAX} bytes, not {credit.records} and {credit.bytes}",
             field="credit",
         )

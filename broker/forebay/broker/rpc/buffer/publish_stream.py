@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc.aio
 
 from forebay.broker.core.epochs.values import checked_token
-from forebay.broker.core.errors import BrokerError, Draining, InvalidOpen, ReaderTooSlow, StoreFenced, WriterFenced
+from forebay.broker.core.errors import BrokerError, Draining, StoreFenced, WriterFenced
 from forebay.broker.core.names import is_id
 from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.rpc import convert
@@ -27,6 +27,7 @@ from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.runtime.publish.writers import Session
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.sink.schemas import Schemas
+from forebay.errors.reasons import Reason
 from forebay.page.crc32 import crc32
 from forebay.page.format import PAGE_BYTES_MAX, Bytes
 from forebay.page.rows import rows_of
@@ -77,7 +78,7 @@ class PublishStream:
         """Serve until the publisher ends the stream, or raise the reason of its end."""
         request = await first(self._context)
         if not isinstance(request, pb.PublishRequest) or request.WhichOneof("request") != "open":
-            raise InvalidOpen("the first message must be `open`", field="open")
+            raise BrokerError(Reason.INVALID_OPEN, "the first message must be `open`", field="open")
         session, opened = await self._open(request.open)
         with self._broker.stream_memory.share() as self._memory:
             try:
@@ -105,7 +106,7 @@ class PublishStream:
             if session.fenced is not None and fenced.done():
                 raise session.fenced
             if shed.done():
-                raise ReaderTooSlow(self._memory.held)
+                raise BrokerError(Reason.READER_TOO_SLOW, held=self._memory.held)
             if ended.done():
                 self._broker.check_serving()
         finally:
@@ -116,7 +117,9 @@ class PublishStream:
     async def _open(self, opening: pb.PublishOpen) -> tuple[Session | StageSession, pb.PublishOpened]:
         staged = opening.HasField("stage")
         if not staged and not is_id(opening.writer_id):
-            raise InvalidOpen("writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id")
+            raise BrokerError(
+                Reason.INVALID_OPEN, "writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id"
+            )
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
         self._sink = opening.sink
@@ -154,7 +157,9 @@ class PublishStream:
                     await session.forget()
                     return
                 else:
-                    raise InvalidOpen("`open` came twice, or the message is empty", field="request")
+                    raise BrokerError(
+                        Reason.INVALID_OPEN, "`open` came twice, or the message is empty", field="request"
+                    )
         finally:
             self._done = True
             self._changed.set()

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from forebay.broker.core.errors import InvalidPartition, InvalidRange, ReaderTooSlow
+from forebay.broker.core.errors import BrokerError, InvalidPartition
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.pages import frames
@@ -15,6 +15,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 
 
@@ -49,7 +50,7 @@ class ReplayStream:
             if sending.done():
                 await sending
             elif shed.done():
-                raise ReaderTooSlow(memory.held)
+                raise BrokerError(Reason.READER_TOO_SLOW, held=memory.held)
             else:
                 self._broker.check_serving()
         finally:
@@ -66,7 +67,7 @@ class ReplayStream:
         )
         end = request.end_offset if request.HasField("end_offset") else None
         if end is not None and end < start:
-            raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
+            raise BrokerError(Reason.INVALID_RANGE, f"the end {end} is below the start {start}", field="end_offset")
         opened = pb.ReplayOpened(start_offset=start, incarnation=buffer.record.incarnation)
         if not request.follow:
             last = buffer.logs[request.partition].tail.next_offset

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from forebay.broker.core.errors import (
+    BrokerError,
     InvalidPage,
     InvalidPartition,
-    InvalidPull,
-    InvalidRange,
     SinkNotFound,
 )
 from forebay.broker.core.names import is_id
@@ -33,6 +32,7 @@ from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import buffer_service_pb2_grpc as pb_grpc
 from forebay.v1 import record_pb2
@@ -117,8 +117,10 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         wait_us = convert.duration_us(request.wait)
         consumer_id = request.consumer_id or PULL_CONSUMER
         if request.max_records > most or not 0 <= wait_us <= PULL_WAIT_US_MAX or not is_id(consumer_id):
-            raise InvalidPull(
-                f"max_records is up to {most}, wait 0 to 60 s, consumer_id 1 to 64 of [A-Za-z0-9._-]", field="request"
+            raise BrokerError(
+                Reason.INVALID_PULL,
+                f"max_records is up to {most}, wait 0 to 60 s, consumer_id 1 to 64 of [A-Za-z0-9._-]",
+                field="request",
             )
         puller = subscription.pullers.get(consumer_id)
         memory = self._memory.of(context, puller.consumer.wakeup.set)
@@ -221,7 +223,8 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 for found in await self._placed(buffer, entry, body, wanted):
                     room -= found.size
                     if room < 0:
-                        raise InvalidPull(
+                        raise BrokerError(
+                            Reason.INVALID_PULL,
                             f"the records become more than {PULL_BYTES} bytes: pull fewer with max_records, or take "
                             "their pages with Deliver",
                             field="max_records",
@@ -257,7 +260,9 @@ async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
 
 def _check_answers(count: int) -> None:
     if not 1 <= count <= ANSWERS_MAX:
-        raise InvalidRange(f"a call takes 1 to {ANSWERS_MAX} answers, not {count}", field="request")
+        raise BrokerError(
+            Reason.INVALID_RANGE, f"a call takes 1 to {ANSWERS_MAX} answers, not {count}", field="request"
+        )
 
 
 async def _all(answers: list[Awaitable[Results]]) -> Results:

@@ -16,9 +16,10 @@ from forebay.broker.core.epochs.values import (
     TokenPart,
     Wanted,
 )
-from forebay.broker.core.errors import InvalidEpoch
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.runtime.epochs.stage import Stage
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2, epoch_service_pb2
 
 
@@ -42,7 +43,7 @@ def _staged(message: epoch_service_pb2.StagedToken) -> Staged:
     summary = message.summary
     if message.parts or len(summary.digest) != SUMMARY_BYTES:
         problem = f"a token has parts or a summary, and its digest {SUMMARY_BYTES} bytes"
-        raise InvalidEpoch(problem, field="commits.tokens.summary")
+        raise BrokerError(Reason.INVALID_EPOCH, problem, field="commits.tokens.summary")
     return StagedSummary(summary.pages, summary.records, summary.digest)
 
 
@@ -50,7 +51,7 @@ def _check(value: int) -> EpochCheck:
     try:
         return EpochCheck(value)
     except ValueError as unknown:
-        raise InvalidEpoch(f"check {value} is not known", field="commits.check") from unknown
+        raise BrokerError(Reason.INVALID_EPOCH, f"check {value} is not known", field="commits.check") from unknown
 
 
 def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:

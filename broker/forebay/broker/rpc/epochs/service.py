@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from forebay.broker.core.epochs.values import TOKENS_MAX, check_apart, checked_token
-from forebay.broker.core.errors import InvalidEpoch
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.rpc.epochs import convert as epochs
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.epochs.stage import Stage
+from forebay.errors.reasons import Reason
 from forebay.v1 import epoch_service_pb2 as pb
 from forebay.v1 import epoch_service_pb2_grpc as pb_grpc
 
@@ -41,7 +42,7 @@ class EpochServicer(pb_grpc.EpochServiceServicer):
     async def AbortEpoch(self, request: pb.AbortEpochRequest, context: Any) -> pb.AbortEpochResponse:
         self._broker.check_serving()
         if len(request.tokens) > TOKENS_MAX:
-            raise InvalidEpoch(f"a call names up to {TOKENS_MAX} tokens", field="tokens")
+            raise BrokerError(Reason.INVALID_EPOCH, f"a call names up to {TOKENS_MAX} tokens", field="tokens")
         tokens = [checked_token(token, "tokens") for token in request.tokens]
         staging = self._broker.sink(request.sink, request.incarnation).staging
         return pb.AbortEpochResponse(aborted=await staging.abort(request.producer, request.epoch, tokens))

@@ -33,6 +33,6 @@ def _check_size(body: bytes) -> None:
         check(body, _SHAPE, _PAGE if len(body) <= PAGE_BYTES_MAX + PAGE_FRAMING_BYTES else _RECORD)
     except RequestTooLarge as error:
         found, bound = error.facts["found"], error.facts["bound"]
-        raise MalformedPage(f"it has {found} or more {error.field}: at most {bound} are allowed") from error
+        raise MalformedPage(f"it has {found} or more {error.facts['field']}: at most {bound} are allowed") from error
     except InvalidRequest as error:
         raise MalformedPage("it cannot be parsed") from error

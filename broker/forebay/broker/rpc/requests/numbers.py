@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from forebay.broker.core.errors import NumberOutOfRange
+from forebay.broker.core.errors import BrokerError
+from forebay.errors.reasons import Reason
 
 NUMBER_MAX: Final = (1 << 63) - 1
 """Largest unsigned 64-bit number: Spark's offsets are signed, and one above each has to fit."""
@@ -30,9 +31,9 @@ _MANY: Final = frozenset({"OffsetRange", "Record", "StagedPart", "Attempt"})
 
 
 def check_number(value: int, field: str) -> None:
-    """Raise ``NumberOutOfRange`` for an unsigned number of 64 bits that is above ``NUMBER_MAX``."""
+    """Raise ``NUMBER_OUT_OF_RANGE`` for an unsigned number of 64 bits that is above ``NUMBER_MAX``."""
     if value > NUMBER_MAX:
-        raise NumberOutOfRange(field, value, 0, NUMBER_MAX)
+        raise BrokerError(Reason.NUMBER_OUT_OF_RANGE, field=field, found=value, low=0, high=NUMBER_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Numbers:
         return any((self.plain, self.repeated, self.mapped, self.times, self.inside, self.inside_repeated))
 
     def check(self, message: Any, path: str = "") -> None:
-        """Raise ``NumberOutOfRange`` for the first number of a message that is beyond its range."""
+        """Raise ``NUMBER_OUT_OF_RANGE`` for the first number of a message that is beyond its range."""
         for name in self.plain:
             if getattr(message, name) > NUMBER_MAX:
                 check_number(getattr(message, name), path + name)
@@ -82,7 +83,9 @@ def _check_all(values: Iterable[int], field: str) -> None:
 def _check_time(value: Any, kind: str, field: str) -> None:
     for name, (low, high) in (("seconds", _SECONDS[kind]), ("nanos", _NANOS[kind])):
         if not low <= getattr(value, name) <= high:
-            raise NumberOutOfRange(f"{field}.{name}", getattr(value, name), low, high)
+            raise BrokerError(
+                Reason.NUMBER_OUT_OF_RANGE, field=f"{field}.{name}", found=getattr(value, name), low=low, high=high
+            )
 
 
 def numbers_of(message: Any, around: tuple[Any, ...] = ()) -> Numbers:

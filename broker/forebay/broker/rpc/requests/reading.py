@@ -36,7 +36,7 @@ class RequestReader:
         )
 
     def __call__(self, message: bytes) -> Any:
-        """Read a request. Raises ``RequestTooLarge``, ``InvalidRequest``, ``NumberOutOfRange``."""
+        """Read a request. Raises ``RequestTooLarge``, ``InvalidRequest``, ``NUMBER_OUT_OF_RANGE``."""
         if len(message) > self._unchecked_bytes:
             check(message, self._shape, self._bounds)
         try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.core.errors import InvalidPageToken, SinkReplaced
+from forebay.broker.core.errors import BrokerError, shown
 from forebay.broker.core.writes import SinkRecord
+from forebay.errors.reasons import Reason
 
 _BETWEEN: Final = "/"
 
@@ -21,12 +22,12 @@ def page_token(sink: SinkRecord, place: str) -> str:
 
 
 def place_of(sink: SinkRecord, token: str) -> str:
-    """Return the place of a token, or an empty one; raises ``InvalidPageToken``, ``SinkReplaced``."""
+    """Return the place of a token, or an empty one; raises ``INVALID_PAGE_TOKEN``, ``SINK_REPLACED``."""
     if not token:
         return ""
     incarnation, between, place = token.partition(_BETWEEN)
     if not (between and place and token.isascii()):
-        raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
+        raise BrokerError(Reason.INVALID_PAGE_TOKEN, "page_token was not issued by this broker", field="page_token")
     if incarnation != sink.incarnation:
-        raise SinkReplaced(sink.name, incarnation, sink.incarnation)
+        raise BrokerError(Reason.SINK_REPLACED, sink=sink.name, named=shown(incarnation), current=sink.incarnation)
     return place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
-from forebay.broker.core.errors import InvalidPageToken, InvalidPartition, InvalidRange
+from forebay.broker.core.errors import BrokerError, InvalidPartition
 from forebay.broker.core.partition.pages import Durability, Gap
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.sinks.explanation_text import text
@@ -14,6 +14,7 @@ from forebay.broker.runtime.read.explanation import Explained
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Purged, Until
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2 as pb
 
 PAGE_SIZE: Final = 100
@@ -31,7 +32,9 @@ def purge_request(buffer: Buffer, request: pb.PurgeSinkRequest) -> tuple[list[in
     kind = request.WhichOneof("until")
     if kind == "until_offset":
         if len(partitions) > 1:
-            raise InvalidRange("until_offset is an offset of one partition: name it", field="partition")
+            raise BrokerError(
+                Reason.INVALID_RANGE, "until_offset is an offset of one partition: name it", field="partition"
+            )
         return partitions, Until(offset=request.until_offset, ends=ends)
     until_us = convert.timestamp_us(request.until_time) if kind == "until_time" else None
     return partitions, Until(time_us=until_us, ends=ends)
@@ -93,7 +96,9 @@ def _place(spelled: str) -> tuple[int, int, str]:
     try:
         return int(partition), int(first), subscription
     except ValueError:
-        raise InvalidPageToken("page_token was not issued by this broker", field="page_token") from None
+        raise BrokerError(
+            Reason.INVALID_PAGE_TOKEN, "page_token was not issued by this broker", field="page_token"
+        ) from None
 
 
 def _partition(buffer: Buffer, partition: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
 
-from forebay.broker.core.errors import InvalidInterval, InvalidPageToken, SinkNotFound
+from forebay.broker.core.errors import BrokerError, SinkNotFound
 from forebay.broker.rpc.convert import duration_us
 from forebay.broker.rpc.sinks import convert, questions
 from forebay.broker.rpc.sinks.subscriptions import SubscriptionCalls
@@ -15,6 +15,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.read.explanation import explained
 from forebay.broker.runtime.sink.purge import purge
 from forebay.broker.runtime.sink.statistics import sink_state
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1 import sink_service_pb2_grpc as pb_grpc
 
@@ -41,7 +42,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
     async def ListSinks(self, request: pb.ListSinksRequest, context: Any) -> pb.ListSinksResponse:
         names = sorted(self._broker.sinks)
         if request.page_token and not request.page_token.isascii():
-            raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
+            raise BrokerError(Reason.INVALID_PAGE_TOKEN, "page_token was not issued by this broker", field="page_token")
         size = min(request.page_size or PAGE_SIZE, PAGE_SIZE_MAX)
         rest = [name for name in names if name > request.page_token]
         return pb.ListSinksResponse(
@@ -102,7 +103,9 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         low, default, high = INTERVAL_US
         interval = duration_us(request.interval) if request.HasField("interval") else default
         if not low <= interval <= high:
-            raise InvalidInterval(f"interval must be 100 ms to 1 h, not {interval} us", field="interval")
+            raise BrokerError(
+                Reason.INVALID_INTERVAL, f"interval must be 100 ms to 1 h, not {interval} us", field="interval"
+            )
         incarnation = self._broker.sink(request.name).record.incarnation
         self._broker.enter_stream()
         try:

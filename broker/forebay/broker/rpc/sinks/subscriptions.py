@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from forebay.broker.core.errors import InvalidPosition
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.position import EARLIEST, At, Place, Position
 from forebay.broker.core.writes import SubscriptionRecord
 from forebay.broker.rpc.convert import timestamp, timestamp_us
 from forebay.broker.runtime.broker import Broker
+from forebay.errors.reasons import Reason
 from forebay.v1 import subscription_pb2 as pb
 
 
@@ -86,8 +87,10 @@ def position(message: pb.Position, field: str) -> Position:
             return Position(At.OFFSETS, offsets=tuple(sorted(message.offsets.offsets.items())))
         case "time":
             return Position(At.TIME, timestamp_us(message.time))
-    raise InvalidPosition(
-        f"{field} must be earliest (true), latest (true), an offset, offsets by partition, or a time", field=field
+    raise BrokerError(
+        Reason.INVALID_POSITION,
+        f"{field} must be earliest (true), latest (true), an offset, offsets by partition, or a time",
+        field=field,
     )
 
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from grpc_health.v1 import health, health_pb2
 
-from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.core.errors import BrokerError
+from forebay.errors.reasons import Reason
 
 WATCHES_MAX: Final = 1_024
 """Open watches of a broker. A check needs none."""
@@ -23,7 +24,7 @@ class BoundedHealth(health.aio.HealthServicer):  # type: ignore[misc]
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:
         if self.watches >= self._watches_max:
-            raise TooManyStreams(self._watches_max, "watches of its health")
+            raise BrokerError(Reason.TOO_MANY_STREAMS, "watches of its health", bound=self._watches_max)
         self.watches += 1
         try:
             await super().Watch(request, context)

@@ -24,7 +24,7 @@ from forebay.broker.core.dead_letters.letters import (
 )
 from forebay.broker.core.dead_letters.page_bodies import PageBodies
 from forebay.broker.core.errors import (
-    InvalidPageToken,
+    BrokerError,
     InvalidPartition,
     OffsetAhead,
     SinkNotFound,
@@ -39,6 +39,7 @@ from forebay.broker.runtime.dead_letters.batch import Withdrawn, append_when_roo
 from forebay.broker.runtime.dead_letters.redrive import Redriven
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ class Position:
 
     @classmethod
     def parse(cls, token: str) -> Position:
-        """Parse a page token. Raises ``InvalidPageToken``."""
+        """Parse a page token. Raises ``INVALID_PAGE_TOKEN``."""
         numbers = token.split("-")
         if len(numbers) != 3 or not all(n.isascii() and n.isdigit() and len(n) <= 18 for n in numbers):
-            raise InvalidPageToken("page_token was not issued by this broker", field="page_token")
+            raise BrokerError(Reason.INVALID_PAGE_TOKEN, "page_token was not issued by this broker", field="page_token")
         return cls(*(int(number) for number in numbers))
 
 
@@ -106,7 +107,7 @@ class DeadLetterBox:
         """``sink`` names the origin, or the dead-letter sink; ``incarnation`` is the dead-letter sink's.
 
         With ``ends`` only their partitions are examined, below these offsets. Raises ``SinkNotFound`` if neither sink
-        exists, ``SinkReplaced``, ``InvalidPartition``, ``OffsetAhead``.
+        exists, ``SINK_REPLACED``, ``InvalidPartition``, ``OffsetAhead``.
         """
         self._broker = broker
         self._services = broker.services
@@ -226,7 +227,7 @@ class DeadLetterBox:
         if position is None:
             return self._first(0 if wanted.partition is None else wanted.partition % partitions)
         if position.partition >= partitions or position.end > self._box.logs[position.partition].tail.next_offset:
-            raise InvalidPageToken("page_token is of another sink", field="page_token")
+            raise BrokerError(Reason.INVALID_PAGE_TOKEN, "page_token is of another sink", field="page_token")
         return position
 
     def _first(self, partition: int) -> Position:

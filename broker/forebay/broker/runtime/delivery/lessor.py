@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.delivery.leased_sets import HOLDERS_MAX, Part, Room, Wanted
-from forebay.broker.core.errors import OrderingStrict, SinkNotFound, SubscriptionNotFound, TooManyStreams
+from forebay.broker.core.errors import BrokerError, SinkNotFound, SubscriptionNotFound
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.delivery.subscription import Subscription
@@ -43,7 +44,7 @@ class LeasedSets:
     async def lease(self, holder: str, wanted: Wanted, duration_s: float) -> list[Part]:
         """Extend the set of a holder, or lease one for it; returns its set.
 
-        Raises ``OrderingStrict``, ``TooManyStreams``, ``SinkNotFound``, ``SubscriptionNotFound``, ``StoreFenced``.
+        Raises ``ORDERING_STRICT``, ``TOO_MANY_STREAMS``, ``SinkNotFound``, ``SubscriptionNotFound``, ``StoreFenced``.
         """
         async with self._taking:
             until = self._begin(holder, duration_s)
@@ -125,11 +126,11 @@ class LeasedSets:
         """Check that a holder may have a set, and extend its set; returns the new expiry."""
         self._check_alive()
         if self._subscription.settings.ordering != Ordering.RELAXED:
-            raise OrderingStrict(self._buffer.name)
+            raise BrokerError(Reason.ORDERING_STRICT, sink=self._buffer.name)
         self.sweep()
         holders = {name for lane in self._subscription.lanes for name in lane.leases.holders()}
         if holder not in holders and len(holders) >= HOLDERS_MAX:
-            raise TooManyStreams(HOLDERS_MAX, "holders of sets of one subscription")
+            raise BrokerError(Reason.TOO_MANY_STREAMS, "holders of sets of one subscription", bound=HOLDERS_MAX)
         until = self._subscription.now() + duration_s
         for lane in self._subscription.lanes:
             lane.leases.extend(holder, until)

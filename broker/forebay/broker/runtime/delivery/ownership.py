@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.broker.core.delivery.assignment import assign
 from forebay.broker.core.delivery.lane import Lane
-from forebay.broker.core.errors import ConsumerReplaced, SessionTimedOut, SubscriptionNotFound
+from forebay.broker.core.errors import BrokerError, SubscriptionNotFound
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Assigned, Event
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.delivery.subscription import Subscription
@@ -58,7 +59,9 @@ class Ownership:
             raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
         old = self.consumers.pop(consumer_id, None)
         if old is not None:
-            self._end(old, ConsumerReplaced(consumer_id), failed=True)  # it did not end its stream
+            self._end(
+                old, BrokerError(Reason.CONSUMER_REPLACED, consumer_id=consumer_id), failed=True
+            )  # it did not end its stream
         consumer = Consumer(consumer_id, self._subscription, credit, emit)
         self.consumers[consumer_id] = consumer
         self.balance()
@@ -80,7 +83,11 @@ class Ownership:
             assert consumer.session is not None, "it was asked"
             _log.warning("consumer hangs sink=%s consumer=%s", self._buffer.name, consumer.id)
             del self.consumers[consumer.id]
-            self._end(consumer, SessionTimedOut(consumer.id, consumer.session.timeout_s), failed=False)
+            self._end(
+                consumer,
+                BrokerError(Reason.SESSION_TIMED_OUT, f"{consumer.session.timeout_s:g} s", consumer_id=consumer.id),
+                failed=False,
+            )
             self.balance()
 
     def end(self, why: Exception) -> None:

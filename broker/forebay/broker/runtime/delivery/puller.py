@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from forebay.broker.core.errors import TooManyStreams
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet
 from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.delivery.subscription import Subscription
@@ -124,12 +125,12 @@ class Pullers:
         self._pullers: dict[str, Puller] = {}
 
     def get(self, consumer_id: str) -> Puller:
-        """Return the puller of an id, created if it is new or its lease expired; raises ``TooManyStreams``."""
+        """Return the puller of an id, created if it is new or its lease expired; raises ``TOO_MANY_STREAMS``."""
         self.sweep()
         found = self._pullers.get(consumer_id)
         if found is None:
             if len(self._pullers) >= PULLERS_MAX:
-                raise TooManyStreams(PULLERS_MAX, "pulling consumers of one subscription")
+                raise BrokerError(Reason.TOO_MANY_STREAMS, "pulling consumers of one subscription", bound=PULLERS_MAX)
             found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
         return found
 

@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import (
-    DefaultSubscription,
+    BrokerError,
     InvalidPartition,
-    InvalidPosition,
-    InvalidSubscriptionName,
     OffsetAhead,
     SinkNotFound,
-    SubscriptionExists,
-    SubscriptionInUse,
     SubscriptionNotFound,
-    TooManySubscriptions,
+    shown,
 )
 from forebay.broker.core.names import checked_request_id, is_id
 from forebay.broker.core.partition.account import opened
@@ -33,6 +29,7 @@ from forebay.broker.core.partition.position import EARLIEST, At, Place, Position
 from forebay.broker.core.writes import DropGap, DropSubscription, PutSubscription, SubscriptionRecord, Write
 from forebay.broker.runtime.delivery.subscription import DEFAULT_SUBSCRIPTION, Subscription
 from forebay.broker.runtime.read.replay import Replay
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.sink.buffer import Buffer, Services
@@ -93,25 +90,29 @@ class Subscribing:
         A subscription that the request of the same id created is returned as created.
 
         Raises:
-            InvalidSubscriptionName: the name is not an id.
-            InvalidPosition, InvalidPartition: the start names no position, or a partition that does not exist.
-            SubscriptionExists: it was created with another start.
-            TooManySubscriptions: the sink has the maximum number.
+            INVALID_SUBSCRIPTION_NAME: the name is not an id.
+            INVALID_POSITION, InvalidPartition: the start names no position, or a partition that does not exist.
+            SUBSCRIPTION_EXISTS: it was created with another start.
+            TOO_MANY_SUBSCRIPTIONS: the sink has the maximum number.
             OffsetAhead, OffsetTrimmed: see ``place``.
         """
         if not is_id(name):
-            raise InvalidSubscriptionName(name)
+            raise BrokerError(
+                Reason.INVALID_SUBSCRIPTION_NAME,
+                f"{shown(name)!r} is not a subscription's name: use 1 to 64 of [A-Za-z0-9._-]",
+                field="name",
+            )
         self._check(start)
         since = await self._look_up(self._buffer.logs, start) if name not in self._records else {}
         self._check_alive()
         existing = self._records.get(name)
         if existing is not None:
             if existing.start != start:
-                raise SubscriptionExists(self._buffer.name, name)
+                raise BrokerError(Reason.SUBSCRIPTION_EXISTS, sink=self._buffer.name, subscription=name)
             await asyncio.shield(self._waiting.get(name, self._buffer.created))
             return existing, (), bool(request_id) and existing.request_id == request_id
         if len(self._records) >= SUBSCRIPTIONS_MAX:
-            raise TooManySubscriptions(self._buffer.name, SUBSCRIPTIONS_MAX)
+            raise BrokerError(Reason.TOO_MANY_SUBSCRIPTIONS, sink=self._buffer.name, bound=SUBSCRIPTIONS_MAX)
         places = [place(start, log, since, or_earliest=or_earliest) for log in self._buffer.logs]
         made_at_us, incarnation = self._services.clock.wall_us(), secrets.token_hex(8)
         record = SubscriptionRecord(name, made_at_us, start, incarnation, checked_request_id(request_id))
@@ -136,11 +137,11 @@ class Subscribing:
         """Delete a subscription and its accounts; pages that only it needed may then be trimmed.
 
         With ``made_at_us`` only the one that was created then, not a later one with its name. Raises
-        ``SubscriptionNotFound``, ``DefaultSubscription``.
+        ``SubscriptionNotFound``, ``DEFAULT_SUBSCRIPTION``.
         """
         self._check_alive()
         if name in {"", DEFAULT_SUBSCRIPTION}:
-            raise DefaultSubscription(self._buffer.name)
+            raise BrokerError(Reason.DEFAULT_SUBSCRIPTION, sink=self._buffer.name)
         buffer = self._buffer
         subscription = buffer.subscription(name, incarnation)
         if made_at_us is not None and self._records[name].created_at_us != made_at_us:
@@ -174,15 +175,17 @@ class Subscribing:
 
         Raises:
             SubscriptionNotFound: there is none with that name.
-            InvalidPosition, InvalidPartition: no position is named, or a partition that does not exist.
+            INVALID_POSITION, InvalidPartition: no position is named, or a partition that does not exist.
             OffsetAhead, OffsetTrimmed: see ``place``; nothing was moved.
         """
         buffer = self._buffer
         buffer.subscription(name, incarnation)
         self._check(to)
         if partition is not None and to.at is At.OFFSETS:
-            raise InvalidPosition(
-                "`partition` and `to.offsets` both select partitions: use one of them", field="partition"
+            raise BrokerError(
+                Reason.INVALID_POSITION,
+                "`partition` and `to.offsets` both select partitions: use one of them",
+                field="partition",
             )
         if partition is not None and partition >= len(buffer.logs):
             raise InvalidPartition(partition, len(buffer.logs))
@@ -205,9 +208,9 @@ class Subscribing:
 
         Raises:
             SubscriptionNotFound: there is none with that name.
-            InvalidPosition, InvalidPartition: no offset is named, or a partition that does not exist.
+            INVALID_POSITION, InvalidPartition: no offset is named, or a partition that does not exist.
             OffsetAhead: an offset is beyond the end; nothing was settled.
-            SubscriptionInUse: a consumer owns a partition, or a holder has a leased part; nothing was settled.
+            SUBSCRIPTION_IN_USE: a consumer owns a partition, or a holder has a leased part; nothing was settled.
         """
         buffer = self._buffer
         self._check_alive()
@@ -215,17 +218,20 @@ class Subscribing:
         subscription.pullers.sweep()  # an expired lease owns nothing
         subscription.leasing.sweep()
         if not offsets:
-            raise InvalidPosition("no offset is named", field="offsets")
+            raise BrokerError(Reason.INVALID_POSITION, "no offset is named", field="offsets")
         for partition, offset in offsets.items():
             lane = subscription.lane(partition)
             log = buffer.logs[partition]
             if offset > log.tail.next_offset:
                 raise OffsetAhead(offset, log.earliest, log.tail.next_offset)
+            place = {"sink": buffer.name, "subscription": subscription.name, "partition": partition}
             if lane.owner is not None:
-                raise SubscriptionInUse(buffer.name, subscription.name, partition, lane.owner)
+                user = f"consumer {lane.owner!r} owns"
+                raise BrokerError(Reason.SUBSCRIPTION_IN_USE, user, **place, consumer_id=lane.owner)
             holder = lane.leased_below(offset)
             if holder is not None:
-                raise SubscriptionInUse(buffer.name, subscription.name, partition, holder=holder)
+                user = f"holder {holder!r} has a leased set of"
+                raise BrokerError(Reason.SUBSCRIPTION_IN_USE, user, **place, holder=holder)
         acked = {partition: subscription.settle_below(partition, offsets[partition]) for partition in sorted(offsets)}
         found = [
             Settled(partition, acked[partition], subscription.lanes[partition].cursor.watermark) for partition in acked

@@ -22,7 +22,7 @@ from forebay.broker.core.epochs.values import (
     StagedPage,
     Wanted,
 )
-from forebay.broker.core.errors import EpochConflict, EpochNotFound, SinkNotFound
+from forebay.broker.core.errors import BrokerError, EpochNotFound, SinkNotFound
 from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, Tail
 from forebay.broker.core.partition.pages import Entry, Part
 from forebay.broker.core.writes import (
@@ -42,6 +42,7 @@ from forebay.broker.runtime.epochs.stage import Stage
 from forebay.broker.runtime.epochs.staging import are_few
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]
@@ -233,8 +234,8 @@ class Epochs:
     async def commit(self, targets: Sequence[Target]) -> Outcome:
         """Commit epochs together. Continues to the end if the caller leaves.
 
-        Raises ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``, ``ProducerChanged``,
-        ``SinkNotFound``, ``StoreFenced``: nothing became visible then.
+        Raises ``STAGED_INCOMPLETE``, ``EPOCH_FENCED``, ``EPOCH_CONFLICT``, ``EpochContentConflict``,
+        ``PRODUCER_CHANGED``, ``SinkNotFound``, ``StoreFenced``: nothing became visible then.
         """
         task = asyncio.get_running_loop().create_task(self._commit(targets), name="forebay-commit-epoch")
         self._commits.add(task)
@@ -284,7 +285,7 @@ class Epochs:
         for (_, wanted), is_new in zip(targets, new, strict=True):
             if not is_new:
                 why = "it is committed, and what is to be committed with it is not"
-                raise EpochConflict(wanted.claim.producer, wanted.claim.epoch, why)
+                raise BrokerError(Reason.EPOCH_CONFLICT, why, producer=wanted.claim.producer, epoch=wanted.claim.epoch)
         return True
 
     async def _already(self, targets: Sequence[Target]) -> Outcome:

@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from forebay.broker.core.epochs.values import StagedPage, StagedSummary, StageRecord, TokenPart
-from forebay.broker.core.errors import Draining, InvalidPartition, SequenceConflict, SequenceGap, WriterFenced
+from forebay.broker.core.errors import (
+    BrokerError,
+    Draining,
+    InvalidPartition,
+    WriterFenced,
+)
 from forebay.broker.core.partition.pages import Body, Entry, Incoming
 from forebay.broker.core.writes import PageWrite, PutStage, PutStaged
 from forebay.broker.runtime.commit.group import Append, Group, Share
 from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.epochs.staging import Staging
@@ -197,7 +203,7 @@ class StageSession:
         if sequence > expected:
             if not expected and page.partition not in self._begun:  # earlier staged pages are gone
                 raise WriterFenced(self.stage.record.token, self.epoch, None)
-            raise SequenceGap(page.partition, sequence, expected)
+            raise BrokerError(Reason.SEQUENCE_GAP, partition=page.partition, sequence=sequence, expected=expected)
         if self._staging.draining:
             raise Draining
         append = await self._staging.take(self, page, sequence)
@@ -221,7 +227,7 @@ class StageSession:
         original = self.stage.waiting.get((page.partition, sequence))
         crc32 = original.page.crc32 if original is not None else self.stage.pages[page.partition][sequence].crc32
         if crc32 != page.crc32:
-            raise SequenceConflict(page.partition, sequence)
+            raise BrokerError(Reason.SEQUENCE_CONFLICT, partition=page.partition, sequence=sequence)
         if original is None:
             return done_with(loop, stored)
         result: asyncio.Future[Stored] = loop.create_future()

@@ -18,11 +18,10 @@ from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
 from forebay.broker.core.epochs.producers import Producers
 from forebay.broker.core.epochs.values import Claim, ProducerRecord, StagedPage, StagedSummary, StageRecord, Wanted
 from forebay.broker.core.errors import (
+    BrokerError,
     Draining,
     SinkFull,
     SinkNotFound,
-    StagedIncomplete,
-    StagingUnsupported,
     WriterFenced,
 )
 from forebay.broker.core.partition.pages import Incoming
@@ -33,6 +32,7 @@ from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.runs import due_runs
 from forebay.broker.runtime.epochs.stage import Stage, StagedAppend, StageLineup, StageSession
 from forebay.broker.runtime.resources.slices import Slices
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.sink.buffer import Buffer, Services
@@ -120,7 +120,7 @@ class Staging:
     def open(self, claim: Claim, token: str, resumed: int | None) -> StageSession:
         """Open a stream that stages, or resume the stage of the same token.
 
-        ``resumed`` is the number of the stage that the publisher has seen. Raises ``StagingUnsupported``,
+        ``resumed`` is the number of the stage that the publisher has seen. Raises ``STAGING_UNSUPPORTED``,
         ``WriterFenced`` if its stage is gone, and the errors of ``Producers.stage``.
         """
         if self.draining:
@@ -144,14 +144,16 @@ class Staging:
         return stage.session
 
     def check_writable(self) -> None:
-        """Raise ``StagingUnsupported`` where only the broker writes."""
+        """Raise ``STAGING_UNSUPPORTED`` where only the broker writes."""
         if is_dead_letter_sink(self._buffer.name):
-            raise StagingUnsupported(self._buffer.name, "only the broker writes dead letters")
+            raise BrokerError(Reason.STAGING_UNSUPPORTED, "only the broker writes dead letters", sink=self._buffer.name)
 
     def _check_supported(self) -> None:
         self.check_writable()
         if self._buffer.settings.buffer_mode == BufferMode.MEMORY:
-            raise StagingUnsupported(self._buffer.name, "it is in MEMORY mode, which stores nothing")
+            raise BrokerError(
+                Reason.STAGING_UNSUPPORTED, "it is in MEMORY mode, which stores nothing", sink=self._buffer.name
+            )
 
     def _check_room_for_stage(self) -> None:
         if len(self._stages) >= STAGES_MAX:
@@ -205,7 +207,7 @@ class Staging:
     # -- committing, see ``runtime.epochs``
 
     async def complete(self, wanted: Wanted, slices: Slices) -> list[Stage]:
-        """Return the stages of a commit in its order; raises ``StagedIncomplete`` unless all are durable.
+        """Return the stages of a commit in its order; raises ``STAGED_INCOMPLETE`` unless all are durable.
 
         Called with the admission held, so that none of them grows meanwhile; see ``check_there``.
         """
@@ -218,19 +220,21 @@ class Staging:
                 continue  # an attempt without a row
             problem = "nothing of it is staged" if stage is None else stage.lacks(parts)
             if problem or stage is None:
-                raise StagedIncomplete(self._buffer.name, token, problem)
+                raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._buffer.name, token=token)
             found.append(stage)
         named = sum(stage.records for stage in found)
         if wanted.content is not None and wanted.content.records != named:
             problem = f"the epoch is said to have {wanted.content.records} records, and its tokens have {named} staged"
-            raise StagedIncomplete(self._buffer.name, "*", problem)
+            raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._buffer.name, token="*")
         return found
 
     def check_there(self, stages: Iterable[Stage]) -> None:
-        """Raise ``StagedIncomplete`` for a stage that was discarded since it was found complete."""
+        """Raise ``STAGED_INCOMPLETE`` for a stage that was discarded since it was found complete."""
         gone = next((stage for stage in stages if stage.gone), None)
         if gone is not None:
-            raise StagedIncomplete(self._buffer.name, gone.record.token, "it was discarded meanwhile")
+            raise BrokerError(
+                Reason.STAGED_INCOMPLETE, "it was discarded meanwhile", sink=self._buffer.name, token=gone.record.token
+            )
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:
         """Remove stages that are committed or discarded; returns the writes for it."""

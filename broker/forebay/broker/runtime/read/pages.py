@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from forebay.broker.core.errors import ReadFailed, StoreFenced, TooManyStreams
+from forebay.broker.core.errors import BrokerError, ReadFailed, StoreFenced
 from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, in_order
 from forebay.broker.core.partition.pages import Body, Entry, Gap
 from forebay.broker.core.partition.repair import IndexDamaged, Survey
@@ -26,6 +26,7 @@ from forebay.broker.runtime.clock import Clock
 from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.runtime.read.read_holds import ReadHolds
 from forebay.broker.runtime.read.tail import Tail
+from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 READ_THREADS: Final = 4
@@ -98,9 +99,9 @@ class Pages:
         return await asyncio.get_running_loop().run_in_executor(self._decoders, lambda: function(*args, **kwargs))
 
     async def show(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Decode a page for display, as ``decode``. Raises ``TooManyStreams`` for too many."""
+        """Decode a page for display, as ``decode``. Raises ``TOO_MANY_STREAMS`` for too many."""
         if self._looks >= LOOKS_MAX:
-            raise TooManyStreams(LOOKS_MAX, "looks at records at the same time")
+            raise BrokerError(Reason.TOO_MANY_STREAMS, "looks at records at the same time", bound=LOOKS_MAX)
         self._looks += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._shown, lambda: function(*args, **kwargs))

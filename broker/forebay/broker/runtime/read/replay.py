@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forebay.broker.core.delivery.filling import Filling
-from forebay.broker.core.errors import InvalidRange, OffsetAhead, OffsetTrimmed, SinkNotFound
+from forebay.broker.core.errors import BrokerError, OffsetAhead, OffsetTrimmed, SinkNotFound
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
 from forebay.broker.runtime.read.hints import Hints
 from forebay.broker.runtime.read.pages import EntryReader, Pages
 from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.sink.buffer import Buffer
@@ -95,7 +96,7 @@ class Replay:
             SinkNotFound: the sink was deleted.
         """
         if end is not None and end < start:
-            raise InvalidRange(f"the end {end} is below the start {start}", field="end_offset")
+            raise BrokerError(Reason.INVALID_RANGE, f"the end {end} is below the start {start}", field="end_offset")
         position = start
         stop = end if end is not None or follow else self._log.tail.next_offset
         begun: asyncio.Task[Batch | Gap | None] | None = None

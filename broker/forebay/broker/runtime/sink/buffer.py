@@ -16,12 +16,12 @@ from forebay.broker.core.dead_letters.letters import RecordCodec, is_dead_letter
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.epochs.values import StoredEpochs
 from forebay.broker.core.errors import (
-    InvalidName,
+    BrokerError,
     ReadFailed,
     SinkNotFound,
     StoreFenced,
     SubscriptionNotFound,
-    SubscriptionReplaced,
+    shown,
 )
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
@@ -73,6 +73,7 @@ from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.repair import mend
 from forebay.broker.runtime.sink.retention import Retaining
 from forebay.broker.runtime.sink.schemas import Schemas
+from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 
@@ -187,13 +188,19 @@ class Buffer:
         """Return the subscription with that name, and that incarnation if one is given.
 
         An empty name is `default`. Every request for a subscription looks it up here, so no request for a former one
-        reaches its successor. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``.
+        reaches its successor. Raises ``SubscriptionNotFound``, ``SUBSCRIPTION_REPLACED``.
         """
         found = self.subscriptions.get(name or DEFAULT_SUBSCRIPTION)
         if found is None:
             raise SubscriptionNotFound(self.name, name)
         if incarnation and incarnation != found.record.incarnation:
-            raise SubscriptionReplaced(self.name, found.name, incarnation, found.record.incarnation)
+            raise BrokerError(
+                Reason.SUBSCRIPTION_REPLACED,
+                sink=self.name,
+                subscription=found.name,
+                named=shown(incarnation),
+                current=found.record.incarnation,
+            )
         return found
 
     # -- settings and state
@@ -319,7 +326,11 @@ class Buffer:
 
     def _refuse_dead_letters(self) -> None:
         if is_dead_letter_sink(self.name):
-            raise InvalidName(f"{self.name!r} holds dead letters: only the broker writes to it", field="sink")
+            raise BrokerError(
+                Reason.INVALID_SINK_NAME,
+                f"{self.name!r} holds dead letters: only the broker writes to it",
+                field="sink",
+            )
 
     async def _admit(self, pages: Sequence[Incoming]) -> None:
         """Return when pages may be queued without a wait: there is room, and their offsets are reserved.

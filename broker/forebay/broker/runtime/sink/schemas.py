@@ -11,8 +11,14 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from forebay.broker.core.errors import InvalidPage, InvalidSchema, SchemaChanged, SchemaNotFound, SinkNotFound
+from forebay.broker.core.errors import (
+    BrokerError,
+    InvalidPage,
+    SchemaNotFound,
+    SinkNotFound,
+)
 from forebay.broker.core.writes import PutSchema, SchemaRecord
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.broker.runtime.sink.buffer import Buffer, Services
@@ -40,7 +46,7 @@ class Schemas:
     async def register(self, arrow_schema: bytes, spark_schema: str, *, previous: int) -> int:
         """Register a schema as the next version, durably; returns the latest version if it is equal.
 
-        Raises ``InvalidSchema``, ``SchemaChanged``, ``SinkNotFound``.
+        Raises ``INVALID_SCHEMA``, ``SCHEMA_CHANGED``, ``SinkNotFound``.
         """
         latest = self.latest
         schema = SchemaRecord(latest + 1, self._services.clock.wall_us(), arrow_schema, spark_schema)
@@ -50,7 +56,7 @@ class Schemas:
             await self._durable(latest)
             return latest
         if previous != latest:
-            raise SchemaChanged(self._buffer.name, previous, latest)
+            raise BrokerError(Reason.SCHEMA_CHANGED, sink=self._buffer.name, compared=previous, latest=latest)
         if self._buffer.deleted:
             raise SinkNotFound(self._buffer.name)
         self._versions[schema.version] = schema
@@ -66,18 +72,26 @@ class Schemas:
     def _check(self, schema: SchemaRecord) -> None:
         arrow, spark = len(schema.arrow_schema), len(schema.spark_schema.encode())
         if not 1 <= arrow <= SCHEMA_BYTES_MAX:
-            raise InvalidSchema(
-                f"arrow_schema has {arrow} bytes: must be 1 to {SCHEMA_BYTES_MAX}", field="arrow_schema"
+            raise BrokerError(
+                Reason.INVALID_SCHEMA,
+                f"arrow_schema has {arrow} bytes: must be 1 to {SCHEMA_BYTES_MAX}",
+                field="arrow_schema",
             )
         if spark > SCHEMA_BYTES_MAX:
-            raise InvalidSchema(
-                f"spark_schema has {spark} bytes: must be at most {SCHEMA_BYTES_MAX}", field="spark_schema"
+            raise BrokerError(
+                Reason.INVALID_SCHEMA,
+                f"spark_schema has {spark} bytes: must be at most {SCHEMA_BYTES_MAX}",
+                field="spark_schema",
             )
         if schema.version > VERSIONS_MAX:
-            raise InvalidSchema(f"a sink has at most {VERSIONS_MAX} versions of its schema", field="arrow_schema")
+            raise BrokerError(
+                Reason.INVALID_SCHEMA, f"a sink has at most {VERSIONS_MAX} versions of its schema", field="arrow_schema"
+            )
         if self._bytes + _size(schema) > ALL_BYTES_MAX:
-            raise InvalidSchema(
-                f"all versions of a sink's schema have at most {ALL_BYTES_MAX} bytes together", field="arrow_schema"
+            raise BrokerError(
+                Reason.INVALID_SCHEMA,
+                f"all versions of a sink's schema have at most {ALL_BYTES_MAX} bytes together",
+                field="arrow_schema",
             )
 
     async def get(self, version: int) -> SchemaRecord:

@@ -14,9 +14,10 @@ from forebay.broker.core.delivery.leased_sets import (
     checked_holder,
     lease_us,
 )
-from forebay.broker.core.errors import InvalidLease
 from forebay.broker.core.partition.ranges import Range
+from forebay.errors.reasons import Reason
 from tests.support.pages.samples import entry
+from tests.support.refusals import refusal
 
 PAGE = replace(entry(1), size=100)
 
@@ -28,7 +29,7 @@ def test_a_holder_has_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "two words", "umlaut-\u00e4", "line\n"])
 def test_what_is_no_name_of_a_holder_is_refused(name: str) -> None:
-    with pytest.raises(InvalidLease, match="holder must be"):
+    with refusal(Reason.INVALID_LEASE, match="holder must be"):
         checked_holder(name)
 
 
@@ -37,14 +38,14 @@ def test_a_lease_is_as_long_as_asked_or_else_as_a_delivery_has_within_the_bounds
     assert [lease_us(asked, 7) for asked in (low, high)] == [low, high]
     assert [lease_us(None, deadline) for deadline in (1, low + 1, high + 1)] == [low, low + 1, high]
     for asked in (0, low - 1, high + 1):
-        with pytest.raises(InvalidLease, match="1 s to 24 h"):
+        with refusal(Reason.INVALID_LEASE, match="1 s to 24 h"):
             lease_us(asked, low)
 
 
 def test_a_set_has_the_usual_number_of_records_unless_its_holder_says_otherwise() -> None:
     assert Wanted(0, 5, before_due=True).checked() == Wanted(RECORDS, 5, before_due=True)
     assert Wanted(RECORDS_MAX).checked().records == RECORDS_MAX
-    with pytest.raises(InvalidLease, match="max_records is up to"):
+    with refusal(Reason.INVALID_LEASE, match="max_records is up to"):
         Wanted(RECORDS_MAX + 1).checked()
 
 

@@ -8,12 +8,10 @@ from forebay.broker.core.epochs import producers as remembered
 from forebay.broker.core.epochs.producers import Producers
 from forebay.broker.core.epochs.values import Claim, Content, EpochCheck, ProducerRecord, StageRecord, Wanted, digest
 from forebay.broker.core.errors import (
-    AlreadyCommitted,
-    EpochConflict,
     EpochContentConflict,
-    EpochFenced,
-    ProducerChanged,
 )
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
 NEWER = replace(CLAIM, run="run-2", ticket=2)
@@ -68,7 +66,7 @@ def test_an_older_run_may_neither_stage_nor_commit() -> None:
     producers.stage(NEWER)
 
     for ask in (producers.stage, lambda claim: producers.commit(wanted(claim))):
-        with pytest.raises(EpochFenced, match="newer run"):
+        with refusal(Reason.EPOCH_FENCED, match="newer run"):
             ask(CLAIM)
 
 
@@ -78,7 +76,7 @@ def test_a_run_is_as_new_as_its_highest_ticket() -> None:
     producers.stage(replace(CLAIM, ticket=3))
 
     assert producers.known["query"].ticket == 5
-    with pytest.raises(EpochFenced):
+    with refusal(Reason.EPOCH_FENCED):
         producers.stage(replace(CLAIM, run="run-2", ticket=4))
 
 
@@ -86,9 +84,9 @@ def test_nothing_is_staged_for_an_epoch_that_is_committed_nor_below_it() -> None
     producers = Producers("orders")
     commit(producers, replace(CLAIM, epoch=3), "a")
 
-    with pytest.raises(AlreadyCommitted):
+    with refusal(Reason.ALREADY_COMMITTED):
         producers.stage(replace(CLAIM, epoch=3))
-    with pytest.raises(EpochFenced, match="epoch 3 was committed"):
+    with refusal(Reason.EPOCH_FENCED, match="epoch 3 was committed"):
         producers.stage(replace(CLAIM, epoch=2))
     assert not producers.stage(replace(CLAIM, epoch=9))
 
@@ -105,7 +103,7 @@ def test_the_run_that_committed_an_epoch_cannot_commit_it_with_other_tokens() ->
     producers = Producers("orders")
     commit(producers, CLAIM, "a")
 
-    with pytest.raises(EpochConflict):
+    with refusal(Reason.EPOCH_CONFLICT):
         producers.commit(wanted(CLAIM, "b"))
 
 
@@ -163,7 +161,7 @@ def test_a_run_that_repeats_an_epoch_twice_with_other_tokens_is_refused_the_seco
     for found in (producers, restarted(producers)):
         assert not found.commit(repeat)
         assert found.repeated(repeat) is None
-        with pytest.raises(EpochConflict, match="second write"):
+        with refusal(Reason.EPOCH_CONFLICT, match="second write"):
             found.commit(second)
         assert not found.commit(wanted(replace(NEWER, run="run-3", ticket=3), "d", content=TEN))
 
@@ -184,7 +182,7 @@ def test_a_lower_epoch_is_fenced_and_a_gap_upwards_is_fine() -> None:
     producers = Producers("orders")
     commit(producers, replace(CLAIM, epoch=7), "a")
 
-    with pytest.raises(EpochFenced):
+    with refusal(Reason.EPOCH_FENCED):
         producers.commit(wanted(replace(CLAIM, epoch=6), "a"))
     assert producers.commit(wanted(replace(CLAIM, epoch=70), "a"))
 
@@ -209,7 +207,7 @@ def test_a_write_name_belongs_to_who_has_committed_under_it() -> None:
 
     assert producers.holder("orders") == "query"
     for ask in (producers.stage, lambda claim: producers.commit(wanted(claim))):
-        with pytest.raises(ProducerChanged):
+        with refusal(Reason.PRODUCER_CHANGED):
             ask(OTHER)
 
 
@@ -230,7 +228,7 @@ def test_a_name_that_was_taken_over_stays_with_who_took_it_after_a_restart(secon
         again = restarted(producers, stage_of(replace(CLAIM, producer=first, epoch=1), number=8))
 
         assert again.holder("orders") == second
-        with pytest.raises(ProducerChanged):
+        with refusal(Reason.PRODUCER_CHANGED):
             again.stage(replace(CLAIM, producer=first, epoch=1))
 
 
@@ -244,7 +242,7 @@ def test_who_took_a_name_over_keeps_it_when_it_goes_on_writing_under_a_clock_tha
 
     assert again.holder("orders") == "other"
     assert again.commit(wanted(replace(OTHER, epoch=2), "w"))
-    with pytest.raises(ProducerChanged):
+    with refusal(Reason.PRODUCER_CHANGED):
         again.stage(replace(CLAIM, epoch=1))
 
 
@@ -273,9 +271,9 @@ def test_what_a_newer_run_has_staged_fences_the_older_one_after_a_restart_and_le
     again = restarted(producers, stage_of(replace(NEWER, epoch=1)))
 
     assert again.holder("orders") == "query"
-    with pytest.raises(EpochFenced):
+    with refusal(Reason.EPOCH_FENCED):
         again.stage(replace(CLAIM, epoch=1))
-    with pytest.raises(ProducerChanged):
+    with refusal(Reason.PRODUCER_CHANGED):
         again.stage(OTHER)
 
 

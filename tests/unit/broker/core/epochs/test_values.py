@@ -16,7 +16,8 @@ from forebay.broker.core.epochs.values import (
     checked_token,
     digest,
 )
-from forebay.broker.core.errors import InvalidEpoch
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 CLAIM = Claim("orders", "query", "orders", 0, "run-1", 1)
 
@@ -37,7 +38,7 @@ def test_a_set_of_tokens_is_remembered_whatever_its_order() -> None:
     ],
 )
 def test_a_wrong_claim_is_refused_with_the_field_that_is_wrong(change: dict[str, str | int], field: str) -> None:
-    with pytest.raises(InvalidEpoch) as refused:
+    with refusal(Reason.INVALID_EPOCH) as refused:
         replace(CLAIM, **change).checked("open")  # type: ignore[arg-type]
 
     assert refused.value.facts["field"] == field
@@ -51,7 +52,7 @@ def test_a_claim_at_its_bounds_is_right() -> None:
 
 @pytest.mark.parametrize("token", ["", "x" * 65, "a/b"])
 def test_a_wrong_token_is_refused(token: str) -> None:
-    with pytest.raises(InvalidEpoch):
+    with refusal(Reason.INVALID_EPOCH):
         checked_token(token, "token")
 
 
@@ -84,7 +85,7 @@ def test_contents_are_compared_as_far_as_the_check_says(other: Content, accepted
     ],
 )
 def test_a_wrong_content_is_refused_with_the_field_that_is_wrong(content: Content, field: str) -> None:
-    with pytest.raises(InvalidEpoch) as refused:
+    with refusal(Reason.INVALID_EPOCH) as refused:
         Wanted(CLAIM, (), content).checked()
 
     assert refused.value.facts["field"] == field

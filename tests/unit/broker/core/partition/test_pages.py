@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.errors import BrokerError, InvalidPage, PageCorrupt, RecordTooLarge
+from forebay.broker.core.errors import InvalidPage, RecordTooLarge
 from forebay.broker.core.partition.pages import TRACEPARENT_MAX, DropReason, Entry, Gap, Incoming, Part
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS_MAX, Bytes
+from tests.support.refusals import refusal
 
 RECORD_MAX = 8 << 20
 
@@ -30,23 +32,23 @@ def test_a_good_page_comes_back_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "counted", "refusal", "field"),
+    ("page", "counted", "reason", "field"),
     [
-        (incoming(encoding=0), None, InvalidPage, "encoding"),
-        (incoming(encoding=9), None, InvalidPage, "encoding"),
-        (incoming(record_count=0), None, InvalidPage, "record_count"),
-        (incoming(record_count=PAGE_RECORDS_MAX + 1), None, InvalidPage, "record_count"),
-        (incoming(), 2, InvalidPage, "record_count"),
-        (incoming(crc32=1), None, PageCorrupt, ""),
-        (incoming(traceparent="x" * (TRACEPARENT_MAX + 1)), None, InvalidPage, "traceparent"),
-        (incoming(traceparent="é" * TRACEPARENT_MAX), None, InvalidPage, "traceparent"),
+        (incoming(encoding=0), None, Reason.INVALID_PAGE, "encoding"),
+        (incoming(encoding=9), None, Reason.INVALID_PAGE, "encoding"),
+        (incoming(record_count=0), None, Reason.INVALID_PAGE, "record_count"),
+        (incoming(record_count=PAGE_RECORDS_MAX + 1), None, Reason.INVALID_PAGE, "record_count"),
+        (incoming(), 2, Reason.INVALID_PAGE, "record_count"),
+        (incoming(crc32=1), None, Reason.PAGE_CORRUPT, ""),
+        (incoming(traceparent="x" * (TRACEPARENT_MAX + 1)), None, Reason.INVALID_PAGE, "traceparent"),
+        (incoming(traceparent="é" * TRACEPARENT_MAX), None, Reason.INVALID_PAGE, "traceparent"),
     ],
     ids=["no encoding", "encoding", "empty", "too many", "count", "crc", "long trace", "trace that is not ascii"],
 )
 def test_a_page_that_contradicts_itself_is_refused(
-    page: Incoming, counted: int | None, refusal: type[BrokerError], field: str
+    page: Incoming, counted: int | None, reason: Reason, field: str
 ) -> None:
-    with pytest.raises(refusal) as refused:
+    with refusal(reason) as refused:
         checked(page, counted)
 
     assert refused.value.facts.get("field", "") == field

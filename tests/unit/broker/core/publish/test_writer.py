@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
-from forebay.broker.core.errors import SequenceConflict, SequenceGap
 from forebay.broker.core.publish.writer import WINDOW, Forgotten, Slot, WriterWindow
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 
 def accepted(*sequences: int) -> WriterWindow:
@@ -29,12 +28,12 @@ def test_a_known_sequence_with_the_same_data_is_answered_with_its_slot() -> None
 
 
 def test_a_known_sequence_with_other_data_is_a_conflict() -> None:
-    with pytest.raises(SequenceConflict):
+    with refusal(Reason.SEQUENCE_CONFLICT):
         accepted(0, 1, 2).judge(0, 1, crc32=99)
 
 
 def test_a_known_writer_may_not_skip() -> None:
-    with pytest.raises(SequenceGap) as refused:
+    with refusal(Reason.SEQUENCE_GAP) as refused:
         accepted(0, 1).judge(3, 3, 3)
 
     assert refused.value.facts == {"partition": "3", "sequence": "3", "expected": "2"}
@@ -44,7 +43,7 @@ def test_a_first_page_that_was_refused_is_still_the_expected_one() -> None:
     window = WriterWindow()
     assert window.judge(0, 0, 0) is None  # and then there was no room for it
 
-    with pytest.raises(SequenceGap):
+    with refusal(Reason.SEQUENCE_GAP):
         window.judge(0, 1, 1)
 
     assert window.judge(0, 0, 0) is None
@@ -54,7 +53,7 @@ def test_before_the_first_acceptance_an_earlier_page_is_a_gap() -> None:
     window = WriterWindow()
     window.judge(0, 5, 5)
 
-    with pytest.raises(SequenceGap):
+    with refusal(Reason.SEQUENCE_GAP):
         window.judge(0, 4, 4)
 
 
@@ -68,7 +67,7 @@ def test_a_window_below_the_highest_it_is_a_duplicate_without_offsets() -> None:
 def test_within_the_window_but_unknown_it_is_a_gap_and_never_a_duplicate() -> None:
     window = accepted(10, 11)
 
-    with pytest.raises(SequenceGap):
+    with refusal(Reason.SEQUENCE_GAP):
         window.judge(0, 9, crc32=9)
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from forebay.broker.core.access.credentials import TOKEN_BYTES_MAX, parse, token_credential
 from forebay.broker.core.access.principal import Limits, anonymous
-from forebay.broker.core.errors import RateLimited
 from forebay.broker.rpc.access.authorizer import Authorizer
 from forebay.broker.rpc.access.guard import AccessGuard
 from forebay.broker.rpc.access.open_call import Rates
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2 as pb
+from tests.support.refusals import refusal
 
 KINDS = ("unary_unary", "unary_stream", "stream_stream")
 GET: str = "/forebay.v1.SinkService/GetSink"
@@ -206,7 +207,7 @@ async def test_a_call_over_a_rate_limit_is_counted() -> None:
     for _ in range(10):
         rates.charge(pb.GetSinkRequest())
 
-    with pytest.raises(RateLimited):
+    with refusal(Reason.RATE_LIMITED):
         await rates.wait_or_refuse()
 
     assert counted == ["RATE_LIMITED"]

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from forebay.broker.core.errors import InvalidOpen
 from forebay.broker.rpc.buffer.opening import first
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -29,5 +30,5 @@ async def test_the_first_message_is_returned() -> None:
 
 
 async def test_a_stream_that_says_nothing_is_refused() -> None:
-    with pytest.raises(InvalidOpen, match="did not arrive within"):
+    with refusal(Reason.INVALID_OPEN, match="did not arrive within"):
         await first(Stream(None), within_s=0.01)

@@ -16,12 +16,13 @@ from forebay.broker.core.epochs.values import (
     TokenPart,
     Wanted,
 )
-from forebay.broker.core.errors import InvalidEpoch
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.epochs import convert as epochs
 from forebay.broker.runtime.epochs.stage import Stage
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as buffer_pb
 from forebay.v1 import epoch_service_pb2 as pb
+from tests.support.refusals import refusal
 
 CLAIM = Claim("orders", "query", "name", 7, "run-1", 3, takeover=True)
 
@@ -79,18 +80,18 @@ def test_a_token_may_be_named_by_a_summary_instead_of_its_parts() -> None:
     ids=["parts and a summary", "a short digest"],
 )
 def test_a_wrong_summary_is_refused(wrong: pb.StagedToken) -> None:
-    with pytest.raises(InvalidEpoch) as refused:
+    with refusal(Reason.INVALID_EPOCH) as refused:
         epochs.wanted(commit(wrong))
-    assert refused.value.field == "commits.tokens.summary"
+    assert refused.value.facts["field"] == "commits.tokens.summary"
 
 
 def test_a_check_that_is_not_known_is_refused() -> None:
     message = commit()
     message.check = 99  # type: ignore[assignment]
 
-    with pytest.raises(InvalidEpoch, match="99") as refused:
+    with refusal(Reason.INVALID_EPOCH, match="99") as refused:
         epochs.wanted(message)
-    assert refused.value.field == "commits.check"
+    assert refused.value.facts["field"] == "commits.check"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_check_that_is_not_known_is_refused() -> None:
     ],
 )
 def test_a_wrong_commit_is_refused_with_its_field(wrong: pb.EpochCommit, field: str) -> None:
-    with pytest.raises(InvalidEpoch) as refused:
+    with refusal(Reason.INVALID_EPOCH) as refused:
         epochs.wanted(wrong).checked()
 
     assert refused.value.facts["field"] == field
@@ -115,7 +116,7 @@ def test_no_more_tokens_are_named_than_a_sink_may_have(monkeypatch: pytest.Monke
     monkeypatch.setattr(values, "TOKENS_MAX", 2)
     epochs.wanted(commit(token("a"), token("b"))).checked()
 
-    with pytest.raises(InvalidEpoch, match="up to 2 tokens"):
+    with refusal(Reason.INVALID_EPOCH, match="up to 2 tokens"):
         epochs.wanted(commit(token("a"), token("b"), token("c"))).checked()
 
 
@@ -125,13 +126,13 @@ def test_a_call_commits_each_producer_and_each_name_of_a_sink_once() -> None:
     values.check_apart([epochs.wanted(commit(producer=each, name="")) for each in ("a", "b")])
 
     for second in (commit(name="another"), commit(producer="another")):
-        with pytest.raises(InvalidEpoch, match="named twice"):
+        with refusal(Reason.INVALID_EPOCH, match="named twice"):
             values.check_apart([one, epochs.wanted(second)])
 
 
 @pytest.mark.parametrize("number", [0, values.COMMITS_MAX + 1])
 def test_a_call_commits_something_and_not_too_much(number: int) -> None:
-    with pytest.raises(InvalidEpoch, match="1 to 64"):
+    with refusal(Reason.INVALID_EPOCH, match="1 to 64"):
         values.check_apart([epochs.wanted(commit(producer=f"p{each}", name="")) for each in range(number)])
 
 

@@ -101,7 +101,7 @@ def test_an_event_time_that_no_record_can_hold_is_refused(seconds: int) -> None:
     with pytest.raises(InvalidPage) as refused:
         checked([record_pb2.Record(value=b"x", event_time=Timestamp(seconds=seconds))])
 
-    assert refused.value.field == "records.event_time"
+    assert refused.value.facts["field"] == "records.event_time"
 
 
 # -- pages into records

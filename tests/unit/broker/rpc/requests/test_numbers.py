@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.core.errors import NumberOutOfRange
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, check_number, numbers_of
 from forebay.broker.rpc.requests.reading import PUBLISH, reader_of
 from forebay.client.publish.pages import EncodedPage, frame_publish_page
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import sink_service_pb2, subscription_pb2
+from tests.support.refusals import refusal
 
 
 def test_what_is_within_its_range_passes() -> None:
@@ -28,7 +29,7 @@ def test_a_call_without_numbers_has_nothing_to_look_at() -> None:
 def test_a_number_is_named_by_its_path_and_told_with_its_bounds() -> None:
     request = subscription_pb2.SeekSubscriptionRequest(to=subscription_pb2.Position(offset=NUMBER_MAX + 1))
 
-    with pytest.raises(NumberOutOfRange, match=r"to.offset is 9223372036854775808: 0 to 9223372036854775807"):
+    with refusal(Reason.NUMBER_OUT_OF_RANGE, match=r"to.offset is 9223372036854775808: 0 to 9223372036854775807"):
         numbers_of(request.DESCRIPTOR).check(request)
 
 
@@ -36,7 +37,7 @@ def test_a_number_is_named_by_its_path_and_told_with_its_bounds() -> None:
 def test_the_sequence_of_a_page_is_held_to_its_range_in_either_form(size: int) -> None:
     read = reader_of(PUBLISH, pb.PublishRequest.FromString)
 
-    with pytest.raises(NumberOutOfRange, match=r"page\.sequence"):
+    with refusal(Reason.NUMBER_OUT_OF_RANGE, match=r"page\.sequence"):
         read(frame_publish_page(0, NUMBER_MAX + 1, EncodedPage(bytes(size), 1), ""))
 
 

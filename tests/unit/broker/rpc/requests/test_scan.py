@@ -46,15 +46,15 @@ def test_messages_inside_of_messages_count_together() -> None:
 
     error = refused(message, COMMIT)
 
-    assert error.field == "commits.tokens"
+    assert error.facts["field"] == "commits.tokens"
 
 
 def test_repeated_texts_and_entries_of_maps_are_counted() -> None:
-    assert refused(b"\x22\x02\x08\x01" * 11, OPENED).field == "next_sequences"
+    assert refused(b"\x22\x02\x08\x01" * 11, OPENED).facts["field"] == "next_sequences"
 
 
 def test_a_oneof_that_is_set_again_and_again_is_counted() -> None:
-    assert refused(b"\x0a\x00\x12\x00" * 6, STREAM).field in {"open", "page"}
+    assert refused(b"\x0a\x00\x12\x00" * 6, STREAM).facts["field"] in {"open", "page"}
 
 
 def test_elements_that_are_packed_are_counted_by_their_bytes_and_those_that_are_not_one_by_one() -> None:
@@ -74,7 +74,7 @@ def test_a_field_may_have_a_bound_of_its_own() -> None:
 def test_a_field_within_others_may_have_a_bound_of_its_own() -> None:
     bounds = Bounds(bytes_max=1 << 20, elements_max=1_000, counts={"commits.tokens": 3})
 
-    assert refused(b"\x0a\x08" + b"\x42\x00" * 4, COMMIT, bounds).field == "commits.tokens"
+    assert refused(b"\x0a\x08" + b"\x42\x00" * 4, COMMIT, bounds).facts["field"] == "commits.tokens"
 
 
 def test_a_message_with_too_many_bytes_is_not_looked_at() -> None:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.core.errors import InvalidPageToken, SinkReplaced
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 SINK = SinkRecord(1, "orders", "0123456789abcdef", SinkSettings(), 0)
 ANEW = SinkRecord(2, "orders", "fedcba9876543210", SinkSettings(), 0)
@@ -22,12 +23,12 @@ def test_no_place_is_the_empty_token() -> None:
 
 @pytest.mark.parametrize("token", ["7", "/", "0123456789abcdef/", "größe/1", "0-0-1"])
 def test_a_token_that_was_never_given_is_refused(token: str) -> None:
-    with pytest.raises(InvalidPageToken):
+    with refusal(Reason.INVALID_PAGE_TOKEN):
         place_of(SINK, token)
 
 
 def test_a_token_of_a_former_sink_is_refused_and_names_both() -> None:
-    with pytest.raises(SinkReplaced) as refused:
+    with refusal(Reason.SINK_REPLACED) as refused:
         place_of(ANEW, page_token(SINK, "7"))
 
     assert refused.value.facts == {"sink": "orders", "named": SINK.incarnation, "current": ANEW.incarnation}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from forebay.broker.core.errors import InvalidPageToken, InvalidPartition, InvalidRange
+from forebay.broker.core.errors import InvalidPartition
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
@@ -21,12 +21,14 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.read.explanation import explained
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Purged, Until
+from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
 from forebay.v1 import sink_service_pb2 as pb
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +84,7 @@ async def test_ends_by_partition_bound_a_purge_to_these_partitions() -> None:
 async def test_an_offset_needs_its_partition_unless_there_is_only_one() -> None:
     request = pb.PurgeSinkRequest(name="orders", until_offset=3)
     async with orders(partitions=2) as (_, buffer):
-        with pytest.raises(InvalidRange):
+        with refusal(Reason.INVALID_RANGE):
             questions.purge_request(buffer, request)
     async with orders() as (_, buffer):
         assert questions.purge_request(buffer, request) == ([0], Until(offset=3))
@@ -155,7 +157,7 @@ async def test_gaps_of_one_partition_only() -> None:
 @pytest.mark.parametrize("token", ["x", "1", "1:", "1:x:", ":::"])
 async def test_a_page_token_that_was_not_given_is_refused(token: str) -> None:
     async with orders() as (_, buffer):
-        with pytest.raises(InvalidPageToken):
+        with refusal(Reason.INVALID_PAGE_TOKEN):
             await questions.gaps_response(buffer, pb.ListGapsRequest(sink="orders", page_token=token))
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2
 
-from forebay.broker.core.errors import TooManyStreams
 from forebay.broker.rpc.transport.health import BoundedHealth
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 REQUEST = health_pb2.HealthCheckRequest()
@@ -29,7 +30,7 @@ async def test_one_watch_too_many_is_refused_until_another_one_has_ended() -> No
     health, context = BoundedHealth(watches_max=1), Context()
     watching = asyncio.ensure_future(health.Watch(REQUEST, context))
     await context.written.wait()
-    with pytest.raises(TooManyStreams):
+    with refusal(Reason.TOO_MANY_STREAMS):
         await health.Watch(REQUEST, Context())
 
     watching.cancel()

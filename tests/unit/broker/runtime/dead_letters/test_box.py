@@ -8,15 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from forebay.broker.core.dead_letters.letters import Filter, Reason
+from forebay.broker.core.dead_letters.letters import Filter
+from forebay.broker.core.dead_letters.letters import Reason as LetterReason
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import (
-    InvalidPageToken,
     InvalidPartition,
     OffsetAhead,
     SinkFull,
     SinkNotFound,
-    SinkReplaced,
     SubscriptionNotFound,
 )
 from forebay.broker.core.partition.cursor import Cursor
@@ -27,11 +26,13 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.dead_letters.box import DeadLetterBox, Position
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page, values
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 ALL = Filter()
@@ -115,8 +116,8 @@ async def test_a_list_tells_all_in_pages_of_any_size() -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Filter(reason=Reason.REJECTED), [0, 2, 4, 6, 8]),
-        (Filter(reason=Reason.MAX_ATTEMPTS), [1, 3, 5, 7, 9]),
+        (Filter(reason=LetterReason.REJECTED), [0, 2, 4, 6, 8]),
+        (Filter(reason=LetterReason.MAX_ATTEMPTS), [1, 3, 5, 7, 9]),
         (Filter(error_contains="customer 4"), [4]),
         (Filter(offsets=Range(3, 6)), [3, 4, 5]),
         (Filter(partition=1), []),
@@ -132,7 +133,7 @@ async def test_a_filter_selects(wanted: Filter, expected: Sequence[int]) -> None
 
 async def test_redriven_records_are_at_the_end_of_their_origin_as_they_were() -> None:
     async with dead_orders() as (broker, buffer):
-        done = await DeadLetterBox(broker, "orders").redrive(Filter(reason=Reason.REJECTED), 1_000, None)
+        done = await DeadLetterBox(broker, "orders").redrive(Filter(reason=LetterReason.REJECTED), 1_000, None)
 
         assert (done.records, done.next) == (5, None)
         assert (await stored(broker, buffer))[-5:] == numbers(0, 2, 4, 6, 8)
@@ -255,10 +256,10 @@ async def test_a_subscription_that_is_gone_is_named_and_nothing_moves() -> None:
 
 async def test_purged_dead_letters_are_gone_and_counted_as_skipped() -> None:
     async with dead_orders() as (broker, buffer):
-        done = await DeadLetterBox(broker, "orders").purge(Filter(reason=Reason.REJECTED), 3, None)
+        done = await DeadLetterBox(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, None)
         assert done.records == 3
         assert done.next is not None
-        done = await DeadLetterBox(broker, "orders").purge(Filter(reason=Reason.REJECTED), 3, done.next)
+        done = await DeadLetterBox(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, done.next)
 
         assert (done.records, done.next) == (2, None)
         assert await listed(broker) == numbers(1, 3, 5, 7, 9)
@@ -296,7 +297,7 @@ async def test_an_end_that_is_no_place_of_the_dead_letter_sink_is_refused() -> N
 
 async def test_a_dead_letter_sink_of_another_incarnation_is_refused() -> None:
     async with dead_orders() as (broker, _):
-        with pytest.raises(SinkReplaced):
+        with refusal(Reason.SINK_REPLACED):
             DeadLetterBox(broker, "orders", "0123456789abcdef")
         await broker.delete("orders.dlq", force=True)
 
@@ -318,7 +319,7 @@ async def test_a_sink_without_dead_letters_has_none_and_no_sink_is_an_error() ->
 @pytest.mark.parametrize("token", ["", "1", "0-0", "a-b-c", "0-0-99", "7-0-0", "-1-0-0"])
 async def test_a_token_that_was_never_given_is_refused(token: str) -> None:
     async with dead_orders() as (broker, _):
-        with pytest.raises(InvalidPageToken):
+        with refusal(Reason.INVALID_PAGE_TOKEN):
             await DeadLetterBox(broker, "orders").list(ALL, 10, Position.parse(token))
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.dead_letters.letters import Reason
+from forebay.broker.core.dead_letters.letters import Reason as LetterReason
 from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.delivery.redelivery import State
-from forebay.broker.core.errors import InvalidName, StoreFenced
+from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
@@ -22,12 +22,14 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import Clock, FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.dead_letters import letters
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 OK, SETTLED, STALE = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE
@@ -69,7 +71,7 @@ async def test_a_record_rejected_for_good_is_in_the_dead_letter_sink_and_the_nex
         [letter] = await letters(broker)
         origin = letter.origin
         assert origin is not None
-        assert (origin.reason, origin.error, origin.attempts) == (Reason.REJECTED, "no such customer", 1)
+        assert (origin.reason, origin.error, origin.attempts) == (LetterReason.REJECTED, "no such customer", 1)
         assert (origin.subscription, origin.sink, origin.partition, origin.offset) == ("default", "orders", 0, 0)
         assert origin.incarnation == buffer.record.incarnation
         assert letter.record.value == b"x" * 10
@@ -132,7 +134,7 @@ async def test_with_one_attempt_an_error_leads_to_the_dead_letters_and_without_a
         clock.advance(2.0)
         assert await taker.one() == [dead]
         reasons = [(o.reason, o.error, o.attempts) for letter in await letters(broker) if (o := letter.origin)]
-        assert reasons == [(Reason.MAX_ATTEMPTS, "HTTP 500", 1)] * dead
+        assert reasons == [(LetterReason.MAX_ATTEMPTS, "HTTP 500", 1)] * dead
 
 
 async def test_the_last_try_may_end_by_its_deadline_or_with_the_consumer() -> None:
@@ -378,9 +380,9 @@ async def test_nobody_but_the_broker_writes_dead_letters() -> None:
         await taker.one()
         await reject(taker, 0, 1)
 
-        with pytest.raises(InvalidName):
+        with refusal(Reason.INVALID_SINK_NAME):
             await broker.sinks["orders.dlq"].append(page(b"forged"))
-        with pytest.raises(InvalidName):
+        with refusal(Reason.INVALID_SINK_NAME):
             await broker.create("other.dlq", SinkSettings())
 
 

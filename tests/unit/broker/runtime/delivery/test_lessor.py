@@ -12,11 +12,8 @@ from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.delivery.leased_sets import Part, Wanted
 from forebay.broker.core.errors import (
     InvalidPartition,
-    OrderingStrict,
     SinkNotFound,
-    SubscriptionInUse,
     SubscriptionNotFound,
-    TooManyStreams,
 )
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import EARLIEST
@@ -28,11 +25,13 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Until, purge
 from forebay.broker.runtime.sink.statistics import sink_states
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.dead_letters import letters
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill, filled_sink
 from tests.support.brokers.running import Mortal, begin, running
 from tests.support.brokers.taker import Taker
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 RELAXED = Ordering.RELAXED
@@ -142,7 +141,7 @@ async def test_a_set_is_told_when_the_failures_that_it_rests_on_are_durable() ->
 
 async def test_a_sink_in_strict_order_and_one_that_is_gone_give_nothing_out() -> None:
     async with filled_sink(records=4) as buffer:
-        with pytest.raises(OrderingStrict, match="RELAXED"):
+        with refusal(Reason.ORDERING_STRICT, match="RELAXED"):
             await lease(buffer)
         await buffer.subscribing.create("second", EARLIEST, or_earliest=False)
         second = buffer.subscription("second")
@@ -160,7 +159,7 @@ async def test_holders_are_bounded_and_one_whose_set_is_settled_counts_no_more(m
         await failed(buffer, 0, 1)
         found = await lease(buffer, "a", Wanted(1))
 
-        with pytest.raises(TooManyStreams):
+        with refusal(Reason.TOO_MANY_STREAMS):
             await lease(buffer, "b")
         await settle(buffer, found, "a")
 
@@ -253,7 +252,7 @@ async def test_nobody_settles_by_number_past_what_is_leased() -> None:
         found = await lease(buffer)
         buffer.subscription("").leave(taker.consumer)
 
-        with pytest.raises(SubscriptionInUse, match="holder 'spark' has a leased set of partition 0"):
+        with refusal(Reason.SUBSCRIPTION_IN_USE, match="holder 'spark' has a leased set of partition 0"):
             await buffer.subscribing.settle("", {0: 4})
         assert (await buffer.subscribing.settle("", {0: 1}))[0].acked == 1
         await settle(buffer, found)

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.errors import ConsumerReplaced
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.one_sink import filled_sink
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
@@ -119,7 +120,8 @@ async def test_a_second_consumer_of_the_same_id_takes_the_place_of_the_first() -
     async with filled_sink() as buffer:
         first, second = join(buffer, "a"), join(buffer, "a")
 
-        assert isinstance(first.consumer.closed, ConsumerReplaced)
+        assert isinstance(first.consumer.closed, BrokerError)
+        assert first.consumer.closed.reason is Reason.CONSUMER_REPLACED
         assert await first.one() == []
         assert await second.one() == [0]
         buffer.subscription("").leave(first.consumer)

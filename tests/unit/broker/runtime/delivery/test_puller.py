@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.delivery.lane import Answer, Outcome
-from forebay.broker.core.errors import TooManyStreams
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
@@ -17,9 +16,11 @@ from forebay.broker.runtime.delivery.events import Delivered, GapMet
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.stream_memory import COPIES, StreamMemory
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.errors.reasons import Reason
 from tests.support.brokers.running import delivered_values, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -176,7 +177,7 @@ async def test_there_are_so_many_leases_at_a_time(monkeypatch: pytest.MonkeyPatc
         for consumer_id in ("a", "b"):
             await pull(at, 0, consumer_id)
 
-        with pytest.raises(TooManyStreams):
+        with refusal(Reason.TOO_MANY_STREAMS):
             await pull(at, 0, "c")
         await pull(at, 0, "a")
         clock.advance(10.0)

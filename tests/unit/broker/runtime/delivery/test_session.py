@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.core.errors import SessionTimedOut
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Pinged
 from forebay.broker.runtime.delivery.session import Session
+from forebay.errors.reasons import Reason
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
@@ -44,7 +45,8 @@ async def test_a_hung_consumer_loses_its_partition_to_an_idle_one_without_a_fail
             if pings(hung) and hung.consumer.session is not None and hung.consumer.session.ends_at is None:
                 hung.consumer.session.wrote(clock.now, ping=True)
 
-        assert isinstance(hung.consumer.closed, SessionTimedOut)
+        assert isinstance(hung.consumer.closed, BrokerError)
+        assert hung.consumer.closed.reason is Reason.SESSION_TIMED_OUT
         assert pings(hung) == 1
         assert await idle.all_offsets() == [0, 1]
         assert idle.lane().cursor.attempts == ()

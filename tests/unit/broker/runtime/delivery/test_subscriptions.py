@@ -11,8 +11,6 @@ from forebay.broker.core.errors import (
     InvalidSetting,
     OffsetAhead,
     StoreFenced,
-    SubscriptionExists,
-    SubscriptionInUse,
     SubscriptionNotFound,
     TooManySinks,
 )
@@ -26,11 +24,13 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_states
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from forebay.v1.subscription_pb2 import ListSubscriptionsRequest
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill, filled_sink, sink
 from tests.support.brokers.running import begin, running
 from tests.support.brokers.taker import Taker
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 LATEST = Position(At.LATEST)
@@ -158,7 +158,7 @@ async def test_the_same_name_with_another_start_is_refused_and_nothing_moves() -
     async with filled_sink(records=3) as buffer:
         await create(buffer, "audit", at(1))
 
-        with pytest.raises(SubscriptionExists):
+        with refusal(Reason.SUBSCRIPTION_EXISTS):
             await create(buffer, "audit", at(2))
 
         assert buffer.subscription("audit").lanes[0].cursor.start == 1
@@ -433,7 +433,7 @@ async def test_nothing_is_settled_past_a_consumer_that_owns_one_of_the_partition
     async with filled_sink(records=3, partitions=2) as buffer:
         taker = Taker(buffer.subscription(""))
 
-        with pytest.raises(SubscriptionInUse):
+        with refusal(Reason.SUBSCRIPTION_IN_USE):
             await buffer.subscribing.settle("", {0: 3, 1: 3})
         taker.subscription.leave(taker.consumer)
         settled = await buffer.subscribing.settle("", {0: 3, 1: 3})

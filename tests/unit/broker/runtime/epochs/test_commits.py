@@ -7,25 +7,21 @@ import pytest
 
 from forebay.broker.core.epochs.values import Claim, Content, EpochCheck
 from forebay.broker.core.errors import (
-    AlreadyCommitted,
-    EpochConflict,
     EpochContentConflict,
-    EpochFenced,
     EpochNotFound,
-    ProducerChanged,
-    SequenceGap,
     SinkFull,
-    StagedIncomplete,
 )
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -121,7 +117,7 @@ async def test_a_newer_run_that_wrote_the_epoch_again_is_told_that_it_is_there_a
         await commit(broker, wanted(claim(), ("a", [(0, 1, 1)])))
         newer = claim(run="run-2", ticket=2)
 
-        with pytest.raises(AlreadyCommitted):
+        with refusal(Reason.ALREADY_COMMITTED):
             buffer.staging.open(newer, "b", None)
         outcome = await commit(broker, wanted(newer, ("b", [])))
 
@@ -135,7 +131,7 @@ async def test_the_same_run_cannot_commit_an_epoch_with_other_tokens() -> None:
         await stage(buffer, claim(), "a", [b"1"])
         await commit(broker, wanted(claim(), ("a", [(0, 1, 1)])))
 
-        with pytest.raises(EpochConflict):
+        with refusal(Reason.EPOCH_CONFLICT):
             await commit(broker, wanted(claim(), ("b", [])))
 
 
@@ -172,7 +168,7 @@ async def test_a_second_write_under_one_name_is_refused_after_a_restart_of_the_q
 
     async with running(store.reopen()) as broker:
         assert (await commit(broker, repeat)).already
-        with pytest.raises(EpochConflict, match="second write"):
+        with refusal(Reason.EPOCH_CONFLICT, match="second write"):
             await commit(broker, second)
 
 
@@ -181,7 +177,7 @@ async def test_a_commit_that_says_more_records_than_it_names_is_incomplete() -> 
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1"])
 
-        with pytest.raises(StagedIncomplete, match="said to have 2 records"):
+        with refusal(Reason.STAGED_INCOMPLETE, match="said to have 2 records"):
             await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(2)))
         assert not (await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(1)))).already
 
@@ -194,9 +190,9 @@ async def test_a_lower_epoch_than_the_last_is_fenced() -> None:
             await commit(broker, wanted(claim(epoch), ("a", [(0, 1, 1)])))
         behind = claim(4, run="run-2", ticket=2)
 
-        with pytest.raises(EpochFenced, match="behind"):
+        with refusal(Reason.EPOCH_FENCED, match="behind"):
             buffer.staging.open(behind, "b", None)
-        with pytest.raises(EpochFenced):
+        with refusal(Reason.EPOCH_FENCED):
             await commit(broker, wanted(behind))
 
 
@@ -207,14 +203,14 @@ async def test_another_producer_under_a_known_name_is_refused_unless_it_takes_th
         await commit(broker, wanted(claim(7), ("a", [(0, 1, 1)])))
         other = claim(0, producer="other", run="run-9", ticket=9)
 
-        with pytest.raises(ProducerChanged):
+        with refusal(Reason.PRODUCER_CHANGED):
             buffer.staging.open(other, "b", None)
         taking = claim(0, producer="other", run="run-9", ticket=9, takeover=True)
         await stage(buffer, taking, "b", [b"2"])
         await commit(broker, wanted(taking, ("b", [(0, 1, 1)])))
 
         assert await stored(broker) == [b"1", b"2"]
-        with pytest.raises(ProducerChanged):
+        with refusal(Reason.PRODUCER_CHANGED):
             buffer.staging.open(claim(8), "c", None)
 
 
@@ -239,7 +235,7 @@ async def test_a_commit_over_several_sinks_is_all_there_or_refused_as_a_whole() 
         here = wanted(claim(), ("a", [(0, 1, 1)]))
         there = wanted(_elsewhere(), ("b", [(0, 1, 1)]))
 
-        with pytest.raises(StagedIncomplete):
+        with refusal(Reason.STAGED_INCOMPLETE):
             await commit(broker, here, there)
         assert await stored(broker) == []
         await stage(broker.sink("others"), _elsewhere(), "b", [b"2"])
@@ -260,9 +256,9 @@ async def test_what_is_not_complete_does_not_become_visible() -> None:
         await stage(buffer, claim(), "a", [b"1"], [b"2"])
 
         for parts in ([(0, 1, 1)], [(0, 2, 3)], [(0, 2, 2), (1, 1, 1)], [(0, 3, 3)]):
-            with pytest.raises(StagedIncomplete):
+            with refusal(Reason.STAGED_INCOMPLETE):
                 await commit(broker, wanted(claim(), ("a", parts)))
-        with pytest.raises(StagedIncomplete, match="nothing of it is staged"):
+        with refusal(Reason.STAGED_INCOMPLETE, match="nothing of it is staged"):
             await commit(broker, wanted(claim(), ("a", [(0, 2, 2)]), ("b", [(0, 1, 1)])))
 
         assert await stored(broker) == []
@@ -367,7 +363,7 @@ async def test_a_page_behind_the_first_one_that_found_no_room_waits_for_it() -> 
         with pytest.raises(SinkFull):
             await session.publish(page(b"1", b"2"), 0)
 
-        with pytest.raises(SequenceGap):
+        with refusal(Reason.SEQUENCE_GAP):
             await session.publish(page(b"3"), 1)
 
         assert await buffer.staging.abort("query", 0, ["b"]) == 1

@@ -6,18 +6,12 @@ import pytest
 
 from forebay.broker.core.epochs.values import Claim
 from forebay.broker.core.errors import (
-    AlreadyCommitted,
     BrokerFull,
     Draining,
-    EpochFenced,
     InvalidPartition,
     RecordTooLarge,
-    SequenceConflict,
-    SequenceGap,
     SinkFull,
     SinkNotFound,
-    StagedIncomplete,
-    StagingUnsupported,
     StoreFenced,
     WriterFenced,
 )
@@ -34,12 +28,14 @@ from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill, sink
 from tests.support.brokers.running import CutAfter, Mortal, begin, running
 from tests.support.pages.named_pages import wrong_names
 from tests.support.pages.samples import body, page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 NEWER = claim(run="run-2", ticket=2)
@@ -91,7 +87,7 @@ async def test_a_duplicate_of_a_page_that_waits_is_answered_together_with_it() -
         await store.reached()
         assert not first.done()
         assert not again.done()
-        with pytest.raises(SequenceConflict):
+        with refusal(Reason.SEQUENCE_CONFLICT):
             await session.publish(page(b"2"), 0)
 
         store.let_go()
@@ -103,9 +99,9 @@ async def test_other_data_under_a_known_sequence_is_a_conflict_and_a_later_one_i
     async with sink() as buffer:
         session = await stage(buffer, claim(), "a", [b"1"])
 
-        with pytest.raises(SequenceConflict):
+        with refusal(Reason.SEQUENCE_CONFLICT):
             await session.publish(page(b"2"), 0)
-        with pytest.raises(SequenceGap):
+        with refusal(Reason.SEQUENCE_GAP):
             await session.publish(page(b"3"), 2)
         with pytest.raises(InvalidPartition):
             await session.publish(page(b"1", partition=1), 0)
@@ -168,7 +164,7 @@ async def test_a_newer_run_throws_away_what_older_ones_have_staged_and_their_str
         await stage(buffer, NEWER, "b", [b"2"])
 
         assert old.on_fenced.is_set()
-        with pytest.raises(EpochFenced):
+        with refusal(Reason.EPOCH_FENCED):
             buffer.staging.open(claim(), "a", None)
         assert sorted(found.record.token for found in buffer.staging.stages) == ["b", "c"]
     assert wrong_names(store.reopen()) == []
@@ -426,7 +422,7 @@ async def test_the_page_that_was_refused_is_the_next_one_when_there_is_room() ->
         session = await stage(buffer, claim(), "a", [b"1"])
         with pytest.raises(SinkFull):
             await session.publish(page(b"2"), 1)
-        with pytest.raises(SequenceGap):
+        with refusal(Reason.SEQUENCE_GAP):
             await session.publish(page(b"3"), 2)
         buffer.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
 
@@ -505,7 +501,7 @@ async def test_a_page_that_waits_for_its_turn_while_its_sink_is_deleted_is_refus
 
 async def test_a_sink_that_stores_nothing_stages_nothing() -> None:
     async with sink(buffer_mode=BufferMode.MEMORY) as buffer:
-        with pytest.raises(StagingUnsupported):
+        with refusal(Reason.STAGING_UNSUPPORTED):
             buffer.staging.open(claim(), "a", None)
 
 
@@ -515,9 +511,9 @@ async def test_nobody_stages_or_commits_dead_letters() -> None:
         letters = broker.dead_letter_sink(buffer)
         dead = Claim("orders.dlq", "query", "orders", 0, "run-1", 1)
 
-        with pytest.raises(StagingUnsupported):
+        with refusal(Reason.STAGING_UNSUPPORTED):
             letters.staging.open(dead, "a", None)
-        with pytest.raises(StagingUnsupported):
+        with refusal(Reason.STAGING_UNSUPPORTED):
             await commit(broker, wanted(dead))
 
 
@@ -563,7 +559,7 @@ async def test_nothing_is_staged_for_an_epoch_that_is_committed() -> None:
         await commit(broker, wanted(claim(), ("a", [(0, 1, 1)])))
 
         assert session.on_fenced.is_set()
-        with pytest.raises(AlreadyCommitted):
+        with refusal(Reason.ALREADY_COMMITTED):
             buffer.staging.open(claim(), "a", session.epoch)
 
 
@@ -576,5 +572,5 @@ async def test_a_commit_that_waits_behind_an_abort_finds_nothing() -> None:
             await asyncio.sleep(0)
             await buffer.staging.abort("query", 0, ["a"])
 
-        with pytest.raises(StagedIncomplete):
+        with refusal(Reason.STAGED_INCOMPLETE):
             await committing

@@ -6,17 +6,17 @@ import pytest
 
 from forebay.broker.core.errors import (
     InvalidPartition,
-    SequenceConflict,
-    SequenceGap,
     SinkFull,
     StoreFenced,
 )
 from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.writing import publish, writers
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +91,7 @@ async def test_a_known_sequence_with_other_data_is_a_conflict() -> None:
         session = await at.open("w", None)
         await publish(session, 0, b"a")
 
-        with pytest.raises(SequenceConflict):
+        with refusal(Reason.SEQUENCE_CONFLICT):
             await publish(session, 0, b"b")
 
 
@@ -113,7 +113,7 @@ async def test_a_writer_may_not_skip() -> None:
         session = await at.open("w", None)
         await publish(session, 7, b"a")
 
-        with pytest.raises(SequenceGap) as refused:
+        with refusal(Reason.SEQUENCE_GAP) as refused:
             await publish(session, 9, b"c")
 
         assert refused.value.facts == {"partition": "0", "sequence": "9", "expected": "8"}
@@ -126,7 +126,7 @@ async def test_after_a_refusal_later_pages_wait_for_the_refused_one() -> None:
         with pytest.raises(SinkFull):
             await publish(session, 1, b"b", b"c")
 
-        with pytest.raises(SequenceGap):
+        with refusal(Reason.SEQUENCE_GAP):
             await publish(session, 2, b"d")
 
         assert await publish(session, 1, b"e") == Stored(1, 1, duplicate=False)
@@ -139,7 +139,7 @@ async def test_the_first_page_of_a_writer_stays_the_expected_one_when_it_is_refu
         with pytest.raises(SinkFull):
             await publish(session, 5, b"b", b"c")
 
-        with pytest.raises(SequenceGap):
+        with refusal(Reason.SEQUENCE_GAP):
             await publish(session, 6, b"d")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core.errors import ReadFailed, TooManyStreams
+from forebay.broker.core.errors import ReadFailed
 from forebay.broker.core.partition.log import RECENT_MAX
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import SinkSettings
@@ -18,8 +18,10 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.running import running
 from tests.support.pages.samples import page, values
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 MANY = 2 * RECENT_MAX + 2 * WINDOW + 7
@@ -211,7 +213,7 @@ async def test_looks_of_people_are_bounded_and_keep_no_other_work_waiting() -> N
         looks = [asyncio.ensure_future(pages.show(held.wait, 20)) for _ in range(LOOKS_MAX)]
         await asyncio.sleep(0)
 
-        with pytest.raises(TooManyStreams, match="looks at records"):
+        with refusal(Reason.TOO_MANY_STREAMS, match="looks at records"):
             await pages.show(lambda: "one more")
         assert await pages.decode(lambda: "a page taken apart") == "a page taken apart"
         assert await pages.call(lambda: "a page read") == "a page read"

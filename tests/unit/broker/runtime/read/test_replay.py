@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from forebay.broker.core.delivery.filling import MESSAGE_BYTES, MESSAGE_PAGES
-from forebay.broker.core.errors import InvalidRange, OffsetTrimmed, ReadFailed, SinkNotFound
+from forebay.broker.core.errors import OffsetTrimmed, ReadFailed, SinkNotFound
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.broker import Bounds
@@ -13,10 +13,12 @@ from forebay.broker.runtime.read.replay import Batch
 from forebay.broker.storage.records import keys
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.reading import sink
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +39,7 @@ async def test_it_reads_whole_pages_up_to_the_end() -> None:
 
 async def test_an_end_below_the_start_is_refused() -> None:
     async with sink() as at:
-        with pytest.raises(InvalidRange):
+        with refusal(Reason.INVALID_RANGE):
             await at.steps(5, 4)
 
 
