@@ -150,7 +150,7 @@ compose-test: ## start compose/compose.yaml with a container engine and test it
 
 # --- wire contract -----------------------------------------------------------------------------------------------
 
-proto: .venv-proto/.installed ## generate the code in protos/forebay/v1
+proto: .venv-proto/.installed ## generate the code in protos/forebay/v1, and the settings of a sink in the client
 	@.venv-proto/bin/python protos/generate.py
 
 proto-baseline: venv proto ## take the current schema as the one that must stay compatible: at a release only

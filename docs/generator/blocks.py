@@ -13,6 +13,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "client-errors": errors.client_errors,
     "command-line": command_line.markdown,
     "reasons": errors.reasons,
+    "sink-guarantees": sink_settings.guarantees,
     "sink-settings": sink_settings.markdown,
     "wire-messages": wire_contract.messages,
     "wire-services": wire_contract.services,

@@ -1,40 +1,43 @@
-"""Reference of a sink's settings, from the configuration, the bounds of the core and the comments of the protos."""
+"""Reference of a sink's settings: the table of the core, and the client's docstrings, made of the schema's comments."""
 
 from __future__ import annotations
 
 import re
 
-from docs.generator.proto_comments import comments
-from docs.generator.table import number, one_line, table
-from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, allowed_values
-from forebay.broker.settings import SinkDefaults
-
-_CHOICES = {"overflow": Overflow, "ordering": Ordering, "buffer_mode": BufferMode}
+from docs.generator.docstrings import of_attributes
+from docs.generator.table import number, table
+from forebay.broker.core.settings import SECOND_US, SETTINGS, Setting
+from forebay.client import SinkSettings
 
 
 def markdown() -> str:
     """Return the table of settings."""
-    said = comments("sink.proto")
-    defaults = SinkDefaults()
-    rows = []
-    for core in SETTING_NAMES:
-        name = core.removesuffix("_us") + "_s" if core.endswith("_us") else core
-        field = core.removesuffix("_us")
-        rows.append(
-            (f"`{name}`", number(getattr(defaults, name)), _allowed(core), _plain(said[f"SinkSettings.{field}"]))
-        )
+    said = of_attributes(SinkSettings)
+    rows = [
+        (f"`{each.public_name}`", _default(each), _allowed(each), _plain(said[each.public_name])) for each in SETTINGS
+    ]
     return table(("setting", "default", "allowed", "description"), rows)
 
 
-def _allowed(name: str) -> str:
-    if name in _CHOICES:
-        return ", ".join(f"`{member.name}`" for member in _CHOICES[name])
-    if isinstance(getattr(DEFAULTS, name), bool):
-        return "`true`, `false`"
-    return allowed_values(name)
+def guarantees() -> str:
+    """Return the table of the effects of settings on the guarantees, without settings that have none."""
+    rows = [(f"`{each.public_name}`", each.guarantee) for each in SETTINGS if each.guarantee != "kept"]
+    return table(("setting", "guarantees"), rows)
 
 
-def _plain(comment: str) -> str:
-    """Return a comment without its default, which has a column, and with values as the configuration names them."""
-    text = re.sub(r"\s*Default [^.]*(?:\.\d[^.]*)*\.(?=\s|$)", "", one_line(comment))
-    return re.sub(r"\b(?:OVERFLOW|ORDERING|BUFFER_MODE|DROP_REASON|DURABILITY)_(?=[A-Z])", "", text)
+def _default(setting: Setting) -> str:
+    """Return the default as the configuration has it."""
+    if setting.choices is not None:
+        return f"`{setting.text(setting.default)}`"
+    return number(setting.default / SECOND_US if setting.is_duration else setting.default)
+
+
+def _allowed(setting: Setting) -> str:
+    if setting.choices is not None:
+        return ", ".join(f"`{member.name}`" for member in setting.choices)
+    return setting.allowed
+
+
+def _plain(docstring: str) -> str:
+    """Return a docstring without the allowed values and the default, which have columns."""
+    return re.sub(r"\s*(?:Allowed:\s.*)?Default:\s.*$", "", docstring, flags=re.DOTALL)

@@ -1,126 +1,85 @@
-"""A sink's settings are the same everywhere: on the wire, in the core, in the broker's configuration."""
+"""A sink's settings are the same everywhere: in the table, on the wire and in its comments, in the client."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, cast, get_type_hints
 
+import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
+from docs.generator.proto_comments import comments
+from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, SETTINGS, Setting, SinkSettings
 from forebay.broker.rpc.sinks import convert as sinks
-from forebay.broker.settings import SinkDefaults
+from forebay.client import SinkSettings as ClientSettings
+from forebay.client.values import convert_sinks
+from forebay.client.values.sink_settings import SinkOptions
 from forebay.v1 import sink_pb2
+from tests.support.brokers.settings import OTHER
 
 WIRE: Final = sink_pb2.SinkSettings.DESCRIPTOR
-OTHER: Final = SinkSettings(
-    partitions=3,
-    buffer_page_size=7,
-    max_disk_cache=11,
-    max_total_bytes=5_000,
-    overflow=Overflow.DROP_OLDEST,
-    in_flight_bytes_max=128 << 10,
-    resend_interval_us=1_500_000,
-    retry_backoff_min_us=2_000,
-    retry_backoff_max_us=3_000_001,
-    retry_backoff_factor=1.5,
-    ack_deadline_us=4_000_000,
-    writer_ttl_us=61_000_000,
-    staging_ttl_us=63_000_000,
-    realtime=False,
-    max_age_us=62_000_000,
-    clean_cache_at_stop=True,
-    memory_overload_protection=False,
-    retain_acked_time_us=90_000_000,
-    retain_acked_bytes=7_000,
-    ordering=Ordering.RELAXED,
-    resend_priority=-1,
-    relaxed_failures_max=3,
-    max_attempts=5,
-    dlq=False,
-    dlq_ratio_max=0.25,
-    dlq_consecutive_max=7,
-    buffer_mode=BufferMode.SPILL,
-    fsync=False,
-    volatile=True,
-    memory_cache_threshold=1_000,
-)
-"""Nothing in it is a default."""
 
 
-def core_name(field: str) -> str:
-    """The core's name of a field of the wire: durations are microseconds there."""
-    message = WIRE.fields_by_name[field].message_type
-    return f"{field}_us" if message is not None and message.name == "Duration" else field
+def test_the_wire_and_the_table_have_the_same_settings() -> None:
+    assert [field.name for field in WIRE.fields] == [setting.wire_name for setting in SETTINGS]
+    for setting in SETTINGS:
+        field = WIRE.fields_by_name[setting.wire_name]
+        assert (field.message_type is not None, field.enum_type is not None) == (
+            setting.is_duration,
+            setting.choices is not None,
+        )
 
 
-def test_the_wire_and_the_core_name_the_same_settings() -> None:
-    assert {core_name(field.name) for field in WIRE.fields} == set(SETTING_NAMES)
+@pytest.mark.parametrize("setting", [setting for setting in SETTINGS if setting.choices], ids=lambda one: one.name)
+def test_the_numbers_of_choices_are_those_of_the_wire(setting: Setting) -> None:
+    assert convert_sinks.CHOICES[setting.public_name] == {each.name: each.value for each in setting.choices or ()}
 
 
-def test_every_setting_can_be_named_by_an_update() -> None:
-    assert set(sinks.PATHS) == {field.name for field in WIRE.fields}
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: one.name)
+def test_the_comment_of_a_setting_has_its_allowed_values_and_its_default(setting: Setting) -> None:
+    allowed = "" if setting.choices or isinstance(setting.default, bool) else f"Allowed: {setting.allowed}. "
+    prefix = f"{setting.wire_name.upper()}_" if setting.choices else ""
+    default = f"`{prefix}{setting.text(setting.default)}`" if setting.choices else setting.text(setting.default)
 
+    said = " ".join(comments("sink.proto")[f"SinkSettings.{setting.wire_name}"].split())
 
-def test_no_setting_of_the_other_sample_is_a_default() -> None:
-    assert [name for name in SETTING_NAMES if getattr(OTHER, name) == getattr(DEFAULTS, name)] == []
+    assert said.endswith(f" {allowed}Default: {default}."), f"{allowed}Default: {default}."
 
 
 def test_settings_survive_the_way_to_the_wire_and_back() -> None:
-    for settings in (DEFAULTS, OTHER.checked()):
+    assert [name for name in SETTING_NAMES if getattr(OTHER, name) == getattr(DEFAULTS, name)] == []
+    for settings in (DEFAULTS, OTHER):
         assert SinkSettings(**sinks.given(sinks.settings_message(settings))) == settings
 
 
-def test_a_message_without_settings_asks_for_nothing() -> None:
-    assert sinks.given(sink_pb2.SinkSettings()) == {}
+def test_settings_survive_the_way_through_the_client() -> None:
+    message = sinks.settings_message(OTHER)
+
+    values = convert_sinks.settings(message)
+    options = {name: getattr(values, name) for name in SinkOptions.__annotations__}
+    again, paths = convert_sinks.settings_message(cast(SinkOptions, options))
+
+    assert again == message
+    assert sorted(paths) == sorted(field.name for field in WIRE.fields)
 
 
-def test_a_zero_is_not_the_same_as_nothing() -> None:
-    asked = sink_pb2.SinkSettings(max_disk_cache=0, realtime=False)
+def test_the_clients_values_and_keywords_have_the_public_names() -> None:
+    public = [setting.public_name for setting in SETTINGS]
 
-    assert sinks.given(asked) == {"max_disk_cache": 0, "realtime": False}
+    assert list(get_type_hints(ClientSettings)) == list(get_type_hints(SinkOptions)) == public
 
 
 def test_an_update_of_every_path_takes_every_value() -> None:
-    mask = FieldMask(paths=list(sinks.PATHS))
+    mask = FieldMask(paths=[field.name for field in WIRE.fields])
 
-    assert sinks.masked(sinks.settings_message(OTHER), mask, DEFAULTS) == {
-        name: getattr(OTHER, name) for name in SETTING_NAMES
-    }
-
-
-def test_a_named_setting_that_is_not_set_goes_back_to_its_default() -> None:
-    mask = FieldMask(paths=list(sinks.PATHS))
-
-    assert sinks.masked(sink_pb2.SinkSettings(), mask, OTHER) == {name: getattr(OTHER, name) for name in SETTING_NAMES}
+    assert SinkSettings(**sinks.masked(sinks.settings_message(OTHER), mask, DEFAULTS)) == OTHER
+    assert SinkSettings(**sinks.masked(sink_pb2.SinkSettings(), mask, OTHER)) == OTHER
 
 
-def test_the_configuration_names_the_same_settings_in_seconds() -> None:
-    names = {name.replace("_us", "_s") if name.endswith("_us") else name for name in SETTING_NAMES}
-
-    assert set(SinkDefaults.model_fields) == names
-
-
-def test_the_configuration_has_the_defaults_of_the_core() -> None:
-    assert SinkDefaults().to_core() == DEFAULTS
-
-
-def test_the_numbers_of_ordering_are_those_of_the_wire() -> None:
-    wire = {value.name.removeprefix("ORDERING_"): value.number for value in sink_pb2.Ordering.DESCRIPTOR.values}
-
-    assert {member.name: member.value for member in Ordering} | {"UNSPECIFIED": 0} == wire
-
-
-def test_the_numbers_of_overflow_are_those_of_the_wire() -> None:
-    wire = {value.name.removeprefix("OVERFLOW_"): value.number for value in sink_pb2.Overflow.DESCRIPTOR.values}
-
-    assert {member.name: member.value for member in Overflow} | {"UNSPECIFIED": 0} == wire
-
-
-def test_the_reference_says_of_every_setting_its_cost_and_its_equivalents() -> None:
+def test_the_equivalents_of_the_reference_name_settings() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "sink-settings.md").read_text()
-    table = text.split("## What a setting costs", 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)
 
-    assert sorted(rows) == sorted(SinkDefaults.model_fields)
+    assert rows
+    assert set(rows) <= {setting.public_name for setting in SETTINGS}

@@ -26,7 +26,7 @@ from forebay.client import (
     TooManyWaiting,
 )
 from forebay.client.publish.pages import encode_columns
-from forebay.client.values.sinks import SinkOptions
+from forebay.client.values.sink_settings import SinkOptions
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.support.brokers.held_store import HeldStore

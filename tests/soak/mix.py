@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from forebay.client.values.sinks import SinkOptions
+from forebay.client.values.sink_settings import SinkOptions
 from tests.support.campaigns.consumers import Temper
 from tests.support.campaigns.publishers import Habit
 

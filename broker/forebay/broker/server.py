@@ -166,7 +166,7 @@ class Serving:
                     clock_step_us=int(settings.max_clock_step_s * 1_000_000),
                     memory_high_watermark=settings.memory_high_watermark,
                 ),
-                sink_defaults=settings.sink_defaults.to_core(),
+                sink_defaults=settings.sink_defaults,
                 instruments=self.instruments,
                 on_fenced=lambda _: self.fenced.set(),
                 accepted=AcceptedFile(

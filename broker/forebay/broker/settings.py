@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ipaddress
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, GetPydanticSchema, ValidationError
+from pydantic_core import CoreSchema, core_schema
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from forebay.broker.core.errors import InvalidSetting
-from forebay.broker.core.settings import SECOND_US, BufferMode, Ordering, Overflow, SinkSettings
+from forebay.broker.core.settings import DEFAULTS, SECOND_US, SETTINGS, Setting, SinkSettings
 
 DEFAULT_PORT: Final = 7461
 PORT_DIGITS_MAX: Final = 5
@@ -26,57 +28,36 @@ class SettingsError(ValueError):
     """A setting of the broker is wrong. The text names it, its value and what is allowed."""
 
 
-class SinkDefaults(BaseModel):
-    """Default settings of a sink. The bounds are those of the sink's settings."""
+def _core_value(setting: Setting, value: Any) -> Any:
+    """Return the core's value of a setting for one of the configuration."""
+    if setting.choices is None:
+        return round(value * SECOND_US) if setting.is_duration else value
+    if value not in setting.choices.__members__:
+        raise InvalidSetting(setting.name, value, setting.allowed)
+    return int(setting.choices[value])
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    partitions: int = 1
-    buffer_page_size: int = 256
-    max_disk_cache: int = 0
-    max_total_bytes: int = 10_000_000_000
-    overflow: str = "REJECT"
-    in_flight_bytes_max: int = 64 << 20
-    resend_interval_s: float = 0.0
-    retry_backoff_min_s: float = 0.1
-    retry_backoff_max_s: float = 30.0
-    retry_backoff_factor: float = 2.0
-    ack_deadline_s: float = 30.0
-    writer_ttl_s: float = 86_400.0
-    staging_ttl_s: float = 86_400.0
-    realtime: bool = True
-    max_age_s: float = 0.0
-    clean_cache_at_stop: bool = False
-    memory_overload_protection: bool = True
-    retain_acked_time_s: float = 0.0
-    retain_acked_bytes: int = 0
-    ordering: str = "STRICT"
-    resend_priority: int = 0
-    relaxed_failures_max: int = 10
-    max_attempts: int = 0
-    dlq: bool = True
-    dlq_ratio_max: float = 0.5
-    dlq_consecutive_max: int = 1_000
-    buffer_mode: str = "DISK"
-    fsync: bool = True
-    volatile: bool = False
-    memory_cache_threshold: int = 1_024
+def _sink_settings(given: Any, parse: Callable[[Any], dict[str, Any]]) -> SinkSettings:
+    """Return the settings of a sink from those of the configuration, checked."""
+    if isinstance(given, SinkSettings):
+        return given.checked()
+    values = parse(given)
+    chosen = [setting for setting in SETTINGS if setting.public_name in values]
+    return SinkSettings(**{each.name: _core_value(each, values[each.public_name]) for each in chosen}).checked()
 
-    def to_core(self) -> SinkSettings:
-        """The same as the core has them, checked."""
-        values: dict[str, Any] = self.model_dump()
-        for name in [name for name in values if name.endswith("_s")]:
-            values[f"{name}_us".replace("_s_us", "_us")] = int(values.pop(name) * SECOND_US)
-        if values["overflow"] not in Overflow.__members__:
-            raise InvalidSetting("overflow", values["overflow"], "DROP_OLDEST or REJECT")
-        values["overflow"] = int(Overflow[values["overflow"]])
-        if values["ordering"] not in Ordering.__members__:
-            raise InvalidSetting("ordering", values["ordering"], "STRICT or RELAXED")
-        values["ordering"] = int(Ordering[values["ordering"]])
-        if values["buffer_mode"] not in BufferMode.__members__:
-            raise InvalidSetting("buffer_mode", values["buffer_mode"], "DISK, SPILL or MEMORY")
-        values["buffer_mode"] = int(BufferMode[values["buffer_mode"]])
-        return SinkSettings(**values).checked()
+
+def _named_settings(source: object, handler: object) -> CoreSchema:
+    """Return the schema of settings by their public names, from the table."""
+    number = core_schema.float_schema(allow_inf_nan=False)
+    kinds = {bool: core_schema.bool_schema(), int: core_schema.int_schema(), float: number}
+    fields = {
+        each.public_name: core_schema.typed_dict_field(
+            number if each.is_duration else kinds.get(type(each.default), core_schema.str_schema()), required=False
+        )
+        for each in SETTINGS
+    }
+    named = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+    return core_schema.no_info_wrap_validator_function(_sink_settings, named)
 
 
 class BrokerSettings(BaseSettings):
@@ -218,7 +199,8 @@ class BrokerSettings(BaseSettings):
     drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
     """Time limit of a stop for calls that are in progress."""
 
-    sink_defaults: SinkDefaults = SinkDefaults()
+    sink_defaults: Annotated[SinkSettings, GetPydanticSchema(_named_settings)] = DEFAULTS
+    """Settings of a sink unless its creator names others, by their public names."""
 
     @property
     def listens_openly(self) -> bool:
@@ -247,14 +229,15 @@ def load(config: Path | None = None, **given: Any) -> BrokerSettings:
     chosen = {name: value for name, value in given.items() if value is not None}
     try:
         filed = tomllib.loads(config.read_text()) if config is not None else {}
-        environment = BrokerSettings().model_dump(exclude_unset=True)
+        environment = EnvSettingsSource(BrokerSettings)()
         settings = BrokerSettings(**_over(_over(filed, environment), chosen))
-        settings.sink_defaults.to_core()
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"{name}: {first['msg']}") from error
-    except (InvalidSetting, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        if first["type"] == "extra_forbidden":
+            raise SettingsError(f"{name}: unknown setting") from error
+        raise SettingsError(f"{name} = {first['input']!r:.80}: {first['msg']}") from error
+    except (InvalidSetting, UnreadableVariable, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsError(str(error)) from error
     address(settings.listen)
     if settings.metrics_listen:

@@ -179,16 +179,13 @@ from forebay.client.values.records import (
 )
 from forebay.client.values.resends import ResendRanges, ResendSet
 from forebay.client.values.schemas import Schema
+from forebay.client.values.sink_settings import BufferMode, Ordering, Overflow, SinkSettings
 from forebay.client.values.sinks import (
-    BufferMode,
     DeliveryState,
     LifetimeTotals,
-    Ordering,
-    Overflow,
     PartitionStats,
     ReaderMode,
     Sink,
-    SinkSettings,
     SinkStats,
     SubscriptionPartitionStats,
     SubscriptionStats,

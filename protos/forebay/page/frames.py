@@ -27,7 +27,10 @@ _CONTENT: Final = b"\x12"
 _PUBLISH_PAGE: Final = 0x12
 _BODY_OF_PUBLISHED: Final = 0x32
 _TAG_MAX: Final = 0x7F
-"""Greatest tag of one byte. All fields of these messages have one; a longer tag may be another spelling of theirs."""
+"""Greatest tag of one byte.
+
+All fields of these messages have one; a longer tag may be another spelling of theirs.
+"""
 
 _FIXED_BYTES: Final = {FIXED64: 8, FIXED32: 4}
 

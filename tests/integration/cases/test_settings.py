@@ -16,10 +16,10 @@ WRONG: list[tuple[str, Any, str]] = [
     ("buffer_page_size", 0, "1 to 65,536 records"),
     ("resend_interval_s", -1.0, "0 to 1 h"),
     ("max_total_bytes", 0, "at least 1 KiB"),
-    ("max_age_s", 0.5, "0 (for ever) or 1 s to 3,650 d"),
-    ("max_age_s", -1.0, "0 (for ever) or 1 s to 3,650 d"),
+    ("max_age_s", 0.5, "0 (unlimited) or 1 s to 3,650 d"),
+    ("max_age_s", -1.0, "0 (unlimited) or 1 s to 3,650 d"),
     ("overflow", "BLOCK", "DROP_OLDEST or REJECT"),
-    ("partitions", 0, "1 to 1024"),
+    ("partitions", 0, "1 to 1,024"),
 ]
 """Name, value, and a part of what is allowed."""
 
@@ -69,7 +69,7 @@ def test_both_levels_hold_the_sinks_own_first(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "forebay.toml"
     path.write_text("[sink_defaults]\nmax_age_s = 86400.0\nclean_cache_at_stop = true\nmax_disk_cache = 5\n")
     monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__MAX_DISK_CACHE", "1024000")
-    defaults = load(path).sink_defaults.model_dump()
+    defaults = load(path).sink_defaults
     with BrokerServer.in_memory(sink_defaults=defaults) as server, Client(server.endpoint) as client:
         made = client.sinks.create("orders", max_age_s=60.0).settings
         changed = client.sinks.update("orders", clean_cache_at_stop=False, memory_overload_protection=False).settings

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final, cast
 
-from forebay.client.values.sinks import SinkOptions
+from forebay.client.values.sink_settings import SinkOptions
 
 SOUGHT: Final = "again"
 """The second subscription of every cell: it is moved back and forth."""

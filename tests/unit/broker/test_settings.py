@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, Overflow
-from forebay.broker.settings import BrokerSettings, SettingsError, SinkDefaults, address, load
+from forebay.broker.core.settings import DEFAULTS, SECOND_US, SETTINGS, Overflow
+from forebay.broker.settings import BrokerSettings, SettingsError, address, load
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +29,7 @@ def test_without_anything_given_the_defaults_hold() -> None:
     settings = load()
 
     assert (settings.listen, settings.data_dir) == ("127.0.0.1:7461", Path("forebay-data"))
-    assert settings.sink_defaults.to_core() == DEFAULTS
-
-
-def test_the_defaults_of_sinks_are_those_of_the_core_setting_by_setting() -> None:
-    ours = {name.replace("_s", "_us") if name.endswith("_s") else name for name in SinkDefaults.model_fields}
-
-    assert ours == set(SETTING_NAMES)
+    assert settings.sink_defaults == DEFAULTS
 
 
 def test_what_is_given_wins_over_the_environment_and_that_over_the_file(
@@ -58,7 +53,7 @@ def test_sink_defaults_are_merged_setting_by_setting(tmp_path: Path, monkeypatch
     monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__REALTIME", "false")
     monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__PARTITIONS", "8")
 
-    core = load(path).sink_defaults.to_core()
+    core = load(path).sink_defaults
 
     assert (core.partitions, core.realtime) == (8, False)
     assert (core.overflow, core.ack_deadline_us) == (Overflow.DROP_OLDEST, 2_500_000)
@@ -129,11 +124,28 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         load(tmp_path / "binary.toml")
 
 
-def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__PARTITIONS", "many")
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("SINK_DEFAULTS__PARTITIONS", "many", r"sink_defaults\.partitions = 'many': "),
+        ("SINK_DEFAULTS__COLOUR", "red", r"sink_defaults\.colour: unknown setting"),
+        ("SINK_DEFAULTS", "no JSON", "sink_defaults"),
+        ("SINKS_MAX", "0", "sinks_max = '0': "),
+    ],
+)
+def test_a_wrong_variable_is_named(name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"FOREBAY_{name}", value)
 
-    with pytest.raises(SettingsError, match="partitions"):
+    with pytest.raises(SettingsError, match=problem):
         load()
+
+
+def test_the_defaults_of_sinks_are_given_as_one_variable_or_setting_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS", '{"partitions": 4, "ack_deadline_s": 0.57}')
+    monkeypatch.setenv("FOREBAY_SINK_DEFAULTS__OVERFLOW", "DROP_OLDEST")
+
+    expected = replace(DEFAULTS, partitions=4, ack_deadline_us=570_000, overflow=Overflow.DROP_OLDEST)
+    assert load().sink_defaults == expected
 
 
 @pytest.mark.parametrize(
@@ -187,7 +199,9 @@ def test_the_file_of_all_defaults_changes_nothing(tmp_path: Path) -> None:
     """Every setting can stand in a file under its own name."""
     lines = [f"{name} = {value!r}" for name, value in _plain(BrokerSettings().model_dump(exclude={"sink_defaults"}))]
     lines += ["[sink_defaults]"]
-    lines += [f"{name} = {value!r}" for name, value in _plain(SinkDefaults().model_dump())]
+    for setting in SETTINGS:
+        value = setting.default / SECOND_US if setting.is_duration else setting.default
+        lines.append(f"{setting.public_name} = {value.name if setting.choices else value!r}")
     text = "\n".join(lines).replace("True", "true").replace("False", "false")
 
     assert tomllib.loads(text)

@@ -1,19 +1,33 @@
-"""Settings of one sink: values, bounds and checks.
+"""Settings of a sink: the table of all of them, and the values of one sink.
 
-Durations are integers in microseconds here; the wire has `Duration`, the configuration file has seconds.
+``SinkSettings`` declares each setting once, with its default, its bounds and its effect on the guarantees; ``SETTINGS``
+lists these entries. The checks, the error messages, the broker's ``[sink_defaults]``, the mapping to the wire and the
+reference are derived from them. The description of a setting is its comment in ``sink.proto``.
+
+Durations are integers in microseconds here; the wire has `Duration`, the configuration and the client have seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import IntEnum
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from forebay.broker.core.errors import InvalidSetting
 
 SECOND_US: Final = 1_000_000
-_HOUR_US: Final = 3_600 * SECOND_US
+_MINUTE_US: Final = 60 * SECOND_US
+_HOUR_US: Final = 60 * _MINUTE_US
+_DAY_US: Final = 24 * _HOUR_US
+_DURATIONS: Final = {"d": _DAY_US, "h": _HOUR_US, "min": _MINUTE_US, "s": SECOND_US, "ms": 1_000, "us": 1}
+_SIZES: Final = {"GB": 10**9, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
+_HIGHEST: Final = 1 << 62
+"""Bound of a number that has none for users."""
+
+_UNLIMITED: Final = MappingProxyType({0: "unlimited"})
+_Value = TypeVar("_Value", bool, int, float)
 
 
 class Overflow(IntEnum):
@@ -44,39 +58,180 @@ class BufferMode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SinkSettings:
-    """Settings that a user tunes. Their bounds are in ``_BOUNDS``."""
+class Setting:
+    """Entry of the table: one setting of a sink."""
 
-    partitions: int = 1
-    buffer_page_size: int = 256
-    max_disk_cache: int = 0
-    max_total_bytes: int = 10_000_000_000
-    overflow: int = Overflow.REJECT
-    in_flight_bytes_max: int = 64 << 20
-    resend_interval_us: int = 0
-    retry_backoff_min_us: int = 100_000
-    retry_backoff_max_us: int = 30 * SECOND_US
-    retry_backoff_factor: float = 2.0
-    ack_deadline_us: int = 30 * SECOND_US
-    writer_ttl_us: int = 24 * _HOUR_US
-    staging_ttl_us: int = 24 * _HOUR_US
-    realtime: bool = True
-    max_age_us: int = 0
-    clean_cache_at_stop: bool = False
-    memory_overload_protection: bool = True
-    retain_acked_time_us: int = 0
-    retain_acked_bytes: int = 0
-    ordering: int = Ordering.STRICT
-    resend_priority: int = 0
-    relaxed_failures_max: int = 10
-    max_attempts: int = 0
-    dlq: bool = True
-    dlq_ratio_max: float = 0.5
-    dlq_consecutive_max: int = 1_000
-    buffer_mode: int = BufferMode.DISK
-    fsync: bool = True
-    volatile: bool = False
-    memory_cache_threshold: int = 1_024
+    name: str
+    """Name here and in stored records; that of a duration ends in ``_us``."""
+
+    default: Any
+    """Default, whose type is the type of the setting; a member of an enumeration for a choice."""
+
+    low: float
+    high: float
+    """Bounds, both included."""
+
+    named: Mapping[int, str]
+    """Meaning of single numbers, which are allowed besides the bounds."""
+
+    unit: str
+    guarantee: str
+    """Effect on the guarantees of the sink, for the reference."""
+
+    @property
+    def is_duration(self) -> bool:
+        """True for a duration."""
+        return self.name.endswith("_us")
+
+    @property
+    def choices(self) -> type[IntEnum] | None:
+        """Enumeration of the values, or None."""
+        return type(self.default) if isinstance(self.default, IntEnum) else None
+
+    @property
+    def wire_name(self) -> str:
+        """Name of the field of the wire."""
+        return self.name.removesuffix("_us")
+
+    @property
+    def public_name(self) -> str:
+        """Name in the configuration, the client and the command line, where durations are seconds."""
+        return f"{self.wire_name}_s" if self.is_duration else self.name
+
+    @property
+    def allowed(self) -> str:
+        """Allowed values as text for people."""
+        if isinstance(self.default, bool):
+            return "true or false"
+        options = [member.name for member in self.choices or ()]
+        options += [f"{value} ({meaning})" for value, meaning in self.named.items()]
+        if self.high == _HIGHEST:
+            options.append(f"a number of {self.unit}" if self.named else f"at least {self.text(self.low)}")
+        elif self.low < self.high:
+            counted = f" {self.unit}" if self.unit and self.unit != "bytes" else ""
+            options.append(f"{self.text(self.low)} to {self.text(self.high)}{counted}")
+        return " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
+
+    def text(self, value: Any) -> str:
+        """Return a value as text for people, without the unit of a count."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if self.choices is not None:
+            return self.choices(value).name
+        for unit, size in (_DURATIONS if self.is_duration else _SIZES if self.unit == "bytes" else {}).items():
+            if value and value % size == 0:
+                return f"{value // size:,} {unit}"
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+    def fits(self, value: object) -> bool:
+        """Return whether a value has the type of the setting; a number is no bool, nor a bool a number."""
+        if isinstance(self.default, bool) or isinstance(value, bool):
+            return isinstance(self.default, bool) and isinstance(value, bool)
+        return isinstance(value, int | float if isinstance(self.default, float) else int)
+
+    def allows(self, value: Any) -> bool:
+        """Return whether a value of the setting's type is allowed."""
+        if self.choices is not None:
+            return value in set(self.choices)
+        return isinstance(value, bool) or value in self.named or self.low <= value <= self.high
+
+
+def _setting(
+    default: _Value,
+    low: float = 0,
+    high: float = 0,
+    unit: str = "",
+    *,
+    named: Mapping[int, str] = MappingProxyType({}),
+    guarantee: str = "kept",
+) -> _Value:
+    """Declare a setting: the entry of ``SETTINGS`` takes its facts from here."""
+    facts = {"low": low, "high": high, "unit": unit, "named": named, "guarantee": guarantee}
+    return field(default=default, metadata=facts)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """Settings of a sink: its values, and by their declaration the table of settings."""
+
+    partitions: int = _setting(1, 1, 1024, guarantee="kept; raising it breaks the order of a key at that point")
+    buffer_page_size: int = _setting(256, 1, 65_536, "records")
+    max_disk_cache: int = _setting(0, 1, _HIGHEST, "records", named=_UNLIMITED, guarantee="kept with `REJECT`")
+    max_total_bytes: int = _setting(10_000_000_000, 1024, _HIGHEST, "bytes", guarantee="kept with `REJECT`")
+    overflow: int = _setting(
+        Overflow.REJECT, guarantee="`DROP_OLDEST` weakens: overflowing records are dropped, counted, with a gap"
+    )
+    in_flight_bytes_max: int = _setting(64 << 20, 64 << 10, 1 << 30, "bytes")
+    resend_interval_us: int = _setting(0, 0, _HOUR_US)
+    retry_backoff_min_us: int = _setting(100_000, 1_000, _HOUR_US)
+    retry_backoff_max_us: int = _setting(30 * SECOND_US, 1_000, _DAY_US)
+    retry_backoff_factor: float = _setting(2.0, 1, 10)
+    ack_deadline_us: int = _setting(30 * SECOND_US, 100_000, _DAY_US)
+    writer_ttl_us: int = _setting(
+        _DAY_US, _MINUTE_US, 365 * _DAY_US, guarantee="a publisher that retries a page later appends it twice"
+    )
+    staging_ttl_us: int = _setting(
+        _DAY_US, _MINUTE_US, 365 * _DAY_US, guarantee="an epoch that is committed later is rejected; stage it anew"
+    )
+    realtime: bool = _setting(True)
+    max_age_us: int = _setting(
+        0,
+        SECOND_US,
+        3_650 * _DAY_US,
+        named=_UNLIMITED,
+        guarantee="weakens: records that are not delivered in time are dropped, counted, with a gap",
+    )
+    clean_cache_at_stop: bool = _setting(
+        False,
+        guarantee="true weakens: a clean stop, not a kill, drops unsettled records, counted, with a gap. "
+        "It takes about a second per 30,000 pages; if the process is ended earlier, the rest stays",
+    )
+    memory_overload_protection: bool = _setting(
+        True,
+        guarantee="kept with `DISK` and `SPILL`: publishers wait, and `SPILL` writes its memory tier to disk. "
+        "With `MEMORY` it weakens: each append drops as many bytes of the oldest records",
+    )
+    retain_acked_time_us: int = _setting(0, 0, 3_650 * _DAY_US, guarantee="kept; uses disk for settled pages")
+    retain_acked_bytes: int = _setting(
+        0,
+        1,
+        _HIGHEST,
+        "bytes",
+        named=MappingProxyType({0: "none"}),
+        guarantee="kept; retained pages are removed before an append is rejected or a record is dropped",
+    )
+    ordering: int = _setting(
+        Ordering.STRICT, guarantee="`RELAXED` weakens: records that failed are delivered out of order"
+    )
+    resend_priority: int = _setting(
+        0, named=MappingProxyType({-1: "new records first", 0: "oldest first", 1: "retry queue first"})
+    )
+    relaxed_failures_max: int = _setting(10, 1, 1_000_000, "failures")
+    max_attempts: int = _setting(
+        0,
+        1,
+        1_000_000,
+        "attempts",
+        named=_UNLIMITED,
+        guarantee="kept, among the dead letters; later records overtake a record that moves there",
+    )
+    dlq: bool = _setting(True, guarantee="kept: a rejected record moves in the batch that settles it")
+    dlq_ratio_max: float = _setting(0.5, 0, 1)
+    dlq_consecutive_max: int = _setting(1_000, 1, 1_000_000_000, "records", named=_UNLIMITED)
+    buffer_mode: int = _setting(
+        BufferMode.DISK,
+        guarantee="`SPILL` weakens: a crash loses the records of the memory tier, counted, with a gap; "
+        "with `MEMORY` a stop does too",
+    )
+    fsync: bool = _setting(
+        True,
+        guarantee="false weakens: a power loss may lose the last 100 ms, counted as an upper bound, with a gap; "
+        "a kill loses nothing",
+    )
+    volatile: bool = _setting(False, guarantee="true weakens: a start wipes the sink, counted, with a gap")
+    memory_cache_threshold: int = _setting(
+        1_024, 1, 10_000_000, "records", guarantee="upper bound of the records that a crash loses"
+    )
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""
@@ -86,32 +241,19 @@ class SinkSettings:
 
     def problems(self) -> Iterable[InvalidSetting]:
         """Yield every invalid setting, each once; a stored value may even have another type."""
-        strange = {name for name in SETTING_NAMES if not _fits(getattr(self, name), getattr(DEFAULTS, name))}
-        for name in SETTING_NAMES:
-            low, high, _ = _BOUNDS.get(name, (None, None, ""))
-            value = getattr(self, name)
-            if name in strange or (low is not None and high is not None and not low <= value <= high):
-                yield InvalidSetting(name, value, allowed_values(name))
-        if "overflow" not in strange and self.overflow not in set(Overflow):
-            yield InvalidSetting("overflow", self.overflow, _ALLOWED["overflow"])
-        if "ordering" not in strange and self.ordering not in set(Ordering):
-            yield InvalidSetting("ordering", self.ordering, _ALLOWED["ordering"])
-        if "max_age_us" not in strange and 0 < self.max_age_us < SECOND_US:
-            yield InvalidSetting("max_age_us", self.max_age_us, _BOUNDS["max_age_us"][2])
-        if not strange & {"memory_cache_threshold", "buffer_page_size", "buffer_mode", "volatile"}:
+        fitting = {setting.name for setting in SETTINGS if setting.fits(getattr(self, setting.name))}
+        for setting in SETTINGS:
+            value = getattr(self, setting.name)
+            if setting.name not in fitting or not setting.allows(value):
+                yield InvalidSetting(setting.name, value, setting.allowed)
+        if fitting >= {"memory_cache_threshold", "buffer_page_size", "buffer_mode", "volatile"}:
             yield from self._memory_problems()
-        if strange & {"retry_backoff_min_us", "retry_backoff_max_us"}:
-            return
-        if self.retry_backoff_max_us < self.retry_backoff_min_us:
-            yield InvalidSetting(
-                "retry_backoff_max_us",
-                self.retry_backoff_max_us,
-                f"at least retry_backoff_min_us = {self.retry_backoff_min_us}",
-            )
+        if fitting >= {"retry_backoff_min_us", "retry_backoff_max_us"}:
+            low, high = self.retry_backoff_min_us, self.retry_backoff_max_us
+            if high < low:
+                yield InvalidSetting("retry_backoff_max_us", high, f"at least retry_backoff_min_us = {low}")
 
     def _memory_problems(self) -> Iterable[InvalidSetting]:
-        if self.buffer_mode not in set(BufferMode):
-            yield InvalidSetting("buffer_mode", self.buffer_mode, "DISK, SPILL or MEMORY")
         if self.buffer_mode != BufferMode.DISK and 0 < self.memory_cache_threshold < self.buffer_page_size:
             allowed = f"at least a page: buffer_page_size = {self.buffer_page_size}"
             yield InvalidSetting("memory_cache_threshold", self.memory_cache_threshold, allowed)
@@ -143,6 +285,8 @@ class SinkSettings:
         if corrected.buffer_mode != BufferMode.DISK:  # a page fits into memory
             threshold = max(corrected.memory_cache_threshold, corrected.buffer_page_size)
             corrected = replace(corrected, memory_cache_threshold=threshold)
+        if corrected.buffer_mode != BufferMode.SPILL:  # only with SPILL is the disk an overflow that may be wiped
+            corrected = replace(corrected, volatile=False)
         return corrected, wrong
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
@@ -152,7 +296,7 @@ class SinkSettings:
         """
         changed = replace(self, **values).checked()
         if changed.partitions < self.partitions:
-            allowed = f"{self.partitions} to 1024: partitions can be added, never removed"
+            allowed = f"{self.partitions:,} to 1,024: partitions can be added, never removed"
             raise InvalidSetting("partitions", changed.partitions, allowed)
         if changed.buffer_mode != self.buffer_mode:
             allowed = f"as at creation: {BufferMode(self.buffer_mode).name}"
@@ -167,46 +311,8 @@ class SinkSettings:
         )
 
 
-_BOUNDS: Final[Mapping[str, tuple[float, float, str]]] = {
-    "partitions": (1, 1024, "1 to 1024"),
-    "buffer_page_size": (1, 65_536, "1 to 65,536 records"),
-    "max_disk_cache": (0, 2**62, "0 (no bound) or a number of records"),
-    "max_total_bytes": (1024, 2**62, "at least 1 KiB"),
-    "in_flight_bytes_max": (64 << 10, 1 << 30, "64 KiB to 1 GiB"),
-    "resend_interval_us": (0, _HOUR_US, "0 to 1 h"),
-    "retry_backoff_min_us": (1_000, _HOUR_US, "1 ms to 1 h"),
-    "retry_backoff_max_us": (1_000, 24 * _HOUR_US, "1 ms to 24 h"),
-    "retry_backoff_factor": (1.0, 10.0, "1 to 10"),
-    "ack_deadline_us": (100_000, 24 * _HOUR_US, "100 ms to 24 h"),
-    "max_age_us": (0, 3_650 * 24 * _HOUR_US, "0 (for ever) or 1 s to 3,650 d"),
-    "resend_priority": (-1, 1, "-1 (live records first), 0 (by age) or 1 (resends first)"),
-    "relaxed_failures_max": (1, 1_000_000, "1 to 1,000,000"),
-    "memory_cache_threshold": (1, 10_000_000, "1 to 10,000,000 records"),
-    "writer_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
-    "staging_ttl_us": (60 * SECOND_US, 365 * 24 * _HOUR_US, "1 min to 365 d"),
-    "retain_acked_time_us": (0, 3_650 * 24 * _HOUR_US, "0 to 3,650 d"),
-    "retain_acked_bytes": (0, 2**62, "0 (none) or a number of bytes"),
-    "max_attempts": (0, 1_000_000, "0 (for ever) to 1,000,000"),
-    "dlq_ratio_max": (0.0, 1.0, "0 to 1"),
-    "dlq_consecutive_max": (0, 1_000_000_000, "0 (no bound) to 1,000,000,000 records"),
-}
-
-_ALLOWED: Final[Mapping[str, str]] = {"overflow": "DROP_OLDEST or REJECT", "ordering": "STRICT or RELAXED"}
-
-
-def allowed_values(name: str) -> str:
-    """Return the allowed values of a setting as text for people."""
-    return _BOUNDS[name][2] if name in _BOUNDS else _ALLOWED.get(name, "true or false")
-
-
 DEFAULTS: Final = SinkSettings()
-SETTING_NAMES: Final = tuple(field.name for field in fields(SinkSettings))
+SETTINGS: Final = tuple(Setting(each.name, each.default, **each.metadata) for each in fields(SinkSettings))
+"""Table of the settings of a sink."""
 
-
-def _fits(value: object, default: object) -> bool:
-    """Return whether a value has the type of a setting; a number never passes for a bool, nor vice versa."""
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(default, bool) and isinstance(value, bool)
-    if isinstance(default, float):
-        return isinstance(value, int | float)
-    return isinstance(value, int if isinstance(default, int) else type(default))
+SETTING_NAMES: Final = tuple(setting.name for setting in SETTINGS)

@@ -46,7 +46,7 @@ def _value(name: str, text: str, kind: Any) -> Any:
     if get_origin(kind) in (Union, types.UnionType):
         kind = next(option for option in get_args(kind) if option is not type(None))
     if isinstance(kind, type) and issubclass(kind, Enum):
-        members = {member.name: member for member in kind}
+        members = {member.name: member for member in kind if member.name != "UNSPECIFIED"}
         if text.upper() not in members:
             raise _wrong(f"{name} = {text!r}: must be one of {', '.join(members)}")
         return members[text.upper()]

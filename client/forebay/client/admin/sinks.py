@@ -20,7 +20,8 @@ from forebay.client.values.convert import duration
 from forebay.client.values.convert_sinks import settings_message, sink, stats
 from forebay.client.values.explanations import Explanation, Purged
 from forebay.client.values.records import Gap
-from forebay.client.values.sinks import Sink, SinkOptions, SinkStats
+from forebay.client.values.sink_settings import SinkOptions
+from forebay.client.values.sinks import Sink, SinkStats
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 

@@ -23,7 +23,7 @@ from forebay.client.replay.columns import (
 )
 from forebay.client.values.ranges import Range, count, intersect, merge, without
 from forebay.client.values.records import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
-from forebay.client.values.sinks import Ordering
+from forebay.client.values.sink_settings import Ordering
 from forebay.page.columns import Columns
 
 DELAY_S_MAX = 24 * 3600.0

@@ -2,81 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, get_type_hints
 
 from forebay.client.errors import InvalidSetting
 from forebay.client.values.convert import duration, enum, moment, seconds
 from forebay.client.values.records import DropReason, Durability
+from forebay.client.values.sink_settings import Ordering, SinkOptions, SinkSettings
 from forebay.client.values.sinks import (
-    BufferMode,
     DeliveryState,
     LifetimeTotals,
-    Ordering,
-    Overflow,
     PartitionStats,
     ReaderMode,
     Sink,
-    SinkOptions,
-    SinkSettings,
     SinkStats,
     SubscriptionPartitionStats,
     SubscriptionStats,
 )
 from forebay.v1 import record_pb2, sink_pb2, sink_service_pb2
 
-PLAIN: Final = (
-    "partitions",
-    "buffer_page_size",
-    "max_disk_cache",
-    "max_total_bytes",
-    "in_flight_bytes_max",
-    "retry_backoff_factor",
-    "realtime",
-    "clean_cache_at_stop",
-    "memory_overload_protection",
-    "retain_acked_bytes",
-    "resend_priority",
-    "relaxed_failures_max",
-    "max_attempts",
-    "dlq",
-    "dlq_ratio_max",
-    "dlq_consecutive_max",
-    "fsync",
-    "volatile",
-    "memory_cache_threshold",
-)
-DURATIONS: Final = {
-    f"{name}_s": name
-    for name in (
-        "resend_interval",
-        "retry_backoff_min",
-        "retry_backoff_max",
-        "ack_deadline",
-        "writer_ttl",
-        "staging_ttl",
-        "max_age",
-        "retain_acked_time",
+FIELDS: Final = {
+    field.name if field.message_type is None else f"{field.name}_s": field
+    for field in sink_pb2.SinkSettings.DESCRIPTOR.fields
+}
+"""Fields by the names of settings; a message is a duration, which is a number of seconds here."""
+
+CHOICES: Final = {
+    name: {value.name.removeprefix(values[0].name.removesuffix("UNSPECIFIED")): value.number for value in values[1:]}
+    for name, values in (
+        (name, field.enum_type.values) for name, field in FIELDS.items() if field.enum_type is not None
     )
 }
-OVERFLOWS: Final = {
-    Overflow.DROP_OLDEST: sink_pb2.OVERFLOW_DROP_OLDEST,
-    Overflow.REJECT: sink_pb2.OVERFLOW_REJECT,
-}
-ORDERINGS: Final = {
-    Ordering.STRICT: sink_pb2.ORDERING_STRICT,
-    Ordering.RELAXED: sink_pb2.ORDERING_RELAXED,
-}
-BUFFER_MODES: Final = {
-    BufferMode.DISK: sink_pb2.BUFFER_MODE_DISK,
-    BufferMode.SPILL: sink_pb2.BUFFER_MODE_SPILL,
-    BufferMode.MEMORY: sink_pb2.BUFFER_MODE_MEMORY,
-}
-CHOICES: Final = {
-    "overflow": "DROP_OLDEST or REJECT",
-    "ordering": "STRICT or RELAXED",
-    "buffer_mode": "DISK, SPILL or MEMORY",
-}
-OPTIONS: Final = frozenset(SinkOptions.__annotations__)
+"""Numbers of the choices, by the name of their setting and their own."""
+
+KINDS: Final = get_type_hints(SinkSettings)
 
 
 def _wrong(name: str, value: object, allowed: str) -> InvalidSetting:
@@ -84,34 +42,44 @@ def _wrong(name: str, value: object, allowed: str) -> InvalidSetting:
     return InvalidSetting(f"{name} = {value}: must be {allowed}", facts=facts)
 
 
+def _allowed(name: str) -> str:
+    """Return the allowed values as text for people; the broker knows the bounds of a number."""
+    if name in CHOICES:
+        *choices, last = CHOICES[name]
+        return f"{', '.join(choices)} or {last}"
+    if FIELDS[name].message_type is not None:
+        return "a number of seconds within its bounds"
+    return "true or false" if KINDS[name] is bool else "a number within its bounds"
+
+
 def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[str]]:
     """Return the wire form of the given settings and their field paths; raises ``InvalidSetting``."""
     message = sink_pb2.SinkSettings()
-    paths = []
-    given: dict[str, object] = dict(options)
+    given: dict[str, Any] = dict(options)
     for name, value in given.items():
-        path = DURATIONS.get(name, name)
+        if name not in FIELDS:
+            raise _wrong(name, value, "one of " + ", ".join(sorted(FIELDS)))
         try:
-            if name in PLAIN:
-                setattr(message, name, value)
-            elif name in DURATIONS and isinstance(value, int | float):
-                getattr(message, path).CopyFrom(duration(value))
-            elif name == "overflow":
-                message.overflow = OVERFLOWS[Overflow(str(value))]
-            elif name == "ordering":
-                message.ordering = ORDERINGS[Ordering(str(value))]
-            elif name == "buffer_mode":
-                message.buffer_mode = BUFFER_MODES[BufferMode(str(value))]
-            elif name in DURATIONS:
-                raise _wrong(name, value, "seconds")
+            if FIELDS[name].message_type is not None:
+                getattr(message, FIELDS[name].name).CopyFrom(duration(value))
             else:
-                raise _wrong(name, value, "one of " + ", ".join(sorted(OPTIONS)))
-        except (TypeError, ValueError) as failure:
-            raise _wrong(
-                name, value, CHOICES.get(name, "a number within its bounds, or a boolean where the setting is a switch")
-            ) from failure
-        paths.append(path)
-    return message, paths
+                setattr(message, name, CHOICES[name][str(value)] if name in CHOICES else value)
+        except (KeyError, OverflowError, TypeError, ValueError) as failure:
+            raise _wrong(name, value, _allowed(name)) from failure
+    return message, [FIELDS[name].name for name in given]
+
+
+def settings(message: sink_pb2.SinkSettings) -> SinkSettings:
+    """Return all settings of a message; a choice that only a newer broker knows is ``UNSPECIFIED``."""
+    values: dict[str, Any] = {}
+    for name, field in FIELDS.items():
+        value = getattr(message, field.name)
+        if name in CHOICES:
+            names = [choice for choice, number in CHOICES[name].items() if number == value]
+            values[name] = KINDS[name](names[0] if names else "UNSPECIFIED")
+        else:
+            values[name] = value if field.message_type is None else seconds(value)
+    return SinkSettings(**values)
 
 
 def ordering(value: int) -> Ordering:
@@ -121,43 +89,10 @@ def ordering(value: int) -> Ordering:
 
 def sink(message: sink_pb2.Sink) -> Sink:
     """Return a sink."""
-    settings = message.settings
-    dropping = settings.overflow == sink_pb2.OVERFLOW_DROP_OLDEST
     return Sink(
         name=message.name,
         incarnation=message.incarnation,
-        settings=SinkSettings(
-            overflow=Overflow.DROP_OLDEST if dropping else Overflow.REJECT,
-            partitions=settings.partitions,
-            buffer_page_size=settings.buffer_page_size,
-            max_disk_cache=settings.max_disk_cache,
-            max_total_bytes=settings.max_total_bytes,
-            in_flight_bytes_max=settings.in_flight_bytes_max,
-            resend_interval_s=seconds(settings.resend_interval),
-            retry_backoff_min_s=seconds(settings.retry_backoff_min),
-            retry_backoff_max_s=seconds(settings.retry_backoff_max),
-            retry_backoff_factor=settings.retry_backoff_factor,
-            ack_deadline_s=seconds(settings.ack_deadline),
-            writer_ttl_s=seconds(settings.writer_ttl),
-            staging_ttl_s=seconds(settings.staging_ttl),
-            realtime=settings.realtime,
-            max_age_s=seconds(settings.max_age),
-            clean_cache_at_stop=settings.clean_cache_at_stop,
-            memory_overload_protection=settings.memory_overload_protection,
-            retain_acked_time_s=seconds(settings.retain_acked_time),
-            retain_acked_bytes=settings.retain_acked_bytes,
-            ordering=ordering(settings.ordering),
-            resend_priority=settings.resend_priority,
-            relaxed_failures_max=settings.relaxed_failures_max,
-            max_attempts=settings.max_attempts,
-            dlq=settings.dlq,
-            dlq_ratio_max=settings.dlq_ratio_max,
-            dlq_consecutive_max=settings.dlq_consecutive_max,
-            buffer_mode=enum(BufferMode, sink_pb2.BufferMode, settings.buffer_mode, "BUFFER_MODE_"),
-            fsync=settings.fsync,
-            volatile=settings.volatile,
-            memory_cache_threshold=settings.memory_cache_threshold,
-        ),
+        settings=settings(message.settings),
         created_at=moment(message.created_at),
     )
 

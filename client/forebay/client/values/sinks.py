@@ -1,4 +1,4 @@
-"""Sinks with their settings and statistics, as values.
+"""Sinks and their statistics, as values.
 
 Durations are in seconds; all other fields are as on the wire.
 """
@@ -9,46 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypedDict
 
 from forebay.client.values.records import DropReason, Durability
-
-
-class Overflow(StrEnum):
-    """Policy for an append that exceeds a limit."""
-
-    DROP_OLDEST = "DROP_OLDEST"
-    """Drop the oldest pages that are not in flight; the drop is counted and recorded as a gap."""
-
-    REJECT = "REJECT"
-    """Reject the append; the publisher waits and retries."""
-
-
-class Ordering(StrEnum):
-    """Effect of a failed delivery on later records of the partition."""
-
-    STRICT = "STRICT"
-    """The failed record and all records behind it are redelivered, in order."""
-
-    RELAXED = "RELAXED"
-    """The failed records enter the retry queue; later records are delivered meanwhile."""
-
-
-class BufferMode(StrEnum):
-    """Location of pages: disk, memory first, or memory only."""
-
-    UNSPECIFIED = "UNSPECIFIED"
-    DISK = "DISK"
-    """All pages are written to disk."""
-
-    SPILL = "SPILL"
-    """Pages stay in memory until the memory tier is full; then they spill to disk.
-
-    Records that only memory holds are lost in a crash, and counted.
-    """
-
-    MEMORY = "MEMORY"
-    """No page is written; all records are lost when the process ends, and counted."""
+from forebay.client.values.sink_settings import SinkSettings
 
 
 class DeliveryState(StrEnum):
@@ -70,129 +33,6 @@ class ReaderMode(StrEnum):
 
     REALTIME = "REALTIME"
     CATCH_UP = "CATCH_UP"
-
-
-class SinkOptions(TypedDict, total=False):
-    """Settings as keywords of ``create`` and ``update``; see :class:`SinkSettings`."""
-
-    partitions: int
-    buffer_page_size: int
-    max_disk_cache: int
-    max_total_bytes: int
-    overflow: Overflow | str
-    in_flight_bytes_max: int
-    resend_interval_s: float
-    retry_backoff_min_s: float
-    retry_backoff_max_s: float
-    retry_backoff_factor: float
-    ack_deadline_s: float
-    writer_ttl_s: float
-    staging_ttl_s: float
-    realtime: bool
-    max_age_s: float
-    clean_cache_at_stop: bool
-    memory_overload_protection: bool
-    retain_acked_time_s: float
-    retain_acked_bytes: int
-    ordering: Ordering | str
-    resend_priority: int
-    relaxed_failures_max: int
-    max_attempts: int
-    dlq: bool
-    dlq_ratio_max: float
-    dlq_consecutive_max: int
-    buffer_mode: BufferMode | str
-    fsync: bool
-    volatile: bool
-    memory_cache_threshold: int
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSettings:
-    """All settings of a sink; the broker fills in the defaults."""
-
-    partitions: int
-    """1 to 1024. Can be raised, never lowered; raising it breaks the order by key at that point."""
-
-    buffer_page_size: int
-    """Upper bound in records for a page that joins small publishes."""
-
-    max_disk_cache: int
-    """Upper bound of stored records; 0 is unlimited."""
-
-    max_total_bytes: int
-    """Upper bound of the bytes of stored pages."""
-
-    overflow: Overflow
-    in_flight_bytes_max: int
-    """Upper bound of bytes in flight to one consumer, regardless of its credit."""
-
-    resend_interval_s: float
-    """Pause between two redeliveries of a backlog after an outage."""
-
-    retry_backoff_min_s: float
-    retry_backoff_max_s: float
-    retry_backoff_factor: float
-    ack_deadline_s: float
-    """Time limit for the answer to a delivery; then the records are redelivered."""
-
-    writer_ttl_s: float
-    """Time that the broker remembers an idle writer."""
-
-    staging_ttl_s: float
-    """Time after which staged pages that are neither extended nor committed are discarded."""
-
-    realtime: bool
-    """Serve readers at the head from memory."""
-
-    max_age_s: float
-    """Maximum age of unsettled records; 0 is unlimited.
-
-    Older records are dropped, counted and recorded as a gap.
-    """
-
-    clean_cache_at_stop: bool
-    """Empty the sink at a clean stop of the broker; dropped records are counted and recorded as a gap."""
-
-    memory_overload_protection: bool
-    """Reject appends that would buffer more bytes while broker memory is above its high watermark."""
-
-    retain_acked_time_s: float
-    """Time that settled pages are retained for replay and seek; 0 retains none by time."""
-
-    retain_acked_bytes: int
-    """Bytes of settled pages retained for replay and seek, newest first; 0 retains none by size."""
-
-    ordering: Ordering
-    resend_priority: int
-    """Priority in RELAXED order: -1 new records, 0 the older record, 1 the retry queue."""
-
-    relaxed_failures_max: int
-    """Consecutive failed deliveries in RELAXED order after which new records wait for a probe to succeed."""
-
-    max_attempts: int
-    """Failed attempts after which a record moves to the dead-letter sink; 0 is unlimited."""
-
-    dlq: bool
-    """Move records that a target rejects permanently to the dead-letter sink; otherwise the sink pauses."""
-
-    dlq_ratio_max: float
-    """Share of dead letters among the last 1,000 records above which the sink pauses."""
-
-    dlq_consecutive_max: int
-    """Number of consecutive dead letters after which the sink pauses; 0 is unlimited."""
-
-    buffer_mode: BufferMode
-    """Location of pages; fixed at creation."""
-
-    fsync: bool
-    """Sync written pages before their receipt; without it, the sync follows within 100 ms."""
-
-    volatile: bool
-    """Wipe the sink at each start of the broker; the records are counted."""
-
-    memory_cache_threshold: int
-    """Upper bound of records that are only in memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,12 @@ def test_a_wrong_stored_value_is_corrected_and_the_rest_stays() -> None:
     assert mended.checked() is mended
 
 
+def test_a_sink_without_a_readable_mode_is_never_wiped_at_a_start() -> None:
+    wrong: Any = "?"
+
+    assert replace(DEFAULTS, volatile=True, buffer_mode=wrong).corrected()[0] == DEFAULTS
+
+
 def test_good_stored_values_are_left_alone() -> None:
     stored = SinkSettings(overflow=Overflow.DROP_OLDEST, max_disk_cache=3)
 
@@ -72,7 +78,7 @@ def test_good_stored_values_are_left_alone() -> None:
 
 def test_partitions_can_be_added_but_never_removed() -> None:
     grown = DEFAULTS.changed({"partitions": 2})
-    with pytest.raises(InvalidSetting, match="2 to 1024: partitions can be added, never removed"):
+    with pytest.raises(InvalidSetting, match="2 to 1,024: partitions can be added, never removed"):
         grown.changed({"partitions": 1})
 
     assert grown == replace(DEFAULTS, partitions=2)

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from forebay.broker.core.errors import InvalidSetting
-from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.settings import SETTINGS, SinkSettings
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.rpc.convert import duration, duration_us, timestamp
 from forebay.broker.runtime.resources.slices import Slices
@@ -18,78 +18,35 @@ from forebay.v1 import sink_service_pb2 as pb
 
 LANES_TOGETHER: Final = 256
 """Lane states converted to messages before other tasks get a turn."""
-_DURATIONS: Final = {
-    "resend_interval": "resend_interval_us",
-    "retry_backoff_min": "retry_backoff_min_us",
-    "retry_backoff_max": "retry_backoff_max_us",
-    "ack_deadline": "ack_deadline_us",
-    "writer_ttl": "writer_ttl_us",
-    "staging_ttl": "staging_ttl_us",
-    "max_age": "max_age_us",
-    "retain_acked_time": "retain_acked_time_us",
-}
-_PLAIN: Final = (
-    "partitions",
-    "buffer_page_size",
-    "max_disk_cache",
-    "max_total_bytes",
-    "in_flight_bytes_max",
-    "retry_backoff_factor",
-    "realtime",
-    "clean_cache_at_stop",
-    "memory_overload_protection",
-    "retain_acked_bytes",
-    "resend_priority",
-    "relaxed_failures_max",
-    "max_attempts",
-    "dlq",
-    "dlq_ratio_max",
-    "dlq_consecutive_max",
-    "fsync",
-    "volatile",
-    "memory_cache_threshold",
-)
-PATHS: Final = (*_PLAIN, *_DURATIONS, "overflow", "ordering", "buffer_mode")
-"""Every setting on the wire; a test compares them with those of the core."""
+_BY_FIELD: Final = {setting.wire_name: setting for setting in SETTINGS}
+"""Settings by the names of their fields, which the paths of a mask name too."""
 
 
 def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
     """Return the settings that the message sets, by the core's names."""
-    values: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN if settings.HasField(name)}
-    for name, ours in _DURATIONS.items():
-        if settings.HasField(name):
-            values[ours] = duration_us(getattr(settings, name))
-    if settings.overflow:
-        values["overflow"] = int(settings.overflow)
-    if settings.ordering:
-        values["ordering"] = int(settings.ordering)
-    if settings.buffer_mode:
-        values["buffer_mode"] = int(settings.buffer_mode)
-    return values
+    return {
+        _BY_FIELD[field.name].name: duration_us(value) if _BY_FIELD[field.name].is_duration else value
+        for field, value in settings.ListFields()
+    }
 
 
 def masked(settings: sink_pb2.SinkSettings, mask: FieldMask, defaults: SinkSettings) -> dict[str, Any]:
     """Return new values of the settings in the mask; an unset one returns to its default."""
     if not mask.paths:
-        raise InvalidSetting("update_mask", "", f"at least one of {', '.join(PATHS)}")
-    values = given(settings)
-    chosen: dict[str, Any] = {}
+        raise InvalidSetting("update_mask", "", f"at least one of {', '.join(_BY_FIELD)}")
     for path in mask.paths:
-        if path not in PATHS:
-            raise InvalidSetting("update_mask", path, f"one of {', '.join(PATHS)}")
-        ours = _DURATIONS.get(path, path)
-        chosen[ours] = values.get(ours, getattr(defaults, ours))
-    return chosen
+        if path not in _BY_FIELD:
+            raise InvalidSetting("update_mask", path, f"one of {', '.join(_BY_FIELD)}")
+    values = given(settings)
+    names = [_BY_FIELD[path].name for path in mask.paths]
+    return {name: values.get(name, getattr(defaults, name)) for name in names}
 
 
 def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
     """Return all settings for the wire."""
-    plain: dict[str, Any] = {name: getattr(settings, name) for name in _PLAIN}
-    durations: dict[str, Any] = {name: duration(getattr(settings, ours)) for name, ours in _DURATIONS.items()}
-    overflow = cast("sink_pb2.Overflow", int(settings.overflow))
-    ordering = cast("sink_pb2.Ordering", int(settings.ordering))
-    buffer_mode = cast("sink_pb2.BufferMode", int(settings.buffer_mode))
-    return sink_pb2.SinkSettings(**plain, **durations, overflow=overflow, ordering=ordering, buffer_mode=buffer_mode)
+    values: dict[str, Any] = {field: getattr(settings, setting.name) for field, setting in _BY_FIELD.items()}
+    values |= {field: duration(values[field]) for field, setting in _BY_FIELD.items() if setting.is_duration}
+    return sink_pb2.SinkSettings(**values)
 
 
 def sink(record: SinkRecord) -> sink_pb2.Sink:

@@ -8,51 +8,15 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from forebay.broker.core.errors import InvalidSetting
-from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, BufferMode, Ordering, Overflow, SinkSettings
+from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.rpc.sinks import convert as sinks
 from forebay.v1 import sink_pb2
-
-OTHER = SinkSettings(
-    partitions=3,
-    buffer_page_size=17,
-    max_disk_cache=5_000,
-    max_total_bytes=1 << 40,
-    overflow=Overflow.DROP_OLDEST,
-    in_flight_bytes_max=1 << 20,
-    resend_interval_us=1_500,
-    retry_backoff_min_us=2_500,
-    retry_backoff_max_us=3_500_000,
-    retry_backoff_factor=1.5,
-    ack_deadline_us=7_000_001,
-    writer_ttl_us=61_000_000,
-    staging_ttl_us=63_000_000,
-    realtime=False,
-    max_age_us=62_000_000,
-    clean_cache_at_stop=True,
-    memory_overload_protection=False,
-    retain_acked_time_us=8_000_001,
-    retain_acked_bytes=9_000,
-    ordering=Ordering.RELAXED,
-    resend_priority=1,
-    relaxed_failures_max=4,
-    max_attempts=5,
-    dlq=False,
-    dlq_ratio_max=0.25,
-    dlq_consecutive_max=7,
-    buffer_mode=BufferMode.SPILL,
-    fsync=False,
-    volatile=True,
-    memory_cache_threshold=1_000,
-)
+from tests.support.brokers.settings import OTHER
 
 
 def masked(message: sink_pb2.SinkSettings, *paths: str, defaults: SinkSettings = DEFAULTS) -> dict[str, Any]:
     return sinks.masked(message, FieldMask(paths=paths), defaults)
-
-
-def test_every_setting_has_a_value_that_is_not_its_default_here() -> None:
-    assert all(getattr(OTHER, name) != getattr(DEFAULTS, name) for name in SETTING_NAMES)
 
 
 @pytest.mark.parametrize("settings", [DEFAULTS, OTHER])
@@ -71,7 +35,7 @@ def test_only_what_the_message_sets_is_given() -> None:
 
 
 def test_a_mask_chooses_what_changes() -> None:
-    message = sinks.settings_message(OTHER)
+    message = sinks.settings_message(replace(OTHER, max_disk_cache=5_000, ack_deadline_us=7_000_001))
 
     assert masked(message, "max_disk_cache", "ack_deadline") == {"max_disk_cache": 5_000, "ack_deadline_us": 7_000_001}
 
