@@ -98,7 +98,16 @@ def test_serve_takes_it_all_and_sighup_renews_the_tokens(
     words = ["--tls-server-cert-file", str(server.cert), "--tls-server-key-file", str(server.key)]
     command = [sys.executable, "-m", "forebay.cli", "serve", "--data-dir", str(tmp_path / "data")]
     process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", *words, "--token-hashes-file", str(hashes)],
+        [
+            *command,
+            "-s",
+            "listen=127.0.0.1:0",
+            "-s",
+            "sink_defaults.partitions=3",
+            *words,
+            "--token-hashes-file",
+            str(hashes),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -110,7 +119,7 @@ def test_serve_takes_it_all_and_sighup_renews_the_tokens(
         assert found is not None
         tls = TlsSettings(ca_file=str(authority.cert))
         with Client(found[1], settings=ClientSettings(tls=tls, token=TOKEN)) as client:
-            assert client.info().version
+            assert client.sinks.create("orders").settings.partitions == 3
             hashes.write_text(token_credential("tests", "another", ["admin=*"]).line)
             process.send_signal(signal.SIGHUP)
             for line in process.stderr:
@@ -133,6 +142,7 @@ def test_serve_takes_it_all_and_sighup_renews_the_tokens(
         (["--tls-server-cert-file", "absent.pem", "--tls-server-key-file", "absent.key"], "absent.pem: cannot be read"),
         (["--tls-server-cert-file", "absent.pem"], "is of no use without tls_server_key_file"),
         (["--token-hashes-file", "absent", "--listen", "0.0.0.0:0"], "tokens would go unencrypted"),
+        (["-s", "token_hashes_file=absent", "--listen", "0.0.0.0:0"], "tokens would go unencrypted"),
     ],
 )
 def test_serve_does_not_start_half_protected(

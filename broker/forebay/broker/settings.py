@@ -220,7 +220,7 @@ class BrokerSettings(BaseSettings):
         return init_settings, env_settings
 
 
-def load(config: Path | None = None, **given: Any) -> BrokerSettings:
+def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
     """Read the settings: file, then environment, then ``given``. None in ``given`` means not given.
 
     Raises:

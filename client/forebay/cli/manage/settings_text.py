@@ -1,12 +1,13 @@
-"""Sink settings as text: ``NAME=VALUE`` pairs as keywords for the client.
+"""Settings as text: ``NAME=VALUE`` pairs as keywords.
 
-Names and types come from the client's `SinkSettings`, so that a new setting needs no change here.
+Names and types of a sink's settings come from the client's `SinkSettings`, those of a broker from its configuration, so
+that a new setting needs no change here.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -31,15 +32,36 @@ def parse_settings(pairs: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, 
     Raises `CommandFailed` for a pair without ``=``, an unknown name, or a value of another type.
     """
     settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise _wrong(f"{pair!r} is not NAME=VALUE")
+    for name, text in _named(pairs):
         if name not in kinds:
             raise _wrong(f"unknown setting {name!r}: must be one of {', '.join(sorted(kinds))}")
-        settings[name] = _value(name, text.strip(), kinds[name])
+        settings[name] = _value(name, text, kinds[name])
     return settings
+
+
+def nested_texts(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the settings in ``pairs`` as texts; ``TABLE.NAME=VALUE`` names a setting of a table, a dict.
+
+    Raises `CommandFailed` for a pair without ``=``.
+    """
+    settings: dict[str, Any] = {}
+    for path, text in _named(pairs):
+        table, dot, name = path.partition(".")
+        if dot:
+            below = settings.get(table)
+            settings[table] = {**(below if isinstance(below, dict) else {}), name: text}
+        else:
+            settings[path] = text
+    return settings
+
+
+def _named(pairs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each pair."""
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise _wrong(f"{pair!r} is not NAME=VALUE")
+        yield name.strip().replace("-", "_"), text.strip()
 
 
 def _value(name: str, text: str, kind: Any) -> Any:

@@ -15,6 +15,7 @@ import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.manage.settings_text import nested_texts
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, tell, write_json
 from forebay.cli.report import CommandFailed
@@ -79,6 +80,14 @@ def serve(
             "--allow-anonymous", help="Listen beyond loopback without credentials: every caller has all rights."
         ),
     ] = None,
+    assigned: Annotated[
+        list[str] | None,
+        typer.Option(
+            *("--set", "-s"),
+            metavar="NAME=VALUE",
+            help="Any setting, for example sinks_max=100 or sink_defaults.partitions=4. Repeatable.",
+        ),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Log level; the log is on standard error.")] = LogLevel.INFO,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -95,18 +104,19 @@ def serve(
     if config is None and DEFAULT_CONFIG.is_file():
         config = DEFAULT_CONFIG
     try:
-        settings = load(
-            config,
-            data_dir=data_dir,
-            listen=listen,
-            metrics_listen=metrics_listen,
-            tls_server_cert_file=tls_server_cert_file,
-            tls_server_key_file=tls_server_key_file,
-            tls_client_ca_file=tls_client_ca_file,
-            token_hashes_file=token_hashes_file,
-            tokens_without_tls=tokens_without_tls,
-            allow_anonymous=allow_anonymous,
-        )
+        options = {
+            "data_dir": data_dir,
+            "listen": listen,
+            "metrics_listen": metrics_listen,
+            "tls_server_cert_file": tls_server_cert_file,
+            "tls_server_key_file": tls_server_key_file,
+            "tls_client_ca_file": tls_client_ca_file,
+            "token_hashes_file": token_hashes_file,
+            "tokens_without_tls": tokens_without_tls,
+            "allow_anonymous": allow_anonymous,
+        }
+        chosen = {name: value for name, value in options.items() if value is not None}
+        settings = load(config, **{**nested_texts(assigned or []), **chosen})
     except SettingsError as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     log_to_stderr(log_level.upper(), "%(asctime)s %(levelname)s %(name)s %(message)s")

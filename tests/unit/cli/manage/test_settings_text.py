@@ -7,7 +7,7 @@ from typing import get_type_hints
 import pytest
 
 from forebay.cli.exits import ExitCode
-from forebay.cli.manage.settings_text import parse_settings
+from forebay.cli.manage.settings_text import nested_texts, parse_settings
 from forebay.cli.report import CommandFailed
 from forebay.client import Overflow, SinkSettings
 
@@ -23,6 +23,23 @@ def test_every_type_is_understood() -> None:
         "retry_backoff_factor": 1.5,
         "realtime": False,
         "maybe": 3,
+    }
+
+
+def test_a_setting_of_a_table_is_named_by_a_dot() -> None:
+    pairs = [
+        "sinks-max=100",
+        "sink_defaults.partitions=4",
+        "sink_defaults.overflow=DROP_OLDEST",
+        "listen=a:1",
+        "drain_s=",
+    ]
+
+    assert nested_texts(pairs) == {
+        "sinks_max": "100",
+        "sink_defaults": {"partitions": "4", "overflow": "DROP_OLDEST"},
+        "listen": "a:1",
+        "drain_s": "",
     }
 
 
