@@ -23,7 +23,7 @@ from forebay.client import (
     SinkNotFound,
     StoredPage,
 )
-from forebay.client.replay.replayer import AHEAD_S
+from forebay.client.replay.pages import AHEAD_S
 from forebay.client.replay.sinks import PAGES_LEFT
 from forebay.client.transport.channel import Channels
 from tests.support.calls.eventually import stats_when

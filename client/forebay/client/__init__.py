@@ -126,8 +126,8 @@ from forebay.client.publish.publisher import (
     Publisher,
     partition_of,
 )
+from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
-from forebay.client.replay.replayer import PageReplay, ReplayOptions
 from forebay.client.replay.sinks import SinkReplay
 from forebay.client.settings import (
     ClientSettings,

@@ -18,12 +18,12 @@ from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
 from forebay.client.admin.sinks import Sinks
 from forebay.client.admin.subscriptions import Subscriptions
-from forebay.client.consume.puller import Pulling
+from forebay.client.consume.puller import PullClient
 from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import ForebayError
 from forebay.client.publish.publisher import Publisher
+from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
-from forebay.client.replay.replayer import PageReplay, ReplayOptions
 from forebay.client.replay.sinks import SinkReplay
 from forebay.client.settings import (
     DEFAULT_ENDPOINT,
@@ -62,7 +62,7 @@ class Client:
         self.settings = settings or ClientSettings.from_environment()
         self._channels = Channels(as_endpoints(endpoint), self.settings)
         self._unary = Unary(self._channels)
-        self._pulling = Pulling(self._channels)
+        self._puller = PullClient(self._channels)
         self.sinks = Sinks(self._channels)
         self.schemas = Schemas(self._channels)
         self.subscriptions = Subscriptions(self._channels)
@@ -142,9 +142,9 @@ class Client:
             writer_id=writer_id,
             stage=stage,
             incarnation=incarnation,
-            on_close=self._forget,
+            on_close=self._untrack,
         )
-        self._remember(publisher)
+        self._track(publisher)
         return publisher
 
     def publish(
@@ -174,7 +174,7 @@ class Client:
                 lambda t: self._channels.stub(BufferServiceStub, sink).PublishBatch(
                     request, timeout=t, metadata=span.metadata
                 ),
-                twice_is_fine=retry_maybe_sent,
+                is_idempotent=retry_maybe_sent,
             )
         return [convert.receipt(receipt) for receipt in response.receipts]
 
@@ -200,9 +200,9 @@ class Client:
             consumer_id=consumer_id,
             settings=SubscriberSettings(credit_records, credit_bytes, reconnect),
             incarnation=incarnation,
-            on_close=self._forget,
+            on_close=self._untrack,
         )
-        self._remember(subscriber)
+        self._track(subscriber)
         return subscriber
 
     def replay(self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]) -> RecordReplay:
@@ -230,7 +230,7 @@ class Client:
         If there is none, returns the offset of the next record. A time without a zone is local. Raises
         ``SinkNotFound``, ``InvalidPartition``.
         """
-        return self._pulling.offset_at(sink, time, partition=partition, incarnation=incarnation)
+        return self._puller.offset_at(sink, time, partition=partition, incarnation=incarnation)
 
     def pull(
         self,
@@ -244,10 +244,10 @@ class Client:
     ) -> list[DeliveredRecord]:
         """Pull up to ``max_records`` records for ``consumer_id``, waiting up to ``wait_s`` for the first.
 
-        Pulling uses no stream. The records are in flight for the ack deadline of the sink. The call is not retried if
+        A pull uses no stream. The records are in flight for the ack deadline of the sink. The call is not retried if
         the connection breaks.
         """
-        return self._pulling.pull(
+        return self._puller.pull(
             sink,
             subscription=subscription,
             consumer_id=consumer_id,
@@ -263,7 +263,7 @@ class Client:
 
         Raises ``SinkReplaced`` if the sink was deleted and created again since the pull.
         """
-        return self._pulling.ack(sink, records, subscription=subscription)
+        return self._puller.ack(sink, records, subscription=subscription)
 
     def nack(
         self,
@@ -279,7 +279,7 @@ class Client:
         The call is not retried if the connection breaks: the records are then redelivered at the latest when their ack
         deadline has passed. Raises ``SinkReplaced`` if the sink was deleted and created again since the pull.
         """
-        return self._pulling.nack(sink, records, subscription=subscription, delay_s=delay_s, reason=reason)
+        return self._puller.nack(sink, records, subscription=subscription, delay_s=delay_s, reason=reason)
 
     def peek(
         self,
@@ -291,14 +291,14 @@ class Client:
         incarnation: str = "",
     ) -> list[PeekedRecord]:
         """Return a few records as text, from ``offset`` or from the first unsettled record of ``default``."""
-        return self._pulling.peek(
+        return self._puller.peek(
             sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
         )
 
-    def _remember(self, one: Publisher | Subscriber) -> None:
+    def _track(self, one: Publisher | Subscriber) -> None:
         with self._lock:
             self._open.add(one)
 
-    def _forget(self, one: Publisher | Subscriber) -> None:
+    def _untrack(self, one: Publisher | Subscriber) -> None:
         with self._lock:
             self._open.discard(one)

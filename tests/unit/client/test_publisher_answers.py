@@ -109,7 +109,7 @@ def test_every_page_gives_its_bytes_back_before_the_next_one_of_the_message_is_t
         held: list[int] = []
         futures = [publisher.send(b"x" * 1_000, partition=0) for _ in range(3)]
         for future in futures:
-            future.add_done_callback(lambda _: held.append(publisher._outbox.bytes))
+            future.add_done_callback(lambda _: held.append(publisher._buffer.bytes))
         publisher.send(b"x" * 1_000, partition=0)
         publisher.flush(10)
 
@@ -123,14 +123,14 @@ def test_what_goes_wrong_while_one_page_is_told_keeps_no_page_from_its_end_and_t
     caught: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", caught.append)
     with WireFake(Publish=served.publish) as fake, fake.client() as client, client.publisher("s") as publisher:
-        told, count = publisher._outbox.telemetry.sent, itertools.count()
+        told, count = publisher._buffer.telemetry.sent, itertools.count()
 
         def broken(*ended: Any) -> None:
             if next(count) == 1:
                 raise ZeroDivisionError("an exporter of the user's")
             told(*ended)
 
-        monkeypatch.setattr(publisher._outbox.telemetry, "sent", broken)
+        monkeypatch.setattr(publisher._buffer.telemetry, "sent", broken)
         pages = [publisher.send_page(encode_columns([b"x"]), partition=0) for _ in range(4)]
         receipts = [page.result(10) for page in pages]
         receipts.append(publisher.send(b"y", partition=0).result(10))

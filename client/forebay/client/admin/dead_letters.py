@@ -5,20 +5,20 @@ The broker answers in bounded steps; the methods here run all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Unpack
+from collections.abc import Iterator
+from typing import Any, Final, Unpack
 
-from forebay.client.admin.listing import parts
-from forebay.client.admin.questions import ONCE, Asking
+from forebay.client.admin.sinks import ONCE, stats_message
 from forebay.client.errors import InvalidFilter, SinkNotFound
-from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterReason
 from forebay.client.values.records import Record
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 OFFSET_MAX: Final = (1 << 63) - 1
 SUFFIX: Final = ".dlq"
@@ -37,25 +37,14 @@ class DeadLetters:
     """
 
     def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._unary = Unary(channels)
-
-    def _stub(self, sink: str) -> DeadLetterServiceStub:
-        return self._channels.stub(DeadLetterServiceStub, sink)
+        self._service = Service(channels, DeadLetterServiceStub)
+        self._sinks = Service(channels, SinkServiceStub)
 
     def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
         """Yield the unsettled dead letters, by partition and offset."""
-        chosen = filter_message(wanted)
-
-        def ask(token: str) -> pb.ListDeadLettersResponse:
-            request = pb.ListDeadLettersRequest(sink=sink, filter=chosen, page_size=1_000, page_token=token)
-            answer: pb.ListDeadLettersResponse = self._unary.call(
-                "ListDeadLetters", lambda t: self._stub(sink).ListDeadLetters(request, timeout=t)
-            )[0]
-            return answer
-
-        for part in parts(ask):
-            yield from map(dead_letter, part.dead_letters)
+        request = pb.ListDeadLettersRequest(sink=sink, filter=filter_message(wanted), page_size=1_000)
+        for page in self._service.pages("ListDeadLetters", sink, request):
+            yield from map(dead_letter, page.dead_letters)
 
     def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
         """Append dead letters to their sink again, for their subscription; return their number.
@@ -64,20 +53,8 @@ class DeadLetters:
         Raises ``SinkFull`` if there is no room: redriven records stay redriven, and the same call continues with the
         rest. The number excludes records redriven by an attempt whose answer was lost.
         """
-        chosen, now = filter_message(wanted), self._now(sink)
-        if now is None:
-            return 0
-
-        def ask(token: str) -> pb.RedriveDeadLettersResponse:
-            request = pb.RedriveDeadLettersRequest(
-                sink=sink, filter=chosen, page_token=token, incarnation=now.incarnation, end_offsets=now.ends
-            )
-            answer: pb.RedriveDeadLettersResponse = self._unary.call(
-                "RedriveDeadLetters", lambda t: self._stub(sink).RedriveDeadLetters(request, timeout=t)
-            )[0]
-            return answer
-
-        return sum(int(part.redriven) for part in parts(ask))
+        pages = self._bounded("RedriveDeadLetters", sink, pb.RedriveDeadLettersRequest(filter=filter_message(wanted)))
+        return sum(int(page.redriven) for page in pages)
 
     def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
         """Drop the dead letters that exist when this is called, permanently; return their number.
@@ -85,40 +62,23 @@ class DeadLetters:
         Later dead letters stay, also when the call is retried after a broken connection. The number then excludes
         records dropped by the attempt whose answer was lost.
         """
-        chosen, now = filter_message(wanted), self._now(sink)
-        if now is None:
-            return 0
+        pages = self._bounded("PurgeDeadLetters", sink, pb.PurgeDeadLettersRequest(filter=filter_message(wanted)))
+        return sum(int(page.purged) for page in pages)
 
-        def ask(token: str) -> pb.PurgeDeadLettersResponse:
-            request = pb.PurgeDeadLettersRequest(
-                sink=sink, filter=chosen, page_token=token, incarnation=now.incarnation, end_offsets=now.ends
-            )
-            answer: pb.PurgeDeadLettersResponse = self._unary.call(
-                "PurgeDeadLetters", lambda t: self._stub(sink).PurgeDeadLetters(request, timeout=t)
-            )[0]
-            return answer
-
-        return sum(int(part.purged) for part in parts(ask))
-
-    def _now(self, sink: str) -> _Now | None:
-        """Return the end of the dead-letter sink; ``None`` if there is no such sink."""
+    def _bounded(self, rpc: str, sink: str, request: Any) -> Iterator[Any]:
+        """Yield the responses of a call that applies only to the dead letters that exist now."""
         origin = sink.removesuffix(SUFFIX)
         try:
-            found = Asking(self._channels).stats(origin + SUFFIX, policy=ONCE)
+            found = stats_message(self._sinks, origin + SUFFIX, policy=ONCE)
         except SinkNotFound:
-            if sink == origin:
-                self._unary.incarnation(origin)  # raises if the origin does not exist either
-                return None
-            raise
-        return _Now(found.incarnation, {one.partition: one.next_offset for one in found.partitions})
-
-
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """Dead-letter sink at a point in time; repeated calls leave later dead letters alone."""
-
-    incarnation: str
-    ends: Mapping[int, int]
+            if sink != origin:
+                raise
+            self._service.unary.incarnation(origin)  # raises if the origin does not exist either
+            return
+        request.sink = sink
+        request.incarnation = found.incarnation
+        request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
+        yield from self._service.pages(rpc, sink, request)
 
 
 def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from forebay.client.admin.listing import parts
 from forebay.client.errors import InvalidEpoch
 from forebay.client.settings import RetryPolicy, check
-from forebay.client.transport.channel import Channels, Unary
-from forebay.client.transport.routing import endpoint_of
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.rendezvous import endpoint_of
+from forebay.client.transport.service import Service
 from forebay.client.values.convert import moment
 from forebay.client.values.epochs import CommittedEpochs, Epoch, EpochCommit, EpochPart, Producer, Stage, StagedToken
 from forebay.v1 import buffer_service_pb2
@@ -33,11 +33,8 @@ class Epochs:
     """Epochs of a client's sinks. Thread-safe. All methods raise ``SinkNotFound``."""
 
     def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._unary = Unary(channels)
-
-    def _stub(self, sink: str) -> EpochServiceStub:
-        return self._channels.stub(EpochServiceStub, sink)
+        self._endpoints = channels.endpoints
+        self._service = Service(channels, EpochServiceStub)
 
     def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
         """Return a number higher than all that the sink's broker issued before, also across restarts.
@@ -46,7 +43,7 @@ class Epochs:
         sink has another ``incarnation``.
         """
         request = pb.TakeTicketRequest(sink=sink, incarnation=incarnation)
-        response, _ = self._unary.call("TakeTicket", lambda t: self._stub(sink).TakeTicket(request, timeout=t))
+        response = self._service.call("TakeTicket", sink, request)
         return int(response.ticket)
 
     def commit(self, commits: Sequence[EpochCommit], *, patience_s: float = PATIENCE_S) -> CommittedEpochs:
@@ -60,11 +57,12 @@ class Epochs:
         ``patience_s`` it raises the last failure; only a repeat of the same commit then tells whether it was applied.
         """
         check("patience_s", patience_s, 0, 86_400)
-        sink = self._one_place(commits)
+        sink = self._one_broker(commits)
         request = pb.CommitEpochRequest(commits=[commit_message(one) for one in commits])
-        response, _ = self._unary.call(
+        response = self._service.call(
             "CommitEpoch",
-            lambda t: self._stub(sink).CommitEpoch(request, timeout=t),
+            sink,
+            request,
             policy=RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s),
         )
         return CommittedEpochs(tuple(epoch_of(one) for one in response.epochs), response.already_committed)
@@ -77,35 +75,28 @@ class Epochs:
         request = pb.AbortEpochRequest(
             sink=sink, producer=producer, epoch=epoch, tokens=tokens, incarnation=incarnation
         )
-        response, _ = self._unary.call("AbortEpoch", lambda t: self._stub(sink).AbortEpoch(request, timeout=t))
+        response = self._service.call("AbortEpoch", sink, request)
         return int(response.aborted)
 
     def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
         """Return a committed epoch, by default the producer's last one. Raises ``EpochNotFound``."""
         request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
-        response, _ = self._unary.call("GetEpoch", lambda t: self._stub(sink).GetEpoch(request, timeout=t))
+        response = self._service.call("GetEpoch", sink, request)
         return epoch_of(response.epoch)
 
     def list(self, sink: str) -> Iterator[Producer]:
         """Yield the producers that a sink remembers, by name, with their last epochs and staged pages."""
+        request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL)
+        for page in self._service.pages("ListEpochs", sink, request):
+            yield from map(producer_of, page.producers)
 
-        def ask(token: str) -> pb.ListEpochsResponse:
-            request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL, page_token=token)
-            answer: pb.ListEpochsResponse = self._unary.call(
-                "ListEpochs", lambda t: self._stub(sink).ListEpochs(request, timeout=t)
-            )[0]
-            return answer
-
-        for part in parts(ask):
-            yield from map(producer_of, part.producers)
-
-    def _one_place(self, commits: Sequence[EpochCommit]) -> str:
+    def _one_broker(self, commits: Sequence[EpochCommit]) -> str:
         """Return one of the sinks; raises ``InvalidEpoch`` unless one broker holds all of them."""
         if not commits:
             raise InvalidEpoch("the list of commits is empty: pass at least one EpochCommit")
-        places = {endpoint_of(one.sink, self._channels.endpoints): one.sink for one in commits}
-        if len(places) > 1:
-            apart = ", ".join(f"{sink!r} on {endpoint}" for endpoint, sink in sorted(places.items()))
+        brokers = {endpoint_of(one.sink, self._endpoints): one.sink for one in commits}
+        if len(brokers) > 1:
+            apart = ", ".join(f"{sink!r} on {endpoint}" for endpoint, sink in sorted(brokers.items()))
             raise InvalidEpoch(
                 f"the sinks of one commit are on different brokers ({apart}): commit those of each broker separately",
                 facts={"field": "commits"},

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forebay.client.errors import InvalidRange
-from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.records import SettleResult
 from forebay.client.values.resends import ResendRanges, ResendSet
@@ -26,11 +27,7 @@ class Resends:
     """
 
     def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._unary = Unary(channels)
-
-    def _stub(self, sink: str) -> ResendServiceStub:
-        return self._channels.stub(ResendServiceStub, sink)
+        self._service = Service(channels, ResendServiceStub)
 
     def lease(
         self,
@@ -108,19 +105,19 @@ class Resends:
             partitions=_messages(ranges),
             incarnation=_incarnation(ranges),
         )
-        response, _ = self._unary.call("SettleResends", lambda t: self._stub(sink).SettleResends(request, timeout=t))
+        response = self._service.call("SettleResends", sink, request)
         return tuple(convert.settle_result(result) for result in response.results)
 
     def release(self, sink: str, name: str = "default", *, holder: str, incarnation: str = "") -> int:
         """Release the set of a holder without a failed attempt; return its number of records."""
         request = pb.ReleaseResendsRequest(sink=sink, subscription=name, holder=holder, incarnation=incarnation)
-        response, _ = self._unary.call("ReleaseResends", lambda t: self._stub(sink).ReleaseResends(request, timeout=t))
+        response = self._service.call("ReleaseResends", sink, request)
         return int(response.records)
 
     def _lease(self, sink: str, request: pb.LeaseResendsRequest, duration_s: float | None) -> ResendSet:
         if duration_s is not None:
             request.duration.CopyFrom(convert.duration(duration_s))
-        response, _ = self._unary.call("LeaseResends", lambda t: self._stub(sink).LeaseResends(request, timeout=t))
+        response = self._service.call("LeaseResends", sink, request)
         return ResendSet(
             request.holder,
             response.incarnation,

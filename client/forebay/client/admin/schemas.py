@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from forebay.client.admin.listing import parts
 from forebay.client.errors import SchemaNotFound
-from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
 from forebay.client.values.convert import moment
 from forebay.client.values.schemas import Schema
 from forebay.v1 import schema_service_pb2 as pb
@@ -24,11 +24,7 @@ class Schemas:
     """Schemas of a client's sinks. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._unary = Unary(channels)
-
-    def _stub(self, sink: str) -> SchemaServiceStub:
-        return self._channels.stub(SchemaServiceStub, sink)
+        self._service = Service(channels, SchemaServiceStub)
 
     def get(self, sink: str, version: int = 0, *, incarnation: str = "") -> Schema:
         """Return a version, by default the latest.
@@ -36,7 +32,7 @@ class Schemas:
         Raises ``SchemaNotFound``, ``SinkNotFound``, ``SinkReplaced``.
         """
         request = pb.GetSchemaRequest(sink=sink, version=version, incarnation=incarnation)
-        response, _ = self._unary.call("GetSchema", lambda t: self._stub(sink).GetSchema(request, timeout=t))
+        response = self._service.call("GetSchema", sink, request)
         return _schema(response.schema, response.incarnation)
 
     def latest(self, sink: str, *, incarnation: str = "") -> tuple[int, Schema | None]:
@@ -68,20 +64,13 @@ class Schemas:
             spark_schema=spark_schema,
             incarnation=incarnation,
         )
-        response, _ = self._unary.call("RegisterSchema", lambda t: self._stub(sink).RegisterSchema(request, timeout=t))
+        response = self._service.call("RegisterSchema", sink, request)
         return int(response.version)
 
     def list(self, sink: str) -> list[Schema]:
         """Return all versions in order, without their contents; raises ``SinkNotFound``."""
-
-        def ask(token: str) -> pb.ListSchemasResponse:
-            request = pb.ListSchemasRequest(sink=sink, page_size=PAGE_SIZE, page_token=token)
-            answer: pb.ListSchemasResponse = self._unary.call(
-                "ListSchemas", lambda t: self._stub(sink).ListSchemas(request, timeout=t)
-            )[0]
-            return answer
-
-        return [_schema(one) for part in parts(ask) for one in part.schemas]
+        request = pb.ListSchemasRequest(sink=sink, page_size=PAGE_SIZE)
+        return [_schema(one) for page in self._service.pages("ListSchemas", sink, request) for one in page.schemas]
 
 
 class SchemaCache:

@@ -6,17 +6,17 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Final, Unpack
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from forebay.client.admin.listing import parts
-from forebay.client.admin.questions import Asking
 from forebay.client.errors import InvalidRange, SinkExists, SinkNotFound, SinkReplaced
-from forebay.client.transport.channel import Channels, Unary
-from forebay.client.values.convert import duration
+from forebay.client.settings import RetryPolicy
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
+from forebay.client.values.convert import duration, gap, stamp
+from forebay.client.values.convert_explanations import explanation
 from forebay.client.values.convert_sinks import settings_message, sink, stats
 from forebay.client.values.explanations import Explanation, Purged
 from forebay.client.values.records import Gap
@@ -26,6 +26,11 @@ from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 DEAD_LETTERS: Final = ".dlq"
+GAPS_PER_CALL: Final = 1_000
+ONCE: Final = RetryPolicy(tries_max=1)
+"""Policy without retries, for a bound that means *now*: a retry would return a later bound."""
+
+_GONE: Final = (SinkNotFound, SinkReplaced)
 
 
 class Sinks:
@@ -33,11 +38,7 @@ class Sinks:
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
-        self._unary = Unary(channels)
-        self._asking = Asking(channels)
-
-    def _stub(self, name: str) -> SinkServiceStub:
-        return self._channels.stub(SinkServiceStub, name)
+        self._service = Service(channels, SinkServiceStub)
 
     def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
         """Create a sink and return it; unset settings get the broker's defaults.
@@ -48,7 +49,7 @@ class Sinks:
         request = pb.CreateSinkRequest(
             name=name, settings=settings_message(settings)[0], request_id=secrets.token_hex(8)
         )
-        response, _ = self._unary.call("CreateSink", lambda t: self._stub(name).CreateSink(request, timeout=t))
+        response = self._service.call("CreateSink", name, request)
         if not response.created and not exist_ok:
             raise SinkExists(f"sink {name!r} exists already: pass exist_ok=True or another name", facts={"sink": name})
         return sink(response.sink)
@@ -56,22 +57,18 @@ class Sinks:
     def get(self, name: str) -> Sink:
         """Return a sink; raises ``SinkNotFound``."""
         request = pb.GetSinkRequest(name=name)
-        response, _ = self._unary.call("GetSink", lambda t: self._stub(name).GetSink(request, timeout=t))
+        response = self._service.call("GetSink", name, request)
         return sink(response.sink)
 
     def list(self) -> list[Sink]:
         """Return all sinks of all brokers, by name."""
+        request = pb.ListSinksRequest(page_size=1000)
         found: list[Sink] = []
         for endpoint in self._channels.endpoints:
-            for part in parts(partial(self._list_of, endpoint)):
-                found.extend(sink(one) for one in part.sinks)
+            request.page_token = ""
+            for page in self._service.pages("ListSinks", "", request, endpoint=endpoint):
+                found.extend(sink(one) for one in page.sinks)
         return sorted(found, key=lambda one: one.name)
-
-    def _list_of(self, endpoint: str, token: str) -> pb.ListSinksResponse:
-        request = pb.ListSinksRequest(page_size=1000, page_token=token)
-        stub = self._channels.stub_at(SinkServiceStub, endpoint)
-        answer: pb.ListSinksResponse = self._unary.call("ListSinks", lambda t: stub.ListSinks(request, timeout=t))[0]
-        return answer
 
     def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
         """Change the given settings of a sink. Raises ``InvalidSetting``, ``SinkNotFound``.
@@ -84,9 +81,9 @@ class Sinks:
             name=name,
             settings=message,
             update_mask=FieldMask(paths=paths),
-            incarnation=incarnation or self._unary.incarnation(name),
+            incarnation=incarnation or self._service.unary.incarnation(name),
         )
-        response, _ = self._unary.call("UpdateSink", lambda t: self._stub(name).UpdateSink(request, timeout=t))
+        response = self._service.call("UpdateSink", name, request)
         return sink(response.sink)
 
     def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
@@ -99,43 +96,30 @@ class Sinks:
             name=name,
             force=force,
             dead_letters=dead_letters,
-            incarnation=incarnation or self._unary.incarnation(name),
+            incarnation=incarnation or self._service.unary.incarnation(name),
         )
         letters = self._letters(name) if dead_letters else ""
-        tries = 0
-
-        def attempt(timeout_s: float) -> object:
-            nonlocal tries
-            tries += 1
-            return self._stub(name).DeleteSink(request, timeout=timeout_s)
-
-        try:
-            self._unary.call("DeleteSink", attempt)
-        except (SinkNotFound, SinkReplaced):
-            # The first attempt deleted it, and its answer was lost.
-            if tries == 1:
-                raise
-            if letters:  # a broker that was killed may have deleted only the first of the two
-                with suppress(SinkNotFound, SinkReplaced):
-                    self.delete(name + DEAD_LETTERS, force=force, incarnation=letters)
+        if not self._service.delete("DeleteSink", name, request, _GONE) and letters:
+            with suppress(*_GONE):  # a broker that was killed may have deleted only the first of the two
+                self.delete(name + DEAD_LETTERS, force=force, incarnation=letters)
 
     def _letters(self, name: str) -> str:
         """Return the incarnation of a dead-letter sink; empty if there is none."""
         try:
-            return self._unary.incarnation(name + DEAD_LETTERS)
+            return self._service.unary.incarnation(name + DEAD_LETTERS)
         except SinkNotFound:
             return ""
 
     def pause(self, name: str, reason: str = "", *, incarnation: str = "") -> None:
         """Pause deliveries; appends continue. ``reason`` is shown in the stats."""
-        incarnation = incarnation or self._unary.incarnation(name)
+        incarnation = incarnation or self._service.unary.incarnation(name)
         request = pb.PauseSinkRequest(name=name, reason=reason, incarnation=incarnation)
-        self._unary.call("PauseSink", lambda t: self._stub(name).PauseSink(request, timeout=t))
+        self._service.call("PauseSink", name, request)
 
     def resume(self, name: str, *, incarnation: str = "") -> None:
         """Resume deliveries where they were paused."""
-        request = pb.ResumeSinkRequest(name=name, incarnation=incarnation or self._unary.incarnation(name))
-        self._unary.call("ResumeSink", lambda t: self._stub(name).ResumeSink(request, timeout=t))
+        request = pb.ResumeSinkRequest(name=name, incarnation=incarnation or self._service.unary.incarnation(name))
+        self._service.call("ResumeSink", name, request)
 
     def purge(
         self,
@@ -160,17 +144,26 @@ class Sinks:
         """
         if until_offset is not None and until_time is not None:
             raise InvalidRange("until_offset and until_time are set: set only one of them")
-        return self._asking.purge(
-            name,
-            partition=partition,
-            until_offset=until_offset,
-            until_time=until_time,
-            incarnation=incarnation,
-        )
+        request = pb.PurgeSinkRequest(name=name, partition=partition)
+        if until_offset is not None:
+            request.until_offset = until_offset
+            request.incarnation = incarnation or self._service.unary.incarnation(name)
+        else:
+            found = stats_message(self._service, name, policy=ONCE)
+            request.incarnation = incarnation or found.incarnation
+            request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
+        if until_time is not None:
+            request.until_time.CopyFrom(stamp(until_time))
+        response = self._service.call("PurgeSink", name, request)
+        return [
+            Purged(one.partition, one.records, one.bytes, one.pages, one.earliest_offset) for one in response.partitions
+        ]
 
     def gaps(self, name: str, *, partition: int | None = None) -> Iterator[Gap]:
         """Yield the gaps of a sink by partition and offset, with reason, time and counts."""
-        return self._asking.gaps(name, partition=partition)
+        request = pb.ListGapsRequest(sink=name, partition=partition, page_size=GAPS_PER_CALL)
+        for page in self._service.pages("ListGaps", name, request):
+            yield from map(gap, page.gaps)
 
     def explain(
         self, name: str, offset: int, *, partition: int = 0, subscription: str = "default", incarnation: str = ""
@@ -179,13 +172,14 @@ class Sinks:
 
         Raises ``SinkNotFound``, ``SubscriptionNotFound``, ``InvalidPartition``.
         """
-        return self._asking.explain(
-            name, offset, partition=partition, subscription=subscription, incarnation=incarnation
+        request = pb.ExplainRecordRequest(
+            sink=name, partition=partition, offset=offset, subscription=subscription, incarnation=incarnation
         )
+        return explanation(partition, offset, self._service.call("ExplainRecord", name, request))
 
     def stats(self, name: str) -> SinkStats:
         """Return counters, account and lag."""
-        return stats(self._asking.stats(name))
+        return stats(stats_message(self._service, name))
 
     def watch(self, name: str, *, interval_s: float = 1.0) -> Iterator[SinkStats]:
         """Yield the stats immediately and then at every interval, until the iterator is closed.
@@ -193,7 +187,7 @@ class Sinks:
         Raises the error that broke the stream; ``SinkNotFound`` if the sink was deleted.
         """
         request = pb.WatchSinkStatsRequest(name=name, interval=duration(interval_s))
-        call = self._stub(name).WatchSinkStats(request)
+        call = self._service.stub(name).WatchSinkStats(request)
         try:
             for response in call:
                 yield stats(response.stats)
@@ -201,3 +195,9 @@ class Sinks:
             raise self._channels.ended(failure, name) from failure
         finally:
             call.cancel()
+
+
+def stats_message(service: Service, sink: str, *, policy: RetryPolicy | None = None) -> pb.SinkStats:
+    """Return counters, account and lag."""
+    found: pb.SinkStats = service.call("GetSinkStats", sink, pb.GetSinkStatsRequest(name=sink), policy=policy).stats
+    return found

@@ -5,25 +5,25 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from forebay.client.errors import InvalidPosition, SinkNotFound, SinkReplaced, SubscriptionExists, SubscriptionReplaced
 from forebay.client.errors import SubscriptionNotFound as NotFound
-from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
 from forebay.client.values.convert import moment, stamp
 from forebay.client.values.subscriptions import Position, SettledPartition, Subscription, SubscriptionPlace
 from forebay.v1 import subscription_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
+
+_GONE: Final = (NotFound, SinkNotFound, SinkReplaced, SubscriptionReplaced)
 
 
 class Subscriptions:
     """Subscriptions of a client's sinks. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._unary = Unary(channels)
-
-    def _stub(self, sink: str) -> SinkServiceStub:
-        return self._channels.stub(SinkServiceStub, sink)
+        self._service = Service(channels, SinkServiceStub)
 
     def create(
         self,
@@ -50,12 +50,10 @@ class Subscriptions:
             name=name,
             start=position_message(start),
             or_earliest=or_earliest,
-            incarnation=incarnation or self._unary.incarnation(sink),
+            incarnation=incarnation or self._service.unary.incarnation(sink),
             request_id=secrets.token_hex(8),
         )
-        response, _ = self._unary.call(
-            "CreateSubscription", lambda t: self._stub(sink).CreateSubscription(request, timeout=t)
-        )
+        response = self._service.call("CreateSubscription", sink, request)
         if not response.created and not exist_ok:
             facts = {"sink": sink, "subscription": name}
             raise SubscriptionExists(
@@ -69,9 +67,7 @@ class Subscriptions:
 
     def _list(self, sink: str) -> Sequence[pb.Subscription]:
         request = pb.ListSubscriptionsRequest(sink=sink)
-        response, _ = self._unary.call(
-            "ListSubscriptions", lambda t: self._stub(sink).ListSubscriptions(request, timeout=t)
-        )
+        response = self._service.call("ListSubscriptions", sink, request)
         found: Sequence[pb.Subscription] = response.subscriptions
         return found
 
@@ -84,25 +80,13 @@ class Subscriptions:
         request = pb.DeleteSubscriptionRequest(
             sink=sink,
             name=name,
-            incarnation=incarnation or self._unary.incarnation(sink),
+            incarnation=incarnation or self._service.unary.incarnation(sink),
             subscription_incarnation=subscription_incarnation,
         )
         for one in self._list(sink):
             if one.name == name:
                 request.created_at.CopyFrom(one.created_at)
-        tries = 0
-
-        def attempt(timeout_s: float) -> object:
-            nonlocal tries
-            tries += 1
-            return self._stub(sink).DeleteSubscription(request, timeout=timeout_s)
-
-        try:
-            self._unary.call("DeleteSubscription", attempt)
-        except (NotFound, SinkNotFound, SinkReplaced, SubscriptionReplaced):
-            # The first attempt deleted it, and its answer was lost.
-            if tries == 1:
-                raise
+        self._service.delete("DeleteSubscription", sink, request, _GONE)
 
     def seek(
         self,
@@ -131,12 +115,10 @@ class Subscriptions:
             to=position_message(to),
             partition=partition,
             or_earliest=or_earliest,
-            incarnation=incarnation or self._unary.incarnation(sink),
+            incarnation=incarnation or self._service.unary.incarnation(sink),
             subscription_incarnation=subscription_incarnation,
         )
-        response, _ = self._unary.call(
-            "SeekSubscription", lambda t: self._stub(sink).SeekSubscription(request, timeout=t)
-        )
+        response = self._service.call("SeekSubscription", sink, request)
         return tuple(
             SubscriptionPlace(
                 one.partition,
@@ -171,9 +153,7 @@ class Subscriptions:
             incarnation=incarnation,
             subscription_incarnation=subscription_incarnation,
         )
-        response, _ = self._unary.call(
-            "SettleSubscription", lambda t: self._stub(sink).SettleSubscription(request, timeout=t)
-        )
+        response = self._service.call("SettleSubscription", sink, request)
         return tuple(SettledPartition(one.partition, one.acked, one.watermark) for one in response.partitions)
 
 

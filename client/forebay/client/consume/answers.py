@@ -23,7 +23,7 @@ RANGES_MAX: Final = 10_000
 REASON_CHARACTERS_MAX: Final = 1_024
 
 
-class Verb(StrEnum):
+class AnswerKind(StrEnum):
     """Kind of an answer."""
 
     ACK = "ack"
@@ -37,7 +37,7 @@ class Verb(StrEnum):
 class Answer:
     """One ack or nack in transit."""
 
-    verb: Verb
+    verb: AnswerKind
     partition: int
     owner_epoch: int
     revision: int
@@ -47,34 +47,34 @@ class Answer:
     is_awaited: bool = False
     """A caller waits for its results: it is not merged with others."""
 
-    is_alone: bool = False
+    is_selective: bool = False
     """A nack that rejects only the records that it names."""
 
     results: list[SettleResult] | None = None
     """Results, once they are known."""
 
-    asked_at: float = 0.0
+    created_at: float = 0.0
     span: Span | None = None
 
     def message(self) -> pb.DeliverRequest:
         """Return the wire form."""
         ranges = [pb_range(one) for one in self.ranges]
-        if self.verb in {Verb.ACK, Verb.ACK_UNTIL}:
+        if self.verb in {AnswerKind.ACK, AnswerKind.ACK_UNTIL}:
             ack = pb.AckRanges(
                 partition=self.partition,
                 owner_epoch=self.owner_epoch,
                 revision=self.revision,
                 ranges=ranges,
-                until=self.verb is Verb.ACK_UNTIL,
+                until=self.verb is AnswerKind.ACK_UNTIL,
             )
             return pb.DeliverRequest(ack=ack)
         nack = pb.NackRanges(
             partition=self.partition, owner_epoch=self.owner_epoch, revision=self.revision, ranges=ranges
         )
         reason = self.reason[:REASON_CHARACTERS_MAX]
-        if self.verb is Verb.DEAD_LETTER:
+        if self.verb is AnswerKind.DEAD_LETTER:
             nack.dead_letter.reason = reason
-        elif self.verb is Verb.DROP:
+        elif self.verb is AnswerKind.DROP:
             nack.drop.reason = reason
         else:
             nack.retry.reason = reason
@@ -114,11 +114,11 @@ class Answers:
         last = self.waiting[-1] if self.waiting else None
         if (
             isinstance(last, Answer)
-            and (answer.verb is Verb.ACK or (answer.verb is Verb.NACK and answer.is_alone))
+            and (answer.verb is AnswerKind.ACK or (answer.verb is AnswerKind.NACK and answer.is_selective))
             and last.verb is answer.verb
             and not answer.is_awaited
             and not last.is_awaited
-            and (answer.delay_s, answer.reason, answer.is_alone) == (last.delay_s, last.reason, last.is_alone)
+            and (answer.delay_s, answer.reason, answer.is_selective) == (last.delay_s, last.reason, last.is_selective)
             and (answer.partition, answer.owner_epoch, answer.revision)
             == (last.partition, last.owner_epoch, last.revision)
             and len(last.ranges) + len(answer.ranges) <= RANGES_MAX
@@ -128,7 +128,7 @@ class Answers:
         self.waiting.append(answer)
         return True
 
-    def tell(self, message: pb.DeliverRequest) -> None:
+    def put_message(self, message: pb.DeliverRequest) -> None:
         """Add a message that gets no results."""
         self.waiting.append(message)
 
@@ -141,7 +141,9 @@ class Answers:
         if not self.waiting:
             return None
         head = self.waiting[0]
-        lone_ack = len(self.waiting) == 1 and isinstance(head, Answer) and head.verb is Verb.ACK and not head.is_awaited
+        lone_ack = (
+            len(self.waiting) == 1 and isinstance(head, Answer) and head.verb is AnswerKind.ACK and not head.is_awaited
+        )
         if gather and lone_ack and self.sent:
             return None
         self.waiting.popleft()
@@ -158,7 +160,7 @@ class Answers:
         answer.results = results
         return answer
 
-    def broke(self) -> list[Answer]:
+    def disconnected(self) -> list[Answer]:
         """Void all answers after the end of the stream, and return them."""
         void = [*self.sent, *(one for one in self.waiting if isinstance(one, Answer))]
         self.sent.clear()

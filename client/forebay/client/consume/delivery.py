@@ -12,7 +12,7 @@ from typing import Protocol
 
 from opentelemetry.trace import Span
 
-from forebay.client.consume.answers import Verb
+from forebay.client.consume.answers import AnswerKind
 from forebay.client.errors import InvalidNack, InvalidRange
 from forebay.client.replay.columns import (
     AcceptedAt,
@@ -38,7 +38,7 @@ class Settler(Protocol):
     def settle(
         self,
         delivery: Delivery,
-        verb: Verb,
+        verb: AnswerKind,
         ranges: list[Range],
         *,
         delay_s: float | None = None,
@@ -198,13 +198,13 @@ class Delivery:
         An answer to void records is not sent; its result is ``STALE``. Raises ``InvalidRange`` for offsets outside of
         the delivery.
         """
-        return self._settle(Verb.ACK, first, last, wait=wait)
+        return self._settle(AnswerKind.ACK, first, last, wait=wait)
 
     def ack_until(self, offset: int, *, wait: bool = False) -> list[SettleResult]:
         """Settle all records of the partition up to ``offset``, including records that were not delivered."""
         if self.gap is not None:
             return []
-        return self._settler.settle(self, Verb.ACK_UNTIL, [(min(self.first_offset, offset), offset)], wait=wait)
+        return self._settler.settle(self, AnswerKind.ACK_UNTIL, [(min(self.first_offset, offset), offset)], wait=wait)
 
     def nack(
         self, *, offset: int | None = None, delay_s: float | None = None, reason: str = "", wait: bool = False
@@ -234,7 +234,7 @@ class Delivery:
         if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
             raise InvalidNack(f"delay_s = {delay_s}: must be 0 to {DELAY_S_MAX:g}")
         until = self.last_offset if last is None else last
-        return self._settle(Verb.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
+        return self._settle(AnswerKind.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
 
     def dead_letter(
         self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
@@ -243,7 +243,7 @@ class Delivery:
 
         For records that the target rejects permanently; later records are unaffected.
         """
-        return self._settle(Verb.DEAD_LETTER, offset, last, reason=reason, wait=wait)
+        return self._settle(AnswerKind.DEAD_LETTER, offset, last, reason=reason, wait=wait)
 
     def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
         """Settle the record at ``offset``, or all unsettled records, as dropped.
@@ -251,11 +251,11 @@ class Delivery:
         For records that the target rejects permanently and that are not kept as dead letters. They are counted in the
         subscription's account and recorded as a gap of the subscription.
         """
-        return self._settle(Verb.DROP, offset, None, reason=reason, wait=wait)
+        return self._settle(AnswerKind.DROP, offset, None, reason=reason, wait=wait)
 
     def _settle(
         self,
-        verb: Verb,
+        verb: AnswerKind,
         first: int | None,
         last: int | None,
         *,

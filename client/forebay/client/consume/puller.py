@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from forebay.client.consume.answers import Answer, Verb
+from forebay.client.consume.answers import Answer, AnswerKind
 from forebay.client.errors import SinkReplaced
 from forebay.client.telemetry import Telemetry
-from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.convert import duration
 from forebay.client.values.ranges import count, merge
@@ -17,15 +18,11 @@ from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 
-class Pulling:
+class PullClient:
     """Unary calls of the data path. Thread-safe."""
 
     def __init__(self, channels: Channels) -> None:
-        self._channels = channels
-        self._unary = Unary(channels)
-
-    def _stub(self, sink: str) -> BufferServiceStub:
-        return self._channels.stub(BufferServiceStub, sink)
+        self._service = Service(channels, BufferServiceStub)
 
     def pull(
         self, sink: str, *, subscription: str, consumer_id: str, max_records: int, wait_s: float, incarnation: str
@@ -39,24 +36,20 @@ class Pulling:
             wait=duration(wait_s),
             incarnation=incarnation,
         )
-        response, _ = self._unary.call(
-            "Pull",
-            lambda t: self._stub(sink).Pull(request, timeout=t),
-            extra_s=wait_s,
-        )
+        response = self._service.call("Pull", sink, request, extra_s=wait_s)
         Telemetry(sink, subscription).read("pull", len(response.records))
         return [convert.delivered_record(record, response.incarnation) for record in response.records]
 
     def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
         """Settle pulled records."""
         pulled = tuple(records)
-        answers = _answers(pulled, Verb.ACK)
+        answers = _answers(pulled, AnswerKind.ACK)
         if not answers:
             return []
         acks = [answer.message().ack for answer in answers]
         request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks, incarnation=_incarnation(pulled))
-        with Telemetry(sink, subscription).settling(Verb.ACK, *_told(answers)):
-            response, _ = self._unary.call("Ack", lambda t: self._stub(sink).Ack(request, timeout=t))
+        with Telemetry(sink, subscription).settling(AnswerKind.ACK, *_partition_and_count(answers)):
+            response = self._service.call("Ack", sink, request)
         return [convert.settle_result(result) for result in response.results]
 
     def nack(
@@ -70,13 +63,13 @@ class Pulling:
     ) -> list[SettleResult]:
         """Reject pulled records for redelivery."""
         pulled = tuple(records)
-        answers = _answers(pulled, Verb.NACK, delay_s=delay_s, reason=reason)
+        answers = _answers(pulled, AnswerKind.NACK, delay_s=delay_s, reason=reason)
         if not answers:
             return []
         nacks = [answer.message().nack for answer in answers]
         request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks, incarnation=_incarnation(pulled))
-        with Telemetry(sink, subscription).settling(Verb.NACK, *_told(answers)):
-            response, _ = self._unary.call("Nack", lambda t: self._stub(sink).Nack(request, timeout=t))
+        with Telemetry(sink, subscription).settling(AnswerKind.NACK, *_partition_and_count(answers)):
+            response = self._service.call("Nack", sink, request)
         return [convert.settle_result(result) for result in response.results]
 
     def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str) -> int:
@@ -87,13 +80,13 @@ class Pulling:
         )
 
         def attempt(timeout_s: float) -> int:
-            call = self._stub(sink).Replay(request, timeout=timeout_s)
+            call = self._service.stub(sink).Replay(request, timeout=timeout_s)
             try:
                 return int(next(call).opened.start_offset)
             finally:
                 call.cancel()
 
-        return self._unary.call("Replay", attempt)[0]
+        return self._service.unary.call("Replay", attempt)[0]
 
     def peek(
         self, sink: str, *, partition: int, offset: int | None, max_records: int, incarnation: str
@@ -102,12 +95,12 @@ class Pulling:
         request = pb.PeekRequest(
             sink=sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
         )
-        response, _ = self._unary.call("Peek", lambda t: self._stub(sink).Peek(request, timeout=t))
+        response = self._service.call("Peek", sink, request)
         return [convert.peeked_record(record) for record in response.records]
 
 
 def _answers(
-    records: Iterable[DeliveredRecord], verb: Verb, *, delay_s: float | None = None, reason: str = ""
+    records: Iterable[DeliveredRecord], verb: AnswerKind, *, delay_s: float | None = None, reason: str = ""
 ) -> list[Answer]:
     """Return one answer per partition, owner epoch and revision."""
     groups: dict[tuple[int, int, int], list[int]] = {}
@@ -131,7 +124,7 @@ def _incarnation(records: Sequence[DeliveredRecord]) -> str:
     return found[0]
 
 
-def _told(answers: Sequence[Answer]) -> tuple[int | None, int]:
+def _partition_and_count(answers: Sequence[Answer]) -> tuple[int | None, int]:
     """Return the partition, if there is only one, and the number of records of the answers."""
     partitions = {answer.partition for answer in answers}
     return partitions.pop() if len(partitions) == 1 else None, sum(count(answer.ranges) for answer in answers)

@@ -1,4 +1,4 @@
-"""State of a subscriber: its inbox, its answers, and its current stream.
+"""State of a subscriber: its receive buffer, its answers, and its current stream.
 
 Users take deliveries and settle them; the stream's thread applies messages of the broker; gRPC's thread requests the
 messages to send. One lock protects all of it and is never held while waiting for the network.
@@ -11,33 +11,33 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from forebay.client.consume.answers import RANGES_MAX, Answer, Answers, Verb, pb_range
+from forebay.client.consume.answers import RANGES_MAX, Answer, AnswerKind, Answers, pb_range
 from forebay.client.consume.delivery import Delivery
-from forebay.client.consume.inbox import Inbox
+from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.errors import DeadlineExceeded, ForebayError
 from forebay.client.telemetry import Telemetry
 from forebay.client.values.ranges import Range, count, intersect
 from forebay.client.values.records import SettleOutcome, SettleResult
 from forebay.v1 import buffer_service_pb2 as pb
 
-NACKS: Final = frozenset((Verb.NACK, Verb.DEAD_LETTER))
+NACKS: Final = frozenset((AnswerKind.NACK, AnswerKind.DEAD_LETTER))
 SETTLED: Final = frozenset((SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED))
 TOUCHES_PER_DEADLINE: Final = 10
 """Checks per ack deadline for a due extension."""
 
 
-class Session:
+class DeliverStreamState:
     """State of one stream. Protected by the lock of ``SubscriptionState``."""
 
     def __init__(self) -> None:
         self.is_open = False
         """`opened` was received."""
-        self.is_over = False
+        self.has_ended = False
         """Nothing more is sent or read."""
 
 
 class SubscriptionState:
-    """Inbox and answers of one subscriber. Its deliveries settle here."""
+    """Receive buffer and answers of one subscriber. Its deliveries settle here."""
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float], *, settle_timeout_s: float = 30.0) -> None:
         self._settle_timeout_s = settle_timeout_s
@@ -49,9 +49,9 @@ class SubscriptionState:
         """The sender waits here."""
         self._news = threading.Condition(self._lock)
         """Users wait here for deliveries, results and the end; the stream's thread waits here between streams."""
-        self._inbox = Inbox()
+        self._received = ReceiveBuffer()
         self._answers = Answers()
-        self._session: Session | None = None
+        self._stream: DeliverStreamState | None = None
         self._ack_deadline_s = 30.0
         self._touch_at = 0.0
         self._fatal: ForebayError | None = None
@@ -74,10 +74,10 @@ class SubscriptionState:
         while not self._closed:
             now = self._clock()
             self._extend(None, now)
-            delivery = self._inbox.take()
+            delivery = self._received.take()
             if delivery is not None:
                 delivery.taken_at = now
-                if not self._inbox:
+                if not self._received:
                     self._to_send.notify()  # an ack that was held for merging is sent now
                 return delivery
             if self._fatal is not None:
@@ -98,7 +98,7 @@ class SubscriptionState:
     def settle(
         self,
         delivery: Delivery,
-        verb: Verb,
+        verb: AnswerKind,
         ranges: list[Range],
         *,
         delay_s: float | None = None,
@@ -108,8 +108,8 @@ class SubscriptionState:
         """Send an answer; with ``wait`` return its results, otherwise nothing."""
         now = self._clock()
         with self._lock:
-            to_send = ranges if verb is Verb.ACK_UNTIL else _within(delivery.left, ranges)
-            is_current = self._session is not None and self._inbox.is_current(delivery) and not delivery.stale
+            to_send = ranges if verb is AnswerKind.ACK_UNTIL else _within(delivery.left, ranges)
+            is_current = self._stream is not None and self._received.is_current(delivery) and not delivery.stale
             ended: list[Delivery] = []
             answer: Answer | None = None
             if is_current and to_send:
@@ -122,25 +122,25 @@ class SubscriptionState:
                     delay_s,
                     reason,
                     is_awaited=wait,
-                    is_alone=delivery.relaxed,
-                    asked_at=now,
+                    is_selective=delivery.relaxed,
+                    created_at=now,
                 )
                 if self._answers.put(answer):
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
                 delivery.answer(to_send)
                 last = to_send[-1][1]
-                if verb is Verb.ACK_UNTIL and (
-                    last <= delivery.last_offset or self._inbox.has_come(delivery.partition, last)
+                if verb is AnswerKind.ACK_UNTIL and (
+                    last <= delivery.last_offset or self._received.has_arrived(delivery.partition, last)
                 ):
-                    ended = self._inbox.settled_until(delivery.partition, delivery.owner_epoch, last)
-                if verb is Verb.NACK and not delivery.relaxed:
-                    ended = self._inbox.gave_back(delivery, to_send[0][0])
+                    ended = self._received.settled_until(delivery.partition, delivery.owner_epoch, last)
+                if verb is AnswerKind.NACK and not delivery.relaxed:
+                    ended = self._received.nacked(delivery, to_send[0][0])
                     delivery.void(to_send[0][0])
                 elif verb in NACKS and not (delivery.left and delivery.left[-1][0] > to_send[0][0]):
                     delivery.void(to_send[0][0])  # no later record is left to be settled
                 if not delivery.left:
-                    self._inbox.settled(delivery)
+                    self._received.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
             results = self._await(answer, delivery, ranges) if wait else []
         self._processed(ended, now, verb.value if verb in NACKS else "")
@@ -149,7 +149,7 @@ class SubscriptionState:
     def _await(self, answer: Answer | None, delivery: Delivery, ranges: list[Range]) -> list[SettleResult]:
         if answer is None:
             outcome = SettleOutcome.ALREADY_SETTLED
-            if self._session is None or not self._inbox.is_current(delivery) or delivery.void_from is not None:
+            if self._stream is None or not self._received.is_current(delivery) or delivery.void_from is not None:
                 outcome = SettleOutcome.STALE
             return [SettleResult(delivery.partition, first, last, outcome) for first, last in ranges]
         until = self._clock() + self._settle_timeout_s
@@ -166,7 +166,7 @@ class SubscriptionState:
     def set_credit(self, credit: pb.Credit) -> None:
         """Change the limits of what may be in flight."""
         with self._lock:
-            self._answers.tell(pb.DeliverRequest(credit=credit))
+            self._answers.put_message(pb.DeliverRequest(credit=credit))
             self._to_send.notify()
 
     def close(self, timeout_s: float) -> None:
@@ -176,7 +176,7 @@ class SubscriptionState:
             self._closed = True
             self._news.notify_all()
             self._to_send.notify()
-            while self._session is not None and not self._answers.is_idle():
+            while self._stream is not None and not self._answers.is_idle():
                 left_s = until - self._clock()
                 if left_s <= 0:
                     break
@@ -188,15 +188,15 @@ class SubscriptionState:
 
     def is_open(self) -> bool:
         """True if a stream is open."""
-        return self._session is not None
+        return self._stream is not None
 
-    def _extend(self, worked_on: Delivery | None, now: float) -> None:
+    def _extend(self, in_process: Delivery | None, now: float) -> None:
         self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
-        for partition, owner_epoch, ranges in self._inbox.to_extend(worked_on, self._ack_deadline_s, now):
+        for partition, owner_epoch, ranges in self._received.extensions_due(in_process, self._ack_deadline_s, now):
             extend = pb.Extend(
                 partition=partition, owner_epoch=owner_epoch, ranges=[pb_range(one) for one in ranges[:RANGES_MAX]]
             )
-            self._answers.tell(pb.DeliverRequest(extend=extend))
+            self._answers.put_message(pb.DeliverRequest(extend=extend))
             self._to_send.notify()
 
     def _processed(self, ended: list[Delivery], now: float, error: str) -> None:
@@ -207,13 +207,13 @@ class SubscriptionState:
 
     # --- the stream ----------------------------------------------------------------------------------------------
 
-    def next_request(self, session: Session) -> pb.DeliverRequest | None:
+    def next_request(self, stream: DeliverStreamState) -> pb.DeliverRequest | None:
         """Return the next message to send, waiting for it; ``None`` at the end of the stream."""
         with self._lock:
-            while not session.is_over:
-                if session.is_open:
+            while not stream.has_ended:
+                if stream.is_open:
                     # While deliveries are queued, holding this ack delays nothing.
-                    message = self._answers.take(gather=bool(self._inbox) and not self._closed)
+                    message = self._answers.take(gather=bool(self._received) and not self._closed)
                     if message is not None:
                         return message
                     if self._closed:
@@ -221,11 +221,11 @@ class SubscriptionState:
                 self._to_send.wait()
         return None
 
-    def opened(self, session: Session, message: pb.DeliverOpened) -> None:
+    def opened(self, stream: DeliverStreamState, message: pb.DeliverOpened) -> None:
         """Apply the opening answer of the broker."""
         with self._lock:
-            session.is_open = True
-            self._session = session
+            stream.is_open = True
+            self._stream = stream
             self.incarnation = message.incarnation
             self.subscription_incarnation = message.subscription_incarnation
             deadline_s = message.ack_deadline.seconds + message.ack_deadline.nanos / 1e9
@@ -235,13 +235,13 @@ class SubscriptionState:
     def arrived(self, delivery: Delivery) -> None:
         """Queue a delivery or gap."""
         with self._lock:
-            if self._inbox.arrived(delivery, self._clock()):
+            if self._received.arrived(delivery, self._clock()):
                 self._news.notify_all()
 
     def pinged(self) -> None:
         """Answer a ping of the broker."""
         with self._lock:
-            self._answers.tell(pb.DeliverRequest(pong=pb.Pong()))
+            self._answers.put_message(pb.DeliverRequest(pong=pb.Pong()))
             self._to_send.notify()
 
     def assigned(self, message: pb.Assignment) -> None:
@@ -249,14 +249,14 @@ class SubscriptionState:
         owners = {one.partition: (one.owner_epoch, one.revision) for one in message.partitions}
         now = self._clock()
         with self._lock:
-            ended = self._inbox.assigned(owners)
+            ended = self._received.assigned(owners)
         self._processed(ended, now, "stale")
 
     def revoked(self, message: pb.Revoked) -> None:
         """Apply a revocation of deliveries."""
         now = self._clock()
         with self._lock:
-            ended = self._inbox.revoked(message.partition, message.from_offset, message.revision)
+            ended = self._received.revoked(message.partition, message.from_offset, message.revision)
         self._processed(ended, now, "stale")
 
     def resolved(self, results: list[SettleResult]) -> None:
@@ -266,34 +266,34 @@ class SubscriptionState:
             answer = self._answers.resolved(results)
             ended: list[Delivery] = []
             is_taken = any(one.outcome is SettleOutcome.OK for one in results)
-            if answer is not None and answer.verb is Verb.ACK_UNTIL:
+            if answer is not None and answer.verb is AnswerKind.ACK_UNTIL:
                 done = [one.last_offset for one in results if one.outcome in SETTLED]
                 if done:
-                    ended = self._inbox.settled_until(answer.partition, answer.owner_epoch, max(done))
+                    ended = self._received.settled_until(answer.partition, answer.owner_epoch, max(done))
             if answer is not None and answer.verb in NACKS and not is_taken:
-                self._inbox.not_given_back(answer.partition, answer.owner_epoch, answer.ranges[0][0])
+                self._received.nack_rejected(answer.partition, answer.owner_epoch, answer.ranges[0][0])
             self._news.notify_all()
             self._to_send.notify()
         self._processed(ended, now, "")
         if answer is not None and answer.span is not None:
             bad = [one.outcome for one in results if one.outcome in {SettleOutcome.STALE, SettleOutcome.UNKNOWN}]
-            self._telemetry.settled(answer.span, now - answer.asked_at, bad[0].value if bad else "")
+            self._telemetry.settled(answer.span, now - answer.created_at, bad[0].value if bad else "")
 
-    def broke(self, session: Session, fatal: ForebayError | None) -> None:
+    def disconnected(self, stream: DeliverStreamState, fatal: ForebayError | None) -> None:
         """Apply the end of the stream; with ``fatal`` there is no other stream."""
         now = self._clock()
         with self._lock:
-            session.is_over = True
-            self._session = None
+            stream.has_ended = True
+            self._stream = None
             self._fatal = fatal
-            ended = self._inbox.broke()
-            void = self._answers.broke()
+            ended = self._received.disconnected()
+            void = self._answers.disconnected()
             self._to_send.notify_all()
             self._news.notify_all()
         self._processed(ended, now, "stale")
         for answer in void:
             if answer.span is not None:
-                self._telemetry.settled(answer.span, now - answer.asked_at, SettleOutcome.STALE.value)
+                self._telemetry.settled(answer.span, now - answer.created_at, SettleOutcome.STALE.value)
 
     def pause(self, delay_s: float) -> None:
         """Wait before the next stream, or until closed."""

@@ -18,7 +18,7 @@ import grpc
 
 from forebay.client.admin.schemas import SchemaCache
 from forebay.client.consume.delivery import Delivery
-from forebay.client.consume.state import Session, SubscriptionState
+from forebay.client.consume.state import DeliverStreamState, SubscriptionState
 from forebay.client.errors import BrokerUnavailable, ClientFault, ForebayError, PageCorrupt, ProtocolViolation
 from forebay.client.replay.columns import checked_body
 from forebay.client.settings import SubscriberSettings
@@ -58,7 +58,7 @@ class SubscribeStream:
         self._lock = threading.Lock()
         """Protects the call against a `close` between two streams."""
         self._stopped = False
-        self._session = Session()
+        self._session = DeliverStreamState()
         self._progressed = False
         """The stream has brought deliveries or results."""
         self._damaged = 0
@@ -87,24 +87,24 @@ class SubscribeStream:
 
     def _failed(self, fault: ClientFault) -> None:
         """Apply an unexpected failure: end the stream and notify the waiting threads."""
-        self._state.broke(self._session, fault)
+        self._state.disconnected(self._session, fault)
         self._cancel()
 
     def _run(self) -> None:
         reconnect = Reconnect(self._channels.settings, clock=time.monotonic, random=random.random)
         while not self._state.is_closed():
-            session = self._session = Session()
-            error = self._one_stream(session)
-            if session.is_open:
+            stream = self._session = DeliverStreamState()
+            error = self._one_stream(stream)
+            if stream.is_open:
                 reconnect.opened()
             if self._progressed:
                 reconnect.progressed()
                 self._progressed = False
             if self._state.is_closed():
-                self._state.broke(session, None)
+                self._state.disconnected(stream, None)
                 return
             delay_s = reconnect.delay_s(error) if self._settings.reconnect else None
-            self._state.broke(session, error if delay_s is None else None)
+            self._state.disconnected(stream, error if delay_s is None else None)
             if delay_s is None:
                 return
             log.info(
@@ -116,10 +116,10 @@ class SubscribeStream:
             )
             self._state.pause(delay_s)
 
-    def _one_stream(self, session: Session) -> ForebayError:
+    def _one_stream(self, stream: DeliverStreamState) -> ForebayError:
         """Run one stream to its end; return its error."""
         try:
-            call = self._channels.stub(BufferServiceStub, self._sink).Deliver(self._requests(session))
+            call = self._channels.stub(BufferServiceStub, self._sink).Deliver(self._requests(stream))
         except ValueError as failure:  # grpc: the channel was closed
             return BrokerUnavailable(str(failure))
         except ForebayError as error:
@@ -131,7 +131,7 @@ class SubscribeStream:
             call.cancel()
         try:
             for response in call:
-                self._handle(session, response)
+                self._handle(stream, response)
         except grpc.RpcError as failure:
             return self._channels.ended(failure, self._sink)
         except PageCorrupt as error:
@@ -145,18 +145,18 @@ class SubscribeStream:
             return error
         return BrokerUnavailable("the broker ended the stream")
 
-    def _requests(self, session: Session) -> Iterator[pb.DeliverRequest]:
+    def _requests(self, stream: DeliverStreamState) -> Iterator[pb.DeliverRequest]:
         """Yield the messages to send. Runs on gRPC's thread, which would swallow an exception."""
         try:
             yield pb.DeliverRequest(open=self._opening())
-            while (request := self._state.next_request(session)) is not None:
+            while (request := self._state.next_request(stream)) is not None:
                 yield request
-            if self._state.is_closed() and session.is_open:
+            if self._state.is_closed() and stream.is_open:
                 yield pb.DeliverRequest(close=pb.DeliverClose())
         except Exception as error:  # noqa: BLE001 - reported to the waiting threads
             self._failed(fault_of(error))
 
-    def _handle(self, session: Session, response: pb.DeliverResponse) -> None:
+    def _handle(self, stream: DeliverStreamState, response: pb.DeliverResponse) -> None:
         state = self._state
         kind = response.WhichOneof("response")
         self._progressed = self._progressed or kind in {"delivery", "results"}
@@ -175,9 +175,9 @@ class SubscribeStream:
         elif kind == "gap":
             gap = convert.gap(response.gap)
             state.arrived(Delivery(settler=state, partition=gap.partition, incarnation=state.incarnation, gap=gap))
-        elif kind == "opened" and not session.is_open:
+        elif kind == "opened" and not stream.is_open:
             self._channels.reached(self._sink)
-            state.opened(session, response.opened)
+            state.opened(stream, response.opened)
         elif kind is not None:
             raise ProtocolViolation(f"unexpected message {kind} in this state of the stream")
 

@@ -22,7 +22,7 @@ from forebay.client.consume.delivery import Delivery
 from forebay.client.consume.state import SubscriptionState
 from forebay.client.consume.stream import SubscribeStream
 from forebay.client.errors import SubscriberClosed, UsedAfterFork
-from forebay.client.replay.reader import Reading
+from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.settings import SubscriberSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
@@ -32,7 +32,7 @@ GOODBYE_S: Final = 5.0
 """Time limit of ``close`` for pending results and the orderly end of the stream."""
 
 
-class Subscriber(Reading[Delivery]):
+class Subscriber(ClosableIterator[Delivery]):
     """Consumer of a subscription: an iterator of deliveries.
 
     It connects when the first delivery is requested. Thread-safe; not usable across ``fork``.

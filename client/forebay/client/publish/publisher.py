@@ -34,10 +34,10 @@ from forebay.client.errors import (
     StagingUnsupported,
     UsedAfterFork,
 )
-from forebay.client.publish.batching import Batch, headers_bytes
-from forebay.client.publish.claims import Bulk, PageClaim, Promise
-from forebay.client.publish.outbox import Outbox
+from forebay.client.publish.batches import Batch, headers_bytes
+from forebay.client.publish.completions import BulkFuture, PageCompletion, PublishFuture
 from forebay.client.publish.pages import EncodedPage, event_time_us
+from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.sized_columns import SizedColumns, check_types
 from forebay.client.publish.stream import PublishStream
 from forebay.client.settings import PublisherSettings
@@ -81,13 +81,13 @@ class Publisher:
         self._pid = os.getpid()
         self._closed = False
         self._on_close = on_close
-        self._outbox = Outbox(settings, Telemetry(sink), clock)
+        self._buffer = SendBuffer(settings, Telemetry(sink), clock)
         staging = None if stage is None else stage_message(stage)
         named = incarnation or (stage.incarnation if stage is not None else "")
-        self._stream = PublishStream(channels, sink, self.writer_id, self._outbox, staging, named)
+        self._stream = PublishStream(channels, sink, self.writer_id, self._buffer, staging, named)
         self._stream.start()
         try:
-            opened = self._outbox.await_opened(settings.delivery_timeout_s)
+            opened = self._buffer.await_opened(settings.delivery_timeout_s)
         except ForebayError:
             self.abandon()
             raise
@@ -102,7 +102,7 @@ class Publisher:
     @property
     def partitions(self) -> int:
         """Number of partitions of the sink."""
-        return self._outbox.partitions
+        return self._buffer.partitions
 
     @property
     def incarnation(self) -> str:
@@ -141,10 +141,10 @@ class Publisher:
         size = len(value) + len(key or b"") + (headers_bytes(given) if given else 0)
         self._check_size(size)
         if partition is None and key is not None:
-            partition = partition_of(key, self._outbox.partitions)
-        future = Promise()
+            partition = partition_of(key, self._buffer.partitions)
+        future = PublishFuture()
         record = (value, key, event_time_us(event_time), given)
-        self._outbox.put(partition, record, size, lambda batch: batch.claim_one(future))
+        self._buffer.put(partition, record, size, lambda batch: batch.complete_one(future))
         return cast("Future[Receipt]", future)
 
     def send_many(
@@ -169,10 +169,10 @@ class Publisher:
         else:
             parts = [(target, SizedColumns.of(*some)) for target, some in self._by_partition(values, keys).items()]
         for _, columns in parts:
-            if columns.ends[-1] > self._outbox.record_bytes_max:
+            if columns.ends[-1] > self._buffer.record_bytes_max:
                 self._check_size(columns.largest())
-        future = Promise()
-        bulk = Bulk(future)
+        future = PublishFuture()
+        bulk = BulkFuture(future)
         error: ForebayError | None = None
         try:
             for target, columns in parts:
@@ -194,8 +194,8 @@ class Publisher:
             self._check_size(len(page.body))
         elif len(page.body) > PAGE_BYTES_MAX:
             raise InvalidPage(f"a page of {len(page.body)} bytes: must be at most {PAGE_BYTES_MAX}")
-        future = Promise()
-        self._outbox.put_page(partition, page, lambda batch: batch.claims.append(PageClaim(future)))
+        future = PublishFuture()
+        self._buffer.put_page(partition, page, lambda batch: batch.completions.append(PageCompletion(future)))
         return cast("Future[Receipt]", future)
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -204,7 +204,7 @@ class Publisher:
         Raises ``FlushTimeout`` after ``timeout_s``. Without it, ``delivery_timeout_s`` limits the wait.
         """
         self._check(None)
-        self._outbox.flush(timeout_s)
+        self._buffer.flush(timeout_s)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush, close the writer at the broker, and end the threads. Idempotent.
@@ -215,9 +215,9 @@ class Publisher:
         if self._pid != os.getpid() or self._closed:
             return
         self._closed = True
-        self._outbox.close()
+        self._buffer.close()
         try:
-            self._outbox.flush(timeout_s)
+            self._buffer.flush(timeout_s)
         finally:
             if not self._stream.join(GOODBYE_S if timeout_s is None else min(timeout_s, GOODBYE_S)):
                 self.abandon()
@@ -228,7 +228,7 @@ class Publisher:
         if self._pid != os.getpid():
             return
         self._closed = True
-        self._outbox.close()
+        self._buffer.close()
         self._stream.abandon()
         self._stream.join(None)
         self._on_close(self)
@@ -249,32 +249,32 @@ class Publisher:
     def _check(self, partition: int | None) -> None:
         if self._pid != os.getpid():
             raise UsedAfterFork("this publisher was opened before fork: open a new one in this process")
-        if partition is not None and not 0 <= partition < self._outbox.partitions:
-            highest = self._outbox.partitions - 1
+        if partition is not None and not 0 <= partition < self._buffer.partitions:
+            highest = self._buffer.partitions - 1
             raise InvalidPartition(
                 f"partition = {partition}: must be 0 to {highest} in sink {self.sink!r}",
-                facts={"partition": str(partition), "partitions": str(self._outbox.partitions)},
+                facts={"partition": str(partition), "partitions": str(self._buffer.partitions)},
             )
 
     def _check_size(self, size: int) -> None:
-        if size > self._outbox.record_bytes_max:
-            bound = self._outbox.record_bytes_max
+        if size > self._buffer.record_bytes_max:
+            bound = self._buffer.record_bytes_max
             raise RecordTooLarge(
                 f"a record has {size} bytes: must be at most {bound} bytes (record_bytes_max of the broker)",
                 facts={"size": str(size), "bound": str(bound)},
             )
 
-    def _put_many(self, partition: int | None, columns: SizedColumns, bulk: Bulk) -> None:
-        def claim(batch: Batch, count: int) -> None:
-            batch.claim_many(bulk, count)
+    def _put_many(self, partition: int | None, columns: SizedColumns, bulk: BulkFuture) -> None:
+        def attach(batch: Batch, count: int) -> None:
+            batch.complete_many(bulk, count)
 
-        self._outbox.put_many(partition, columns, claim)
+        self._buffer.put_many(partition, columns, attach)
 
     def _by_partition(
         self, values: Sequence[bytes], keys: Sequence[bytes | None]
     ) -> dict[int | None, tuple[list[bytes], list[bytes | None]]]:
         groups: dict[int | None, tuple[list[bytes], list[bytes | None]]] = {}
-        partitions = self._outbox.partitions
+        partitions = self._buffer.partitions
         for value, key in zip(values, keys, strict=True):
             target = None if key is None else partition_of(key, partitions)
             group = groups.get(target)

@@ -1,7 +1,7 @@
 """Publish stream: opens, sends, reads answers, and reconnects after a failure.
 
 Threads: this one (``forebay-publisher-SINK``) opens streams and expires late pages; one per stream reads answers
-(``forebay-answers-SINK``); gRPC's own thread requests pages from the outbox. All end with ``close``.
+(``forebay-answers-SINK``); gRPC's own thread requests pages from the buffer. All end with ``close``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from forebay.client.errors import (
     ProtocolViolation,
     PublishAbandoned,
 )
-from forebay.client.publish.outbox import Outbox
-from forebay.client.publish.outbox_stream import OutboxStream, Session
 from forebay.client.publish.pages import frame_publish_page
+from forebay.client.publish.send_buffer import SendBuffer
+from forebay.client.publish.sender import PublishStreamState, Sender
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.reconnect import Reconnect
 from forebay.client.transport.threads import GuardedThread, fault_of
@@ -35,7 +35,7 @@ METHOD: Final = "/forebay.v1.BufferService/Publish"
 log = logging.getLogger(__name__)
 
 
-def _as_it_is(frame: bytes) -> bytes:
+def _unchanged(frame: bytes) -> bytes:
     """Serializer of pages, which the sender has already serialized."""
     return frame
 
@@ -48,16 +48,16 @@ class PublishStream:
         channels: Channels,
         sink: str,
         writer_id: str,
-        outbox: Outbox,
+        buffer: SendBuffer,
         stage: pb.PublishStage | None = None,
         incarnation: str = "",
     ) -> None:
         self._channels = channels
         self._sink = sink
         self._writer_id = writer_id
-        self._outbox = outbox
+        self._buffer = buffer
         self._stage = stage
-        self._stream = OutboxStream(outbox, renews=stage is None)
+        self._sender = Sender(buffer, renews=stage is None)
         self._epoch: int | None = None
         self.incarnation = incarnation
         """Incarnation of the sink, once it is known; later streams require it."""
@@ -73,44 +73,44 @@ class PublishStream:
 
     def stored(self) -> list[StagedPart]:
         """Return the staged parts with a receipt, by partition."""
-        with self._outbox.lock:
-            return [part for _, part in sorted(self._stream.stored.items())]
+        with self._buffer.lock:
+            return [part for _, part in sorted(self._sender.stored.items())]
 
     def start(self) -> None:
         """Start the thread, which connects."""
         self._thread.start()
 
     def join(self, timeout_s: float | None) -> bool:
-        """Wait for the end; return False after the timeout. The outbox must be closed."""
+        """Wait for the end; return False after the timeout. The buffer must be closed."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def abandon(self) -> None:
         """End immediately; records that are not durable fail with ``PublishAbandoned``."""
-        with self._outbox.lock:
+        with self._buffer.lock:
             self._abandoned = True
             call = self._call
-            self._outbox.wake_all()
+            self._buffer.wake_all()
         if call is not None:
             call.cancel()
-        self._stream.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
+        self._sender.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
 
     def _failed(self, fault: ClientFault) -> None:
         """Apply an unexpected failure: end the stream and notify the waiting threads."""
-        self._stream.end_all(fault)
-        self._outbox.close()
-        with self._outbox.lock:
+        self._sender.end_all(fault)
+        self._buffer.close()
+        with self._buffer.lock:
             call = self._call
         if call is not None:
             call.cancel()
 
     def _run(self) -> None:
-        reconnect = Reconnect(self._channels.settings, clock=self._outbox.clock, random=random.random)
-        while not self._stream.is_done():
-            session = Session()
-            error = self._one_stream(session)
+        reconnect = Reconnect(self._channels.settings, clock=self._buffer.clock, random=random.random)
+        while not self._sender.is_done():
+            state = PublishStreamState()
+            error = self._one_stream(state)
             self.last_error = error or self.last_error
-            if session.is_open:
+            if state.is_open:
                 reconnect.opened()
             if self._progressed:
                 reconnect.progressed()
@@ -119,8 +119,8 @@ class PublishStream:
                 continue
             delay_s = reconnect.delay_s(error)
             if delay_s is None:
-                self._stream.end_all(error)
-                self._outbox.close()
+                self._sender.end_all(error)
+                self._buffer.close()
                 break
             log.info(
                 "publish stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
@@ -129,52 +129,52 @@ class PublishStream:
                 reconnect.failures,
                 delay_s,
             )
-            self._stream.await_change(None, self._outbox.clock() + delay_s)
+            self._sender.await_change(None, self._buffer.clock() + delay_s)
 
-    def _one_stream(self, session: Session) -> ForebayError | None:
+    def _one_stream(self, state: PublishStreamState) -> ForebayError | None:
         """Run one stream to its end; return its error, ``None`` after an orderly end."""
-        if (lost := self._stream.lost()) is not None:
+        if (lost := self._sender.fatal_error()) is not None:
             return lost
-        resumed = self._epoch is not None and not self._stream.may_renew()
+        resumed = self._epoch is not None and not self._sender.may_renew()
         try:
             channel = self._channels.of_sink(self._sink)
-            publish = channel.stream_stream(METHOD, _as_it_is, pb.PublishResponse.FromString)
-            call = publish(self._requests(session, self._epoch if resumed else None))
+            publish = channel.stream_stream(METHOD, _unchanged, pb.PublishResponse.FromString)
+            call = publish(self._requests(state, self._epoch if resumed else None))
         except ValueError as failure:  # grpc: the channel was closed
             return ClientClosed(str(failure))
         except ForebayError as error:
             return error
-        with self._outbox.lock:
+        with self._buffer.lock:
             self._call = call
             abandoned = self._abandoned
         if abandoned:
             call.cancel()
         reader = threading.Thread(
             target=self._read,
-            args=(call, session, resumed),
+            args=(call, state, resumed),
             name=f"forebay-answers-{self._sink}",
             daemon=True,
         )
         reader.start()
-        self._stream.await_change(session, None)
+        self._sender.await_change(state, None)
         call.cancel()
         reader.join()
-        expected = self._stream.is_done() or self._stream.may_renew()
-        self._stream.broke(session)
-        if (lost := self._stream.lost()) is not None:
+        expected = self._sender.is_done() or self._sender.may_renew()
+        self._sender.disconnected(state)
+        if (lost := self._sender.fatal_error()) is not None:
             return lost
-        if session.error is None and not expected:
+        if state.error is None and not expected:
             return BrokerUnavailable("the broker ended the stream")
-        return session.error
+        return state.error
 
-    def _requests(self, session: Session, epoch: int | None) -> Iterator[bytes]:
+    def _requests(self, state: PublishStreamState, epoch: int | None) -> Iterator[bytes]:
         """Yield the serialized messages. Runs on gRPC's thread, which would swallow an exception."""
         try:
-            yield from self._serialised(session, epoch)
+            yield from self._serialised(state, epoch)
         except Exception as error:  # noqa: BLE001 - reported to the waiting threads
-            self._stream.over(session, fault_of(error))
+            self._sender.ended(state, fault_of(error))
 
-    def _serialised(self, session: Session, epoch: int | None) -> Iterator[bytes]:
+    def _serialised(self, state: PublishStreamState, epoch: int | None) -> Iterator[bytes]:
         opening = pb.PublishOpen(
             sink=self._sink,
             writer_id=self._writer_id,
@@ -184,18 +184,18 @@ class PublishStream:
             incarnation=self.incarnation,
         )
         yield pb.PublishRequest(open=opening).SerializeToString()
-        telemetry = self._outbox.telemetry
-        while (taken := self._stream.take(session)) is not None:
+        telemetry = self._buffer.telemetry
+        while (taken := self._sender.take(state)) is not None:
             batch, sequence = taken
             with self._encoding:
                 encoded = batch.encode()
                 if batch.span is None:
                     batch.span = telemetry.send(batch.partition, encoded.record_count, batch.context)
             yield frame_publish_page(batch.partition, sequence, encoded, batch.span.traceparent)
-        if self._stream.is_done() and self._stage is None:
+        if self._sender.is_done() and self._stage is None:
             yield pb.PublishRequest(close=pb.PublishClose()).SerializeToString()
 
-    def _read(self, call: Iterable[pb.PublishResponse], session: Session, resumed: bool) -> None:
+    def _read(self, call: Iterable[pb.PublishResponse], state: PublishStreamState, resumed: bool) -> None:
         """Read answers until the stream ends. Runs on its own thread."""
         error: ForebayError | None = None
         try:
@@ -203,18 +203,18 @@ class PublishStream:
                 kind = response.WhichOneof("response")
                 self._progressed = self._progressed or kind in {"answer", "answers"}
                 if kind == "answers":
-                    self._stream.answered(response.answers.answers, self._sink)
+                    self._sender.answered(response.answers.answers, self._sink)
                 elif kind == "answer":
-                    self._stream.answered([response.answer], self._sink)
-                elif session.is_open:
+                    self._sender.answered([response.answer], self._sink)
+                elif state.is_open:
                     raise ProtocolViolation("a second `opened` on one stream")
                 else:
                     self._channels.reached(self._sink)
                     self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
-                    self._stream.opened(session, response.opened, resumed=resumed)
+                    self._sender.opened(state, response.opened, resumed=resumed)
         except grpc.RpcError as failure:
             error = self._channels.ended(failure, self._sink)
         except ForebayError as failure:
             error = failure
         finally:  # also after an unexpected error: the next stream continues
-            self._stream.over(session, error)
+            self._sender.ended(state, error)

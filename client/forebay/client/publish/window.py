@@ -33,7 +33,7 @@ DAMAGED_MAX: Final = 5
 
 
 @dataclass(slots=True, eq=False)
-class Outgoing(Generic[T]):
+class WindowPage(Generic[T]):
     """Page in the window."""
 
     partition: int
@@ -52,7 +52,7 @@ class Outgoing(Generic[T]):
     unsure: bool = False
     """A stream broke while the page was in transit: it may be stored."""
 
-    given_up: bool = False
+    expired: bool = False
     """The page failed for its owner; it is never sent again."""
 
     damaged: int = 0
@@ -60,27 +60,27 @@ class Outgoing(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Generic[T]):
+class FailedPage(Generic[T]):
     """Page that will not be sent again, with its error."""
 
-    page: Outgoing[T]
+    page: WindowPage[T]
     error: ForebayError
 
 
 @dataclass(slots=True)
-class _Lane(Generic[T]):
+class _PartitionWindow(Generic[T]):
     """Pages of one partition."""
 
-    queued: deque[Outgoing[T]] = field(default_factory=deque)
+    queued: deque[WindowPage[T]] = field(default_factory=deque)
     """Pages without a sequence in this epoch."""
 
-    unanswered: deque[Outgoing[T]] = field(default_factory=deque)
+    unanswered: deque[WindowPage[T]] = field(default_factory=deque)
     """Pages with a sequence, in ascending order."""
 
     position: int = 0
     """Index in ``unanswered`` of the next page to send on this stream."""
 
-    wire: deque[tuple[Outgoing[T], int]] = field(default_factory=deque)
+    wire: deque[tuple[WindowPage[T], int]] = field(default_factory=deque)
     """Pages sent on this stream and not answered, with the round of their send."""
 
     round: int = 0
@@ -95,7 +95,7 @@ class _Lane(Generic[T]):
     held_until: float = 0.0
     """End of the retry delay that the broker requested."""
 
-    refusal: ForebayError | None = None
+    rejection: ForebayError | None = None
     """Cause of the delay, until a page is accepted again."""
 
     broker_next: int = 0
@@ -110,243 +110,247 @@ class Window(Generic[T]):
         """Maximum of unanswered sequences per partition."""
         self.must_renew = False
         """This epoch is over: no new page is sent in it."""
-        self._lanes: dict[int, _Lane[T]] = {}
+        self._partitions: dict[int, _PartitionWindow[T]] = {}
         self._turn: deque[int] = deque()
         self._open = False
 
-    def __iter__(self) -> Iterator[Outgoing[T]]:
+    def __iter__(self) -> Iterator[WindowPage[T]]:
         """Iterate over the pages that are neither settled nor expired."""
-        for lane in self._lanes.values():
-            for page in chain(lane.unanswered, lane.queued):
-                if not page.given_up:
+        for queue in self._partitions.values():
+            for page in chain(queue.unanswered, queue.queued):
+                if not page.expired:
                     yield page
 
-    def add(self, page: Outgoing[T]) -> None:
+    def add(self, page: WindowPage[T]) -> None:
         """Add a page at the end of its partition."""
-        lane = self._lanes.get(page.partition)
-        if lane is None:
-            lane = self._lanes[page.partition] = _Lane()
+        queue = self._partitions.get(page.partition)
+        if queue is None:
+            queue = self._partitions[page.partition] = _PartitionWindow()
             self._turn.append(page.partition)
-        lane.queued.append(page)
+        queue.queued.append(page)
 
     def may_renew(self) -> bool:
         """Return True if the outcome of every page is known, so that a new epoch duplicates nothing."""
         return self.must_renew and not any(
-            lane.wire or any(self._perhaps_stored(lane, page) for page in lane.unanswered)
-            for lane in self._lanes.values()
+            queue.wire or any(self._perhaps_stored(queue, page) for page in queue.unanswered)
+            for queue in self._partitions.values()
         )
 
-    def opened_new(self) -> None:
+    def opened_with_new_epoch(self) -> None:
         """Apply the opening of a stream with a new epoch: all remaining pages get new numbers."""
         self._open = True
         self.must_renew = False
-        for lane in self._lanes.values():
-            for page in lane.unanswered:
+        for queue in self._partitions.values():
+            for page in queue.unanswered:
                 page.sequence, page.unsure, page.on_wire = None, False, 0
-            lane.queued.extendleft(page for page in reversed(lane.unanswered) if not page.given_up)
-            lane.unanswered.clear()
-            lane.wire.clear()
-            lane.position = lane.round = lane.confirmed_below = lane.broker_next = 0
+            queue.queued.extendleft(page for page in reversed(queue.unanswered) if not page.expired)
+            queue.unanswered.clear()
+            queue.wire.clear()
+            queue.position = queue.round = queue.confirmed_below = queue.broker_next = 0
 
-    def opened_again(self, next_sequences: Mapping[int, int]) -> None:
+    def reopened(self, next_sequences: Mapping[int, int]) -> None:
         """Apply the opening of a stream with the old epoch and the broker's next sequences by partition."""
         self._open = True
-        for partition, lane in self._lanes.items():
+        for partition, queue in self._partitions.items():
             expected = next_sequences.get(partition, 0)
-            lane.broker_next = expected
-            if expected < lane.confirmed_below or expected > lane.next_sequence:
+            queue.broker_next = expected
+            if expected < queue.confirmed_below or expected > queue.next_sequence:
                 self.must_renew = True
-            for page in list(lane.unanswered):
+            for page in list(queue.unanswered):
                 stored = _number(page) < expected
                 page.unsure = stored and page.unsure
-                if page.given_up:
-                    lane.unanswered.remove(page)
+                if page.expired:
+                    queue.unanswered.remove(page)
                     self.must_renew = self.must_renew or not stored
-            if lane.unanswered and expected and expected < _number(lane.unanswered[0]):
+            if queue.unanswered and expected and expected < _number(queue.unanswered[0]):
                 self.must_renew = True
 
-    def broke(self) -> None:
+    def disconnected(self) -> None:
         """Apply the end of the stream; pages in transit may be stored or not."""
         self._open = False
-        for lane in self._lanes.values():
-            for page, _ in lane.wire:
+        for queue in self._partitions.values():
+            for page, _ in queue.wire:
                 page.unsure, page.on_wire = True, 0
-            lane.wire.clear()
-            lane.position = lane.round = 0
-            lane.broker_next = 0
+            queue.wire.clear()
+            queue.position = queue.round = 0
+            queue.broker_next = 0
 
-    def next_to_send(self, now: float) -> Outgoing[T] | None:
+    def next_to_send(self, now: float) -> WindowPage[T] | None:
         """Return the next page to send, with its sequence, or ``None``. Partitions take turns."""
         if not self._open:
             return None
         for _ in range(len(self._turn)):
             partition = self._turn[0]
             self._turn.rotate(-1)
-            page = self._next_of(self._lanes[partition], now)
+            page = self._next_of(self._partitions[partition], now)
             if page is not None:
                 return page
         return None
 
-    def _next_of(self, lane: _Lane[T], now: float) -> Outgoing[T] | None:
-        if lane.position < len(lane.unanswered):
-            page = lane.unanswered[lane.position]
-            if self.must_renew and not self._perhaps_stored(lane, page):
+    def _next_of(self, queue: _PartitionWindow[T], now: float) -> WindowPage[T] | None:
+        if queue.position < len(queue.unanswered):
+            page = queue.unanswered[queue.position]
+            if self.must_renew and not self._perhaps_stored(queue, page):
                 return None
-            if now < lane.held_until or page.given_up:
+            if now < queue.held_until or page.expired:
                 return None
-        elif self.must_renew or not lane.queued or now < lane.held_until or self._is_full(lane):
+        elif self.must_renew or not queue.queued or now < queue.held_until or self._is_full(queue):
             return None
         else:
-            page = lane.queued.popleft()
-            page.sequence = lane.next_sequence
-            lane.next_sequence += 1
-            lane.unanswered.append(page)
-        lane.position += 1
-        lane.wire.append((page, lane.round))
+            page = queue.queued.popleft()
+            page.sequence = queue.next_sequence
+            queue.next_sequence += 1
+            queue.unanswered.append(page)
+        queue.position += 1
+        queue.wire.append((page, queue.round))
         page.on_wire += 1
         return page
 
-    def _is_full(self, lane: _Lane[T]) -> bool:
-        first = lane.unanswered[0] if lane.unanswered else None
-        return first is not None and lane.next_sequence - _number(first) >= self.pages_max
+    def _is_full(self, queue: _PartitionWindow[T]) -> bool:
+        first = queue.unanswered[0] if queue.unanswered else None
+        return first is not None and queue.next_sequence - _number(first) >= self.pages_max
 
     @staticmethod
-    def _perhaps_stored(lane: _Lane[T], page: Outgoing[T]) -> bool:
-        return not page.given_up and (page.unsure or _number(page) < lane.broker_next)
+    def _perhaps_stored(queue: _PartitionWindow[T], page: WindowPage[T]) -> bool:
+        return not page.expired and (page.unsure or _number(page) < queue.broker_next)
 
-    def _answered(self, partition: int, sequence: int) -> tuple[_Lane[T], Outgoing[T], bool]:
+    def _answered(self, partition: int, sequence: int) -> tuple[_PartitionWindow[T], WindowPage[T], bool]:
         """Remove the page of an answer from the wire; also return True if no rejection followed its send."""
-        lane = self._lanes.get(partition)
-        if lane is None or not lane.wire or lane.wire[0][0].sequence != sequence:
+        queue = self._partitions.get(partition)
+        if queue is None or not queue.wire or queue.wire[0][0].sequence != sequence:
             raise ProtocolViolation(f"unexpected answer to page {sequence} of partition {partition}")
-        page, sent_in = lane.wire.popleft()
+        page, sent_in = queue.wire.popleft()
         page.on_wire -= 1
-        return lane, page, sent_in == lane.round
+        return queue, page, sent_in == queue.round
 
-    def stored(self, partition: int, sequence: int) -> Outgoing[T] | None:
+    def stored(self, partition: int, sequence: int) -> WindowPage[T] | None:
         """Apply a receipt; return the page unless it expired or was settled before."""
-        lane, page, _ = self._answered(partition, sequence)
-        lane.refusal = None
-        if not _remove(lane, page):
+        queue, page, _ = self._answered(partition, sequence)
+        queue.rejection = None
+        if not _remove(queue, page):
             return None
-        lane.confirmed_below = max(lane.confirmed_below, sequence + 1)
-        return None if page.given_up else page
+        queue.confirmed_below = max(queue.confirmed_below, sequence + 1)
+        return None if page.expired else page
 
-    def refused_for_now(self, partition: int, sequence: int, until: float, refusal: ForebayError | None = None) -> None:
+    def rejected_temporarily(
+        self, partition: int, sequence: int, until: float, rejection: ForebayError | None = None
+    ) -> None:
         """Apply a temporary rejection: send again from this page, not before ``until``."""
-        lane, page, current = self._answered(partition, sequence)
+        queue, page, current = self._answered(partition, sequence)
         page.unsure = False
-        lane.refusal = refusal
-        if page not in lane.unanswered:
+        queue.rejection = rejection
+        if page not in queue.unanswered:
             return
-        if page.given_up:
-            _remove(lane, page)
+        if page.expired:
+            _remove(queue, page)
             self.must_renew = True
         if current:
-            lane.round += 1
-            lane.held_until = until
-            lane.position = sum(_number(other) < sequence for other in lane.unanswered)
+            queue.round += 1
+            queue.held_until = until
+            queue.position = sum(_number(other) < sequence for other in queue.unanswered)
 
-    def refused_as_damaged(self, partition: int, sequence: int, now: float, error: ForebayError) -> Failed[T] | None:
+    def rejected_as_damaged(
+        self, partition: int, sequence: int, now: float, error: ForebayError
+    ) -> FailedPage[T] | None:
         """Apply the rejection of a damaged page: send it again, or fail it after ``DAMAGED_MAX`` times."""
-        lane = self._lanes.get(partition)
-        if lane is None or not lane.wire or lane.wire[0][0].damaged + 1 >= DAMAGED_MAX:
-            return self.refused_for_good(partition, sequence, error)
-        lane.wire[0][0].damaged += 1
-        self.refused_for_now(partition, sequence, now, error)
+        queue = self._partitions.get(partition)
+        if queue is None or not queue.wire or queue.wire[0][0].damaged + 1 >= DAMAGED_MAX:
+            return self.rejected_permanently(partition, sequence, error)
+        queue.wire[0][0].damaged += 1
+        self.rejected_temporarily(partition, sequence, now, error)
         return None
 
-    def refused_for_good(self, partition: int, sequence: int, error: ForebayError) -> Failed[T] | None:
+    def rejected_permanently(self, partition: int, sequence: int, error: ForebayError) -> FailedPage[T] | None:
         """Apply a permanent rejection: the page fails, and its number is a hole."""
-        lane, page, _ = self._answered(partition, sequence)
-        if not _remove(lane, page):
+        queue, page, _ = self._answered(partition, sequence)
+        if not _remove(queue, page):
             return None
         self.must_renew = True
-        return None if page.given_up else Failed(page, error)
+        return None if page.expired else FailedPage(page, error)
 
-    def refused_as_gap(self, partition: int, sequence: int) -> None:
+    def rejected_as_gap(self, partition: int, sequence: int) -> None:
         """Apply a sequence gap: the consequence of an earlier rejection, or the end of this epoch."""
-        lane, page, current = self._answered(partition, sequence)
+        queue, page, current = self._answered(partition, sequence)
         page.unsure = False
-        lane.broker_next = min(lane.broker_next, sequence)
-        if page.given_up and _remove(lane, page):
+        queue.broker_next = min(queue.broker_next, sequence)
+        if page.expired and _remove(queue, page):
             self.must_renew = True
         self.must_renew = self.must_renew or current
 
-    def expire(self, now: float) -> list[Failed[T]]:
+    def expire(self, now: float) -> list[FailedPage[T]]:
         """Expire the pages whose deadline has passed; return those that fail by it."""
-        failed: list[Failed[T]] = []
-        for lane in self._lanes.values():
-            for page in list(lane.unanswered):
+        failed: list[FailedPage[T]] = []
+        for queue in self._partitions.values():
+            for page in list(queue.unanswered):
                 if page.deadline > now:
                     break
-                if page.given_up:
+                if page.expired:
                     continue
-                failed.append(_timed_out(page, lane.refusal))
-                page.given_up = True
+                failed.append(_timeout(page, queue.rejection))
+                page.expired = True
                 if not page.on_wire and (self._open or not page.unsure):
-                    _remove(lane, page)  # its outcome is known
-                    self.must_renew = self.must_renew or _number(page) >= lane.broker_next
-            while lane.queued and lane.queued[0].deadline <= now:
-                failed.append(_timed_out(lane.queued.popleft(), lane.refusal))
+                    _remove(queue, page)  # its outcome is known
+                    self.must_renew = self.must_renew or _number(page) >= queue.broker_next
+            while queue.queued and queue.queued[0].deadline <= now:
+                failed.append(_timeout(queue.queued.popleft(), queue.rejection))
         return failed
 
-    def wakes_at(self, now: float) -> float | None:
+    def next_retry_at(self, now: float) -> float | None:
         """Return the end of the next retry delay, ``None`` without one."""
-        lanes = self._lanes.values()
-        return min((lane.held_until for lane in lanes if lane.held_until > now), default=None)
+        partitions = self._partitions.values()
+        return min((queue.held_until for queue in partitions if queue.held_until > now), default=None)
 
-    def give_up_all(self) -> list[Outgoing[T]]:
+    def expire_all(self) -> list[WindowPage[T]]:
         """Expire every page; return those that were not expired before."""
         left = list(self)
-        for lane in self._lanes.values():
-            for page in lane.unanswered:
-                page.given_up = True
-            lane.queued.clear()
+        for queue in self._partitions.values():
+            for page in queue.unanswered:
+                page.expired = True
+            queue.queued.clear()
         return left
 
     def is_free(self, partition: int, now: float) -> bool:
         """Return True if a page added now could be sent immediately."""
         if not self._open or self.must_renew:
             return False
-        lane = self._lanes.get(partition)
-        if lane is None:
+        queue = self._partitions.get(partition)
+        if queue is None:
             return True
-        if lane.queued or now < lane.held_until or lane.position < len(lane.unanswered):
+        if queue.queued or now < queue.held_until or queue.position < len(queue.unanswered):
             return False
-        return not self._is_full(lane)
+        return not self._is_full(queue)
 
     def expires_at(self) -> float | None:
         """Return the time of the next expiry, ``None`` without one."""
         heads = [
-            next((page for page in chain(lane.unanswered, lane.queued) if not page.given_up), None)
-            for lane in self._lanes.values()
+            next((page for page in chain(queue.unanswered, queue.queued) if not page.expired), None)
+            for queue in self._partitions.values()
         ]
         return min((page.deadline for page in heads if page is not None), default=None)
 
 
-def _number(page: Outgoing[T]) -> int:
+def _number(page: WindowPage[T]) -> int:
     return -1 if page.sequence is None else page.sequence
 
 
-def _timed_out(page: Outgoing[T], refusal: ForebayError | None) -> Failed[T]:
+def _timeout(page: WindowPage[T], rejection: ForebayError | None) -> FailedPage[T]:
     text = f"a page of partition {page.partition} was not durable within delivery_timeout_s"
-    if refusal is None:
-        return Failed(page, DeliveryTimeout(text))
-    facts = {**refusal.facts, "refusal": refusal.reason}
-    return Failed(page, DeliveryTimeout(f"{text}; the broker's last rejection: {refusal}", facts=facts))
+    if rejection is None:
+        return FailedPage(page, DeliveryTimeout(text))
+    facts = {**rejection.facts, "refusal": rejection.reason}
+    return FailedPage(page, DeliveryTimeout(f"{text}; the broker's last rejection: {rejection}", facts=facts))
 
 
-def _remove(lane: _Lane[T], page: Outgoing[T]) -> bool:
+def _remove(queue: _PartitionWindow[T], page: WindowPage[T]) -> bool:
     """Remove a page from ``unanswered``; return False if it is not there."""
-    if lane.unanswered and lane.unanswered[0] is page:
-        lane.unanswered.popleft()
+    if queue.unanswered and queue.unanswered[0] is page:
+        queue.unanswered.popleft()
         index = 0
-    elif page in lane.unanswered:
-        index = lane.unanswered.index(page)
-        del lane.unanswered[index]
+    elif page in queue.unanswered:
+        index = queue.unanswered.index(page)
+        del queue.unanswered[index]
     else:
         return False
-    if index < lane.position:
-        lane.position -= 1
+    if index < queue.position:
+        queue.position -= 1
     return True

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forebay.client.replay.columns import decode_records, records_and_gaps
-from forebay.client.replay.reader import Reading
-from forebay.client.replay.replayer import OnGap
+from forebay.client.replay.iterator import ClosableIterator
+from forebay.client.replay.pages import OnGap
 from forebay.client.values.records import Gap, ReplayedRecord, StoredPage
 
 
-class RecordReplay(Reading[ReplayedRecord | Gap]):
+class RecordReplay(ClosableIterator[ReplayedRecord | Gap]):
     """Iterator of :class:`ReplayedRecord`, and of :class:`Gap` with ``on_gap="yield"``.
 
     Stored records that cannot be decoded yield a gap with the reason ``UNREADABLE``, or raise ``InvalidPage`` with the
     offset of the first one.
     """
 
-    def __init__(self, pages: Reading[StoredPage | Gap], on_gap: OnGap = "raise") -> None:
+    def __init__(self, pages: ClosableIterator[StoredPage | Gap], on_gap: OnGap = "raise") -> None:
         self._pages = pages
         self._decode = records_and_gaps if on_gap == "yield" else decode_records
         self._records = self._read()

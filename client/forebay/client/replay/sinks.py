@@ -8,8 +8,8 @@ from typing import Final
 
 from forebay.client.admin.sinks import Sinks
 from forebay.client.errors import InvalidRange
-from forebay.client.replay.reader import Reading
-from forebay.client.replay.replayer import PageReplay, ReplayOptions
+from forebay.client.replay.iterator import ClosableIterator
+from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import Gap, StoredPage
 from forebay.client.values.sinks import Sink
@@ -18,7 +18,7 @@ PAGES_LEFT: Final = 4
 """Number of remaining pages at which the next partition is opened, to hide its latency."""
 
 
-class SinkReplay(Reading[StoredPage | Gap]):
+class SinkReplay(ClosableIterator[StoredPage | Gap]):
     """Iterator of :class:`StoredPage` and :class:`Gap` over all partitions; see :class:`PageReplay`.
 
     The number of partitions is read with the first page; each partition ends at its end when it is opened. Not

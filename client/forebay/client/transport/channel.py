@@ -31,9 +31,9 @@ from forebay.client.errors import (
 from forebay.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from forebay.client.transport import handshake
 from forebay.client.transport.diagnosis import Diagnosis
+from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.retry import RetryState, call_with_retries
 from forebay.client.transport.retry_rules import RULES
-from forebay.client.transport.routing import endpoint_of
 from forebay.client.transport.security import credential_files, fingerprint, open_channel
 from forebay.client.transport.status import from_call
 from forebay.credentials import CredentialReport
@@ -46,12 +46,12 @@ log = logging.getLogger(__name__)
 RECONNECT_MS: Final = (50, 1_000)
 """Bounds of gRPC's own delay between connection attempts; it adds to the client's delay."""
 
-_SAY_NOTHING: Final = (BrokerFault, DeadlineExceeded)
+_INCONCLUSIVE: Final = (BrokerFault, DeadlineExceeded)
 """Errors that do not prove that the broker was reached, because gRPC also raises them locally."""
 
 
 @dataclass(slots=True)
-class _Made:
+class _OpenChannel:
     """Channel and fingerprint of the files that it was opened with; gRPC reads files only once."""
 
     channel: grpc.Channel
@@ -74,7 +74,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         """Protects the two below; held while a channel is created, which does not connect."""
-        self.channels: dict[str, _Made] = {}
+        self.channels: dict[str, _OpenChannel] = {}
         self.closed = False
 
 
@@ -107,7 +107,7 @@ class Channels:
 
         Raises ``ClientClosed``, ``CredentialsUnusable``, ``InvalidSetting``.
         """
-        return self._made(endpoint).channel
+        return self._open(endpoint).channel
 
     def stub(self, kind: type[T], sink: str) -> T:
         """Return the stub of a service at the broker that holds ``sink``; raises as ``of_endpoint``."""
@@ -115,29 +115,29 @@ class Channels:
 
     def stub_at(self, kind: type[T], endpoint: str) -> T:
         """Return the stub of a service at ``endpoint``; raises as ``of_endpoint``."""
-        made = self._made(endpoint)
-        found = made.stubs.get(kind)
+        opened = self._open(endpoint)
+        found = opened.stubs.get(kind)
         if found is None:  # two threads may both create one: either is valid
-            found = made.stubs[kind] = cast("Callable[[grpc.Channel], T]", kind)(made.channel)
+            found = opened.stubs[kind] = cast("Callable[[grpc.Channel], T]", kind)(opened.channel)
         return cast("T", found)
 
-    def _made(self, endpoint: str) -> _Made:
+    def _open(self, endpoint: str) -> _OpenChannel:
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             if process.closed:
                 raise ClientClosed("the client is closed: open a new one")
-            made = process.channels.get(endpoint)
-            if made is None:
+            opened = process.channels.get(endpoint)
+            if opened is None:
                 files = fingerprint(self.settings.tls)  # before they are read, so that a later change is detected
-                made = _Made(open_channel(endpoint, self.settings, self.options()), files)
-                process.channels[endpoint] = made
+                opened = _OpenChannel(open_channel(endpoint, self.settings, self.options()), files)
+                process.channels[endpoint] = opened
         self._report.look()
-        return made
+        return opened
 
     def reached(self, sink: str | None = None) -> None:
         """Record that a call about ``sink`` reached its broker."""
         self._report.look()
-        for endpoint in self._named(sink):
+        for endpoint in self._endpoints_of(sink):
             self._diagnosis.reached(endpoint)
 
     def ended(self, failure: grpc.RpcError, sink: str | None = None) -> ForebayError:
@@ -148,11 +148,11 @@ class Channels:
         """
         error = from_call(failure)
         if type(error) is not BrokerUnavailable or error.reason != BrokerUnavailable.default_reason:
-            if not isinstance(error, _SAY_NOTHING):
+            if not isinstance(error, _INCONCLUSIVE):
                 self.reached(sink)
             return error
-        for endpoint in self._named(sink):
-            if self._renewed(endpoint):
+        for endpoint in self._endpoints_of(sink):
+            if self._reopened(endpoint):
                 continue
             verdict = self._diagnosis.of(endpoint)
             if verdict.is_final:
@@ -161,13 +161,13 @@ class Channels:
                 return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
         return error
 
-    def _renewed(self, endpoint: str) -> bool:
+    def _reopened(self, endpoint: str) -> bool:
         """Replace a channel if its files have changed since it was opened; return True if so."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
-            made = process.channels.get(endpoint)
+            opened = process.channels.get(endpoint)
             files = fingerprint(self.settings.tls)
-            if made is None or process.closed or files == made.files:
+            if opened is None or process.closed or files == opened.files:
                 return False
             try:
                 channel = open_channel(endpoint, self.settings, self.options())
@@ -176,13 +176,13 @@ class Channels:
             ) as error:  # certificate and key do not match yet: checked again at the next attempt
                 log.warning("changed certificates are not usable yet endpoint=%s: %s", endpoint, error)
                 return False
-            if made.replaced is not None:
-                made.replaced.close()
-            process.channels[endpoint] = _Made(channel, files, made.channel)
+            if opened.replaced is not None:
+                opened.replaced.close()
+            process.channels[endpoint] = _OpenChannel(channel, files, opened.channel)
         log.info("certificates were reloaded endpoint=%s", endpoint)
         return True
 
-    def _named(self, sink: str | None) -> Sequence[str]:
+    def _endpoints_of(self, sink: str | None) -> Sequence[str]:
         return self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]
 
     def close(self) -> None:
@@ -224,13 +224,13 @@ class Unary:
         rpc: str,
         attempt: Callable[[float], T],
         *,
-        twice_is_fine: bool = False,
+        is_idempotent: bool = False,
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
     ) -> tuple[T, int]:
         """Return the result of ``attempt(timeout_s)`` and the number of attempts.
 
-        ``rpc`` selects the retry rule in ``RULES``; ``twice_is_fine`` permits a retry regardless of the rule.
+        ``rpc`` selects the retry rule in ``RULES``; ``is_idempotent`` permits a retry regardless of the rule.
         ``extra_s`` is added to the time limit of each attempt, for calls that wait at the broker. ``policy`` replaces
         the client's policy for this call.
         """
@@ -246,7 +246,7 @@ class Unary:
                 raise ClientClosed("the client was closed during a call") from failure
 
         def may_retry(error: ForebayError) -> bool:
-            return rule.may_retry(error) or (twice_is_fine and error.retryable)
+            return rule.may_retry(error) or (is_idempotent and error.retryable)
 
         response = call_with_retries(once, state=state, clock=time.monotonic, sleep=time.sleep, may_retry=may_retry)
         self._channels.reached()

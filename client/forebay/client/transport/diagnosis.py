@@ -14,7 +14,7 @@ from typing import Final
 
 from forebay.client.transport.handshake import FINAL, Finding, Probed
 
-LOOKS_MIN: Final = 2
+PROBES_MIN: Final = 2
 """Minimum number of probes that must agree."""
 
 UNREACHED_PATIENCE_S: Final = 0.5
@@ -28,7 +28,7 @@ class _Endpoint:
 
     finding: Finding = Finding.NOTHING
     since: float = 0.0
-    looks: int = 0
+    probes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Diagnosis:
 
     def __init__(
         self,
-        look: Callable[[str], Probed],
+        probe: Callable[[str], Probed],
         *,
         patience_s: float,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
     ) -> None:
-        self._look = look
+        self._probe = probe
         self._patience_s = patience_s
         self._clock = clock
         self._sleep = sleep
@@ -64,29 +64,29 @@ class Diagnosis:
     def reached(self, endpoint: str) -> None:
         """Record that a call reached the endpoint; earlier findings are discarded."""
         state = self._endpoints.get(endpoint)
-        if state is not None and state.reached and not state.looks:
+        if state is not None and state.reached and not state.probes:
             return  # the common case, decided without the lock
         with self._lock:
             self._endpoints[endpoint] = _Endpoint(reached=True)
 
     def of(self, endpoint: str) -> Verdict:
         """Return the verdict after one probe, or after two for an endpoint that was never reached."""
-        verdict, looks_again = self._judged(endpoint)
-        if looks_again:
+        verdict, probes_again = self._probe_once(endpoint)
+        if probes_again:
             self._sleep(UNREACHED_PATIENCE_S)
-            verdict, _ = self._judged(endpoint)
+            verdict, _ = self._probe_once(endpoint)
         return verdict
 
-    def _judged(self, endpoint: str) -> tuple[Verdict, bool]:
-        found = self._look(endpoint)
+    def _probe_once(self, endpoint: str) -> tuple[Verdict, bool]:
+        found = self._probe(endpoint)
         now = self._clock()
         with self._lock:
             state = self._endpoints.setdefault(endpoint, _Endpoint())
             if found.finding is not state.finding:
-                state.finding, state.since, state.looks = found.finding, now, 0
-            state.looks += 1
+                state.finding, state.since, state.probes = found.finding, now, 0
+            state.probes += 1
             if not FINAL[found.finding]:
                 return Verdict(found.text, is_final=False), False
             patience_s = self._patience_s if state.reached else UNREACHED_PATIENCE_S
-            is_final = state.looks >= LOOKS_MIN and now - state.since >= patience_s
+            is_final = state.probes >= PROBES_MIN and now - state.since >= patience_s
             return Verdict(found.text, is_final=is_final), not is_final and not state.reached

@@ -131,7 +131,7 @@ def _encrypted(place: tuple[str, int], tls: TlsSettings) -> Probed:
     except ssl.SSLError as error:
         if _refuses_certificate(error):
             return _demanded(tls)
-        if _speaks_plainly(place):
+        if _is_plaintext(place):
             return Probed(
                 Finding.TLS_UNKNOWN,
                 "this client uses TLS and the broker does not: disable TLS, or configure a certificate of the broker",
@@ -187,7 +187,7 @@ def _refuses_certificate(error: ssl.SSLError) -> bool:
     return "ALERT" in reason and any(word in reason for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED"))
 
 
-def _speaks_plainly(place: tuple[str, int]) -> bool:
+def _is_plaintext(place: tuple[str, int]) -> bool:
     head = _greet(place).answer or b""
     return len(head) == _FRAME_HEAD_BYTES and head[3] == _SETTINGS_FRAME
 

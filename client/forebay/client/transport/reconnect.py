@@ -59,7 +59,7 @@ class Reconnect:
             if self._unusable_since is None:
                 self._unusable_since = now
             is_final = now - self._unusable_since >= self._patience_s
-        elif self._was_open and _is_senseless(error):
+        elif self._was_open and _is_undecodable(error):
             self._damaged += 1
             is_final = self._damaged >= DAMAGED_MAX
         else:
@@ -68,7 +68,7 @@ class Reconnect:
         return None if is_final else self._pause.failed(now, error.retry_after_s)
 
 
-def _is_senseless(error: ForebayError) -> bool:
+def _is_undecodable(error: ForebayError) -> bool:
     """Return True if one side could not decode a message of the other."""
     undecodable = type(error) is InvalidArgument and error.reason == InvalidArgument.default_reason
     return undecodable or isinstance(error, InvalidOpen | ProtocolViolation)

@@ -30,7 +30,7 @@ from forebay.client import (
     StagedToken,
 )
 from forebay.client.admin.epochs import commit_message
-from forebay.client.transport.routing import endpoint_of
+from forebay.client.transport.rendezvous import endpoint_of
 from forebay.v1 import epoch_service_pb2 as pb
 from tests.support.calls.wire_fake import WireFake, abort, status
 

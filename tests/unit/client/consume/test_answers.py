@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forebay.client import SettleOutcome, SettleResult
-from forebay.client.consume.answers import Answer, Answers, Verb
+from forebay.client.consume.answers import Answer, AnswerKind, Answers
 from forebay.client.values.ranges import Range
 from forebay.v1 import buffer_service_pb2 as pb
 
@@ -11,7 +11,7 @@ OK = [SettleResult(0, 0, 0, SettleOutcome.OK)]
 
 
 def ack(*ranges: Range, partition: int = 0, revision: int = 1, is_awaited: bool = False) -> Answer:
-    return Answer(Verb.ACK, partition, 7, revision, list(ranges), is_awaited=is_awaited)
+    return Answer(AnswerKind.ACK, partition, 7, revision, list(ranges), is_awaited=is_awaited)
 
 
 def sent(answers: Answers) -> list[list[Range]]:
@@ -51,7 +51,7 @@ def test_nothing_gathers_behind_an_answer_that_somebody_waits_for_or_a_nack() ->
     answers.put(ack((0, 0)))
     answers.take()
     answers.put(ack((1, 1), is_awaited=True))
-    answers.put(Answer(Verb.NACK, 0, 7, 1, [(2, 2)]))
+    answers.put(Answer(AnswerKind.NACK, 0, 7, 1, [(2, 2)]))
 
     assert answers.take(gather=True) is not None
     assert answers.take(gather=True) is not None
@@ -77,7 +77,7 @@ def test_acks_of_different_partitions_or_revisions_stay_apart() -> None:
 def test_a_nack_is_not_overtaken_by_an_ack() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
-    answers.put(Answer(Verb.NACK, 0, 7, 1, [(1, 1)]))
+    answers.put(Answer(AnswerKind.NACK, 0, 7, 1, [(1, 1)]))
     answers.put(ack((2, 2)))
 
     kinds = []
@@ -90,7 +90,7 @@ def test_results_belong_to_the_oldest_answer_and_messages_without_results_are_sk
     answers = Answers()
     first, second = ack((0, 0), is_awaited=True), ack((1, 1), is_awaited=True)
     answers.put(first)
-    answers.tell(pb.DeliverRequest(extend=pb.Extend(partition=0)))
+    answers.put_message(pb.DeliverRequest(extend=pb.Extend(partition=0)))
     answers.put(second)
     sent(answers)
 
@@ -107,7 +107,7 @@ def test_what_is_on_the_way_when_the_stream_breaks_is_stale() -> None:
     answers.take()
     answers.put(ack((1, 3), is_awaited=True))
 
-    void = answers.broke()
+    void = answers.disconnected()
 
     assert [answer.results for answer in void] == [
         [SettleResult(0, 0, 0, SettleOutcome.STALE)],
@@ -117,11 +117,11 @@ def test_what_is_on_the_way_when_the_stream_breaks_is_stale() -> None:
 
 
 def test_messages_say_what_was_meant() -> None:
-    until = Answer(Verb.ACK_UNTIL, 1, 7, 2, [(0, 9)]).message().ack
-    later = Answer(Verb.NACK, 1, 7, 2, [(4, 5)], delay_s=1.5, reason="x" * 2000).message().nack
-    soon = Answer(Verb.NACK, 1, 7, 2, [(4, 5)]).message().nack
-    gone = Answer(Verb.DROP, 1, 7, 2, [(4, 4)], reason="y" * 2000).message().nack
-    never = Answer(Verb.DEAD_LETTER, 1, 7, 2, [(4, 4)], reason="no").message().nack
+    until = Answer(AnswerKind.ACK_UNTIL, 1, 7, 2, [(0, 9)]).message().ack
+    later = Answer(AnswerKind.NACK, 1, 7, 2, [(4, 5)], delay_s=1.5, reason="x" * 2000).message().nack
+    soon = Answer(AnswerKind.NACK, 1, 7, 2, [(4, 5)]).message().nack
+    gone = Answer(AnswerKind.DROP, 1, 7, 2, [(4, 4)], reason="y" * 2000).message().nack
+    never = Answer(AnswerKind.DEAD_LETTER, 1, 7, 2, [(4, 4)], reason="no").message().nack
 
     assert (until.until, until.partition, until.owner_epoch, until.revision) == (True, 1, 7, 2)
     assert (later.retry.delay.seconds, later.retry.delay.nanos, len(later.retry.reason)) == (1, 500_000_000, 1024)
@@ -134,8 +134,8 @@ def test_messages_say_what_was_meant() -> None:
 
 def test_nacks_that_give_back_only_what_they_name_become_one_message_when_they_say_the_same() -> None:
     answers = Answers()
-    for offset, reason, is_alone in ((1, "503", True), (3, "503", True), (5, "504", True), (7, "504", False)):
-        answers.put(Answer(Verb.NACK, 0, 7, 1, [(offset, offset)], reason=reason, is_alone=is_alone))
+    for offset, reason, is_selective in ((1, "503", True), (3, "503", True), (5, "504", True), (7, "504", False)):
+        answers.put(Answer(AnswerKind.NACK, 0, 7, 1, [(offset, offset)], reason=reason, is_selective=is_selective))
 
     found = []
     while (message := answers.take()) is not None:

@@ -395,7 +395,7 @@ def test_a_blocked_send_is_told_when_the_publisher_ends(fake: WireFake, log: Log
         publisher = client.publisher("s", buffer_bytes_max=2000)
         worker = threading.Thread(target=work)
         worker.start()
-        until(lambda: publisher._outbox.waiting == 1)
+        until(lambda: publisher._buffer.waiting == 1)
         publisher.abandon()
         worker.join(5)
 

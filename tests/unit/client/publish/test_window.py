@@ -10,19 +10,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forebay.client.errors import DeliveryTimeout, InvalidPage, PageCorrupt, ProtocolViolation, SinkFull
-from forebay.client.publish.window import DAMAGED_MAX, Failed, Outgoing, Window
+from forebay.client.publish.window import DAMAGED_MAX, FailedPage, Window, WindowPage
 
 POISON = InvalidPage("poison")
 NEVER = 1e9
 
 
-def page(name: str, partition: int = 0, deadline: float = NEVER) -> Outgoing[str]:
-    return Outgoing(partition, name, deadline)
+def page(name: str, partition: int = 0, deadline: float = NEVER) -> WindowPage[str]:
+    return WindowPage(partition, name, deadline)
 
 
 def opened(*names: str, pages_max: int = 8) -> Window[str]:
     window: Window[str] = Window(pages_max)
-    window.opened_new()
+    window.opened_with_new_epoch()
     for name in names:
         window.add(page(name))
     return window
@@ -69,12 +69,12 @@ def test_after_a_refusal_everything_is_sent_again_from_there_and_not_before_the_
     window = opened("a", "b", "c")
     send_all(window)
 
-    window.refused_for_now(0, 0, until=5.0)
-    window.refused_as_gap(0, 1)
-    window.refused_as_gap(0, 2)
+    window.rejected_temporarily(0, 0, until=5.0)
+    window.rejected_as_gap(0, 1)
+    window.rejected_as_gap(0, 2)
 
     assert send_all(window, now=4.9) == []
-    assert window.wakes_at(4.9) == 5.0
+    assert window.next_retry_at(4.9) == 5.0
     assert send_all(window, now=5.0) == [("a", 0), ("b", 1), ("c", 2)]
     assert not window.must_renew
 
@@ -82,7 +82,7 @@ def test_after_a_refusal_everything_is_sent_again_from_there_and_not_before_the_
 def test_a_refused_partition_does_not_hold_up_the_others() -> None:
     window = opened("a")
     send_all(window)
-    window.refused_for_now(0, 0, until=5.0)
+    window.rejected_temporarily(0, 0, until=5.0)
 
     window.add(page("b", partition=1))
 
@@ -92,11 +92,11 @@ def test_a_refused_partition_does_not_hold_up_the_others() -> None:
 def test_gaps_of_an_earlier_round_that_come_late_change_nothing() -> None:
     window = opened("a", "b", "c")
     send_all(window)
-    window.refused_for_now(0, 0, until=0.0)
+    window.rejected_temporarily(0, 0, until=0.0)
 
     again = send_all(window)  # before the answers to the first b and c have come
-    window.refused_as_gap(0, 1)
-    window.refused_as_gap(0, 2)
+    window.rejected_as_gap(0, 1)
+    window.rejected_as_gap(0, 2)
 
     assert again == [("a", 0), ("b", 1), ("c", 2)]
     assert [window.stored(0, number) is not None for number in range(3)] == [True] * 3
@@ -108,8 +108,8 @@ def test_after_a_broken_stream_it_begins_at_the_lowest_unanswered_number() -> No
     send_all(window)
     window.stored(0, 0)
 
-    window.broke()
-    window.opened_again({0: 2})
+    window.disconnected()
+    window.reopened({0: 2})
 
     assert send_all(window) == [("b", 1), ("c", 2)]
 
@@ -119,13 +119,13 @@ def test_a_page_refused_for_good_fails_and_the_rest_goes_on_in_a_new_epoch_under
     send_all(window)
     window.stored(0, 0)
 
-    failed = window.refused_for_good(0, 1, POISON)
-    window.refused_as_gap(0, 2)
+    failed = window.rejected_permanently(0, 1, POISON)
+    window.rejected_as_gap(0, 2)
 
     assert failed is not None
     assert failed.page.content == "b"
     assert window.may_renew()
-    window.opened_new()
+    window.opened_with_new_epoch()
     assert send_all(window) == [("c", 3)]
 
 
@@ -134,7 +134,7 @@ def test_no_new_epoch_is_taken_while_a_page_may_be_stored_under_the_old_one() ->
     window.add(page("b", partition=1))
     send_all(window)
 
-    window.refused_for_good(0, 0, POISON)
+    window.rejected_permanently(0, 0, POISON)
 
     assert window.must_renew
     assert not window.may_renew()
@@ -147,17 +147,17 @@ def test_stored_pages_are_sent_once_more_for_their_receipts_before_a_new_epoch()
     window.add(page("x", partition=1))
     send_all(window)
     window.stored(0, 0)
-    window.refused_for_good(1, 0, POISON)
+    window.rejected_permanently(1, 0, POISON)
     window.add(page("y", partition=1))
-    window.broke()
+    window.disconnected()
 
-    window.opened_again({0: 2})
+    window.reopened({0: 2})
 
     assert not window.may_renew()
     assert send_all(window) == [("b", 1)]
     window.stored(0, 1)
     assert window.may_renew()
-    window.opened_new()
+    window.opened_with_new_epoch()
     assert send_all(window) == [("y", 1)]
 
 
@@ -165,23 +165,23 @@ def test_a_broker_that_forgot_what_it_confirmed_gets_a_new_epoch() -> None:
     window = opened("a", "b")
     send_all(window)
     window.stored(0, 0)
-    window.broke()
+    window.disconnected()
 
-    window.opened_again({})
+    window.reopened({})
 
     assert window.may_renew()
-    window.opened_new()
+    window.opened_with_new_epoch()
     assert send_all(window) == [("b", 2)]
 
 
 def test_a_gap_at_the_lowest_unanswered_number_of_a_new_stream_means_a_new_epoch() -> None:
     window = opened("a")
     send_all(window)
-    window.broke()
-    window.opened_again({0: 1})
+    window.disconnected()
+    window.reopened({0: 1})
     send_all(window)
 
-    window.refused_as_gap(0, 0)
+    window.rejected_as_gap(0, 0)
 
     assert window.may_renew()
 
@@ -194,7 +194,7 @@ def test_a_page_that_was_never_sent_is_given_up_without_a_hole() -> None:
     failed = window.expire(1.0)
 
     assert [(one.page.content, type(one.error)) for one in failed] == [("a", DeliveryTimeout)]
-    window.opened_new()
+    window.opened_with_new_epoch()
     assert send_all(window) == [("b", 0)]
     assert not window.must_renew
 
@@ -204,8 +204,8 @@ def test_a_page_that_is_given_up_behind_a_refusal_says_which_one() -> None:
     window.add(page("a", deadline=5.0))
     window.add(page("b", deadline=5.0))
     send_all(window)
-    window.refused_for_now(0, 0, until=9.0, refusal=SinkFull("no room for more", facts={"limit": "10"}))
-    window.refused_as_gap(0, 1)
+    window.rejected_temporarily(0, 0, until=9.0, rejection=SinkFull("no room for more", facts={"limit": "10"}))
+    window.rejected_as_gap(0, 1)
 
     errors = [failed.error for failed in window.expire(5.0)]
 
@@ -217,14 +217,14 @@ def test_a_page_that_is_given_up_behind_a_refusal_says_which_one() -> None:
 
 def test_a_page_given_up_while_it_was_stored_leaves_its_number_to_it() -> None:
     window: Window[str] = Window(8)
-    window.opened_new()
+    window.opened_with_new_epoch()
     window.add(page("five", deadline=1.0))
     send_all(window)
-    window.broke()  # it was stored, the receipt was lost
+    window.disconnected()  # it was stored, the receipt was lost
 
     failed = window.expire(2.0)
     window.add(page("other"))
-    window.opened_again({0: 1})
+    window.reopened({0: 1})
 
     assert [one.page.content for one in failed] == ["five"]
     assert send_all(window) == [("other", 1)]
@@ -233,17 +233,17 @@ def test_a_page_given_up_while_it_was_stored_leaves_its_number_to_it() -> None:
 
 def test_a_page_given_up_that_was_not_stored_is_a_hole() -> None:
     window: Window[str] = Window(8)
-    window.opened_new()
+    window.opened_with_new_epoch()
     window.add(page("five", deadline=1.0))
     send_all(window)
-    window.broke()
+    window.disconnected()
     window.expire(2.0)
     window.add(page("other"))
 
-    window.opened_again({})
+    window.reopened({})
 
     assert window.may_renew()
-    window.opened_new()
+    window.opened_with_new_epoch()
     assert send_all(window) == [("other", 1)]
 
 
@@ -252,13 +252,13 @@ def test_a_page_given_up_between_two_tries_is_a_hole() -> None:
     window.add(page("a", deadline=1.0))
     window.add(page("b"))
     send_all(window)
-    window.refused_for_now(0, 0, until=9.0)
-    window.refused_as_gap(0, 1)
+    window.rejected_temporarily(0, 0, until=9.0)
+    window.rejected_as_gap(0, 1)
 
     assert [one.page.content for one in window.expire(2.0)] == ["a"]
 
     assert window.may_renew()
-    window.opened_new()
+    window.opened_with_new_epoch()
     assert send_all(window, now=9.0) == [("b", 2)]
 
 
@@ -356,9 +356,9 @@ class Run:
         self.epoch, following = self.broker.open(self.epoch if resume else None)
         self.is_open = True
         if resume:
-            self.window.opened_again(following)
+            self.window.reopened(following)
         else:
-            self.window.opened_new()
+            self.window.opened_with_new_epoch()
 
     def send(self) -> None:
         if self.window.may_renew():
@@ -368,7 +368,7 @@ class Run:
             assert self.is_open
             assert self.epoch is not None
             assert found.sequence is not None
-            assert not found.given_up
+            assert not found.expired
             self.up.append((self.epoch, found.partition, found.sequence, found.content))
 
     def process(self, *, full: bool) -> None:
@@ -385,11 +385,11 @@ class Run:
             if page is not None:
                 self.settled.append(page.content)
         elif answer == "full":
-            self.window.refused_for_now(partition, sequence, self.now + 1)
+            self.window.rejected_temporarily(partition, sequence, self.now + 1)
         elif answer == "gap":
-            self.window.refused_as_gap(partition, sequence)
+            self.window.rejected_as_gap(partition, sequence)
         else:
-            self._note([self.window.refused_for_good(partition, sequence, POISON)])
+            self._note([self.window.rejected_permanently(partition, sequence, POISON)])
 
     def drop(self, *, processed: int) -> None:
         for _ in range(processed):
@@ -398,13 +398,13 @@ class Run:
         self.down.clear()
         if self.is_open:
             self.is_open = False
-            self.window.broke()
+            self.window.disconnected()
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
         self._note(self.window.expire(self.now))
 
-    def _note(self, failed: list[Failed[str]] | list[Failed[str] | None]) -> None:
+    def _note(self, failed: list[FailedPage[str]] | list[FailedPage[str] | None]) -> None:
         for one in failed:
             if one is not None:
                 assert one.page.content not in self.failed
@@ -483,11 +483,11 @@ def test_a_page_that_was_damaged_on_its_way_is_sent_again_at_once_and_fails_in_t
     damaged = PageCorrupt("another checksum")
     for _ in range(DAMAGED_MAX - 1):
         assert send_all(window) == [("a", 0), ("b", 1)]
-        assert window.refused_as_damaged(0, 0, 0.0, damaged) is None
-        window.refused_as_gap(0, 1)
+        assert window.rejected_as_damaged(0, 0, 0.0, damaged) is None
+        window.rejected_as_gap(0, 1)
 
     assert send_all(window) == [("a", 0), ("b", 1)]
-    failed = window.refused_as_damaged(0, 0, 0.0, damaged)
+    failed = window.rejected_as_damaged(0, 0, 0.0, damaged)
     assert failed is not None
     assert (failed.page.content, failed.error) == ("a", damaged)
 
@@ -496,11 +496,11 @@ def test_damage_of_one_page_does_not_count_against_another() -> None:
     window = opened("a", "b")
     damaged = PageCorrupt("another checksum")
     send_all(window)
-    window.refused_as_damaged(0, 0, 0.0, damaged)
-    window.refused_as_gap(0, 1)
+    window.rejected_as_damaged(0, 0, 0.0, damaged)
+    window.rejected_as_gap(0, 1)
     send_all(window)
     window.stored(0, 0)
 
     for _ in range(DAMAGED_MAX - 1):
-        assert window.refused_as_damaged(0, 1, 0.0, damaged) is None
+        assert window.rejected_as_damaged(0, 1, 0.0, damaged) is None
         send_all(window)

@@ -1,4 +1,4 @@
-"""Claims on a page: the futures that its receipt or failure completes.
+"""Completion of the futures of a page, by its receipt or its failure.
 
 A future cannot be cancelled, because its records are in transit.
 """
@@ -13,7 +13,7 @@ from forebay.client.errors import ForebayError
 from forebay.client.values.records import Receipt
 
 
-class Promise(Future):  # type: ignore[type-arg]  # the kind of its result is its user's business
+class PublishFuture(Future):  # type: ignore[type-arg]  # the kind of its result is its user's business
     """Future that only the publisher can complete."""
 
     def cancel(self) -> bool:
@@ -21,14 +21,14 @@ class Promise(Future):  # type: ignore[type-arg]  # the kind of its result is it
         return False
 
 
-class Claim(Protocol):
+class Completion(Protocol):
     """Part of a page with its own future."""
 
     def settle(self, receipt: Receipt) -> None:
-        """Complete the claim: the page is stored with this receipt."""
+        """Complete the future: the page is stored with this receipt."""
 
     def fail(self, error: ForebayError) -> None:
-        """Fail the claim: the page will not be sent again."""
+        """Fail the future: the page will not be sent again."""
 
 
 def _part(receipt: Receipt, index: int, count: int) -> Receipt:
@@ -40,12 +40,12 @@ def _part(receipt: Receipt, index: int, count: int) -> Receipt:
     return Receipt(receipt.sink, receipt.partition, first, first + count - 1, receipt.durability, receipt.duplicate)
 
 
-class RecordClaim:
-    """Claim on one record."""
+class RecordCompletion:
+    """Completion of one record."""
 
     __slots__ = ("_future", "_index")
 
-    def __init__(self, future: Promise, index: int) -> None:
+    def __init__(self, future: PublishFuture, index: int) -> None:
         self._future = future
         self._index = index
 
@@ -58,12 +58,12 @@ class RecordClaim:
         self._future.set_exception(error)
 
 
-class PageClaim:
-    """Claim on a whole page."""
+class PageCompletion:
+    """Completion of a whole page."""
 
     __slots__ = ("_future",)
 
-    def __init__(self, future: Promise) -> None:
+    def __init__(self, future: PublishFuture) -> None:
         self._future = future
 
     def settle(self, receipt: Receipt) -> None:
@@ -75,12 +75,12 @@ class PageClaim:
         self._future.set_exception(error)
 
 
-class Bulk:
+class BulkFuture:
     """Records passed in one call, in one page or several."""
 
     __slots__ = ("_error", "_future", "_left", "_lock", "_receipts")
 
-    def __init__(self, future: Promise) -> None:
+    def __init__(self, future: PublishFuture) -> None:
         self._future = future
         self._lock = Lock()
         """Protects what follows: pages complete while later ones are still being built."""
@@ -88,23 +88,23 @@ class Bulk:
         self._error: ForebayError | None = None
         self._left = 1  # one for the caller, until `seal`
 
-    def claim(self, index: int, count: int) -> BulkClaim:
-        """Return the claim for ``count`` records of a page from ``index`` on."""
+    def part(self, index: int, count: int) -> BulkPart:
+        """Return the completion of ``count`` records of a page from ``index`` on."""
         with self._lock:
             self._receipts.append(None)
             self._left += 1
-            return BulkClaim(self, len(self._receipts) - 1, index, count)
+            return BulkPart(self, len(self._receipts) - 1, index, count)
 
     def seal(self, error: ForebayError | None = None) -> None:
-        """End the registration of claims; ``error`` if some records were not added to a page."""
+        """End the registration of completions; ``error`` if some records were not added to a page."""
         self._end_one(None, None, error)
 
     def settle(self, slot: int, receipt: Receipt) -> None:
-        """Record the receipt of one claim."""
+        """Record the receipt of one part."""
         self._end_one(slot, receipt, None)
 
     def fail(self, error: ForebayError) -> None:
-        """Record the failure of one claim; the future raises the first failure."""
+        """Record the failure of one part; the future raises the first failure."""
         self._end_one(None, None, error)
 
     def _end_one(self, slot: int | None, receipt: Receipt | None, error: ForebayError | None) -> None:
@@ -122,12 +122,12 @@ class Bulk:
             self._future.set_result([one for one in self._receipts if one is not None])
 
 
-class BulkClaim:
-    """Claim on the records of a bulk that are in one page."""
+class BulkPart:
+    """Completion of the records of a bulk that are in one page."""
 
     __slots__ = ("_bulk", "_count", "_index", "_slot")
 
-    def __init__(self, bulk: Bulk, slot: int, index: int, count: int) -> None:
+    def __init__(self, bulk: BulkFuture, slot: int, index: int, count: int) -> None:
         self._bulk = bulk
         self._slot = slot
         self._index = index

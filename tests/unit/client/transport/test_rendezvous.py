@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.client.transport.routing import endpoint_of
+from forebay.client.transport.rendezvous import endpoint_of
 
 THREE = ("a:1", "b:1", "c:1")
 SINKS = [f"sink-{number}" for number in range(600)]

@@ -1,7 +1,7 @@
 """Batches: records that are gathered into pages.
 
 One batch per partition is open. It is sealed when the next record does not fit, when it has lingered long enough, or at
-a flush. Sealing is cheap: the columns are encoded when the page is first sent. Not thread-safe: the outbox owns it.
+a flush. Sealing is cheap: the columns are encoded when the page is first sent. Not thread-safe: the buffer owns it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from forebay.client.publish.claims import Bulk, Claim, Promise, RecordClaim
+from forebay.client.publish.completions import BulkFuture, Completion, PublishFuture, RecordCompletion
 from forebay.client.publish.pages import EncodedPage, encode_columns
 from forebay.client.publish.sized_columns import SizedColumns
 from forebay.client.telemetry import SendSpan
@@ -53,7 +53,7 @@ class Batch:
     keys: list[bytes | None] | None = None
     event_times_us: list[int | None] | None = None
     headers: list[Headers] | None = None
-    claims: list[Claim] = field(default_factory=list)
+    completions: list[Completion] = field(default_factory=list)
     content_bytes: int = 0
     """Bytes of values, keys and headers, without column overhead."""
 
@@ -122,13 +122,13 @@ class Batch:
         if self.headers is not None:
             self.headers.extend([()] * len(values))
 
-    def claim_one(self, future: Promise) -> None:
+    def complete_one(self, future: PublishFuture) -> None:
         """Attach ``future`` to the record that was added last."""
-        self.claims.append(RecordClaim(future, len(self.values) - 1))
+        self.completions.append(RecordCompletion(future, len(self.values) - 1))
 
-    def claim_many(self, bulk: Bulk, count: int) -> None:
+    def complete_many(self, bulk: BulkFuture, count: int) -> None:
         """Attach ``bulk`` to the ``count`` records that were added last."""
-        self.claims.append(bulk.claim(self.count - count, count))
+        self.completions.append(bulk.part(self.count - count, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class PageBounds:
         """Return True if no record of useful size fits any more."""
         return len(batch.values) >= self.records or batch.body_bytes >= self.body_bytes
 
-    def how_many(self, batch: Batch | None, ends: Sequence[int], first: int, *, is_rich: bool) -> int:
+    def count_fitting(self, batch: Batch | None, ends: Sequence[int], first: int, *, is_rich: bool) -> int:
         """Return the number of records from ``first`` on that fit into ``batch``.
 
         ``ends[i]`` is the total content size of the records before ``i``. An empty batch accepts at least one.

@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.client.publish.batching import Batch, Batches, PageBounds, headers_bytes
+from forebay.client.publish.batches import Batch, Batches, PageBounds, headers_bytes
 from forebay.client.publish.pages import encode_columns
 from forebay.client.publish.sized_columns import SizedColumns
 from forebay.page.columns import Headers
@@ -68,7 +68,7 @@ def test_as_many_records_are_taken_at_once_as_would_be_one_by_one(
             one.add(bytes(size), None, None, ())
     ends = list(accumulate(sizes, initial=0))
 
-    taken = bounds.how_many(begun, ends, 0, is_rich=is_rich)
+    taken = bounds.count_fitting(begun, ends, 0, is_rich=is_rich)
 
     expected = 0
     for size in sizes:

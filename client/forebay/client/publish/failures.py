@@ -8,7 +8,7 @@ from forebay.client.errors import ForebayError
 
 
 class FailureLog:
-    """First failure and number of failures. Not thread-safe: the outbox owns it."""
+    """First failure and number of failures. Not thread-safe: the buffer owns it."""
 
     def __init__(self) -> None:
         self._first: ForebayError | None = None
@@ -19,7 +19,7 @@ class FailureLog:
         self._first = self._first or error
         self._count += 1
 
-    def take(self) -> ForebayError | None:
+    def pop(self) -> ForebayError | None:
         """Return the first failure since the last call, with the number of the others, and reset the log."""
         if self._first is None:
             return None

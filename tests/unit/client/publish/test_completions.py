@@ -5,41 +5,41 @@ from __future__ import annotations
 import pytest
 
 from forebay.client import DeliveryTimeout, Durability, Receipt
-from forebay.client.publish.claims import Bulk, PageClaim, Promise, RecordClaim
+from forebay.client.publish.completions import BulkFuture, PageCompletion, PublishFuture, RecordCompletion
 
 RECEIPT = Receipt("s", 2, 100, 109, Durability.DISK, duplicate=False)
 OLD = Receipt("s", 2, None, None, Durability.DISK, duplicate=True)
 
 
 def test_a_record_gets_its_own_offset() -> None:
-    future = Promise()
+    future = PublishFuture()
 
-    RecordClaim(future, 3).settle(RECEIPT)
+    RecordCompletion(future, 3).settle(RECEIPT)
 
     receipt = future.result(0)
     assert (receipt.first_offset, receipt.last_offset) == (103, 103)
 
 
 def test_a_page_gets_the_whole_receipt() -> None:
-    future = Promise()
+    future = PublishFuture()
 
-    PageClaim(future).settle(RECEIPT)
+    PageCompletion(future).settle(RECEIPT)
 
     assert future.result(0) is RECEIPT
 
 
 def test_a_receipt_without_offsets_stays_one() -> None:
-    future = Promise()
+    future = PublishFuture()
 
-    RecordClaim(future, 3).settle(OLD)
+    RecordCompletion(future, 3).settle(OLD)
 
     assert future.result(0) is OLD
 
 
 def test_many_records_get_their_part_of_each_page_in_order() -> None:
-    future = Promise()
-    bulk = Bulk(future)
-    first, second = bulk.claim(8, 2), bulk.claim(0, 5)
+    future = PublishFuture()
+    bulk = BulkFuture(future)
+    first, second = bulk.part(8, 2), bulk.part(0, 5)
     bulk.seal()
 
     second.settle(Receipt("s", 3, 0, 9, Durability.DISK, duplicate=False))
@@ -51,9 +51,9 @@ def test_many_records_get_their_part_of_each_page_in_order() -> None:
 
 
 def test_a_bulk_is_not_over_while_more_of_it_may_come() -> None:
-    future = Promise()
-    bulk = Bulk(future)
-    bulk.claim(0, 1).settle(RECEIPT)
+    future = PublishFuture()
+    bulk = BulkFuture(future)
+    bulk.part(0, 1).settle(RECEIPT)
 
     assert not future.done()
     bulk.seal()
@@ -61,30 +61,30 @@ def test_a_bulk_is_not_over_while_more_of_it_may_come() -> None:
 
 
 def test_the_first_failure_of_a_bulk_is_what_it_raises() -> None:
-    future = Promise()
-    bulk = Bulk(future)
-    claims = [bulk.claim(0, 1) for _ in range(3)]
+    future = PublishFuture()
+    bulk = BulkFuture(future)
+    completions = [bulk.part(0, 1) for _ in range(3)]
     bulk.seal()
 
-    claims[0].settle(RECEIPT)
-    claims[1].fail(DeliveryTimeout("first"))
-    claims[2].fail(DeliveryTimeout("second"))
+    completions[0].settle(RECEIPT)
+    completions[1].fail(DeliveryTimeout("first"))
+    completions[2].fail(DeliveryTimeout("second"))
 
     with pytest.raises(DeliveryTimeout, match="first"):
         future.result(0)
 
 
 def test_nothing_at_all_is_over_at_once() -> None:
-    future = Promise()
+    future = PublishFuture()
 
-    Bulk(future).seal()
+    BulkFuture(future).seal()
 
     assert future.result(0) == []
 
 
 def test_a_future_cannot_be_cancelled() -> None:
-    future = Promise()
+    future = PublishFuture()
 
     assert not future.cancel()
-    RecordClaim(future, 0).settle(RECEIPT)
+    RecordCompletion(future, 0).settle(RECEIPT)
     assert future.done()

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Reading(Iterator[T_co]):
+class ClosableIterator(Iterator[T_co]):
     """Iterator that can be closed and used as a context manager."""
 
     @abstractmethod

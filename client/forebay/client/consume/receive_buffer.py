@@ -1,4 +1,4 @@
-"""Inbox of a subscriber: received deliveries that are not settled.
+"""Receive buffer of a subscriber: received deliveries that are not settled.
 
 Decides which records are void. Records become void by a `revoked` of the broker, by the user's own nack (immediately,
 before the broker confirms it), and by the loss of the partition or of the stream. Void records in the queue are never
@@ -22,12 +22,12 @@ EXTENDS_PER_DEADLINE: Final = 3
 
 
 @dataclass(slots=True)
-class _Lane:
+class _OwnedPartition:
     """Partition that this consumer owns."""
 
     owner_epoch: int
     revision: int = 0
-    given_back: tuple[int, int] | None = None
+    nacked_from: tuple[int, int] | None = None
     """Revision and offset of the user's nack.
 
     Deliveries of that revision or an older one are void from that offset on.
@@ -43,12 +43,12 @@ class _Lane:
     """Time of the last deadline extension, or of the first delivery after a pause."""
 
 
-class Inbox:
+class ReceiveBuffer:
     """Queue of a subscriber."""
 
     def __init__(self) -> None:
         self._queue: deque[Delivery] = deque()
-        self._lanes: dict[int, _Lane] = {}
+        self._partitions: dict[int, _OwnedPartition] = {}
 
     def __len__(self) -> int:
         """Return the number of queued deliveries."""
@@ -57,68 +57,68 @@ class Inbox:
     def assigned(self, owners: dict[int, tuple[int, int]]) -> list[Delivery]:
         """Apply an assignment, as partition → (owner epoch, revision); return taken deliveries now void."""
         void: list[Delivery] = []
-        for partition, lane in list(self._lanes.items()):
-            if owners.get(partition, (-1, 0))[0] != lane.owner_epoch:
-                void += self._void(partition, lane, 0)
-                del self._lanes[partition]
+        for partition, owned in list(self._partitions.items()):
+            if owners.get(partition, (-1, 0))[0] != owned.owner_epoch:
+                void += self._void(partition, owned, 0)
+                del self._partitions[partition]
         for partition, (owner_epoch, revision) in owners.items():
-            lane = self._lanes.setdefault(partition, _Lane(owner_epoch))
-            lane.revision = max(lane.revision, revision)
+            owned = self._partitions.setdefault(partition, _OwnedPartition(owner_epoch))
+            owned.revision = max(owned.revision, revision)
         return void
 
     def arrived(self, delivery: Delivery, now: float) -> bool:
         """Queue a delivery; return False if all of it is void already."""
-        lane = self._lanes.get(delivery.partition)
-        if delivery.gap is None and (lane is None or lane.owner_epoch < delivery.owner_epoch):
-            lane = self._lanes[delivery.partition] = _Lane(delivery.owner_epoch)
-        if lane is not None:
+        owned = self._partitions.get(delivery.partition)
+        if delivery.gap is None and (owned is None or owned.owner_epoch < delivery.owner_epoch):
+            owned = self._partitions[delivery.partition] = _OwnedPartition(delivery.owner_epoch)
+        if owned is not None:
             if delivery.gap is None:
-                if delivery.owner_epoch < lane.owner_epoch or delivery.revision < lane.revision:
+                if delivery.owner_epoch < owned.owner_epoch or delivery.revision < owned.revision:
                     return False
-                lane.revision = delivery.revision
-            given_back = lane.given_back
-            if given_back is not None and (delivery.gap is not None or delivery.revision <= given_back[0]):
-                kept = delivery.cut(given_back[1])
+                owned.revision = delivery.revision
+            nacked_from = owned.nacked_from
+            if nacked_from is not None and (delivery.gap is not None or delivery.revision <= nacked_from[0]):
+                kept = delivery.cut(nacked_from[1])
                 if kept is None:
                     return False
                 delivery = kept
             delivery.extended_at = now
-            if not lane.taken and not any(one.partition == delivery.partition for one in self._queue):
-                lane.extended_at = now
+            if not owned.taken and not any(one.partition == delivery.partition for one in self._queue):
+                owned.extended_at = now
         if delivery.relaxed and delivery.resend:
-            self._queue = deque(one for one in self._queue if not _comes_again(one, delivery))
+            self._queue = deque(one for one in self._queue if not _is_redelivered(one, delivery))
         self._queue.append(delivery)
         return True
 
     def revoked(self, partition: int, from_offset: int, revision: int) -> list[Delivery]:
         """Apply a revocation by the broker; return taken deliveries that became void."""
-        lane = self._lanes.get(partition)
-        if lane is None:
+        owned = self._partitions.get(partition)
+        if owned is None:
             return []
-        lane.revision = max(lane.revision, revision)
-        if lane.given_back is not None:
-            offset = lane.given_back[1]
-            lane.given_back = None if from_offset <= offset else (lane.revision, offset)
-        return self._void(partition, lane, from_offset)
+        owned.revision = max(owned.revision, revision)
+        if owned.nacked_from is not None:
+            offset = owned.nacked_from[1]
+            owned.nacked_from = None if from_offset <= offset else (owned.revision, offset)
+        return self._void(partition, owned, from_offset)
 
-    def gave_back(self, delivery: Delivery, from_offset: int) -> list[Delivery]:
+    def nacked(self, delivery: Delivery, from_offset: int) -> list[Delivery]:
         """Apply the user's nack of ``delivery`` from an offset on; return taken deliveries that became void."""
-        lane = self._lanes.get(delivery.partition)
-        if lane is None or lane.owner_epoch != delivery.owner_epoch:
+        owned = self._partitions.get(delivery.partition)
+        if owned is None or owned.owner_epoch != delivery.owner_epoch:
             return []
-        lowest = from_offset if lane.given_back is None else min(from_offset, lane.given_back[1])
-        lane.given_back = (lane.revision, lowest)
-        return self._void(delivery.partition, lane, from_offset)
+        lowest = from_offset if owned.nacked_from is None else min(from_offset, owned.nacked_from[1])
+        owned.nacked_from = (owned.revision, lowest)
+        return self._void(delivery.partition, owned, from_offset)
 
-    def not_given_back(self, partition: int, owner_epoch: int, offset: int) -> None:
+    def nack_rejected(self, partition: int, owner_epoch: int, offset: int) -> None:
         """Undo the effect of a nack that the broker rejected: no revocation follows it."""
-        lane = self._lanes.get(partition)
-        if lane is None or lane.owner_epoch != owner_epoch or lane.given_back is None:
+        owned = self._partitions.get(partition)
+        if owned is None or owned.owner_epoch != owner_epoch or owned.nacked_from is None:
             return
-        if lane.given_back[1] == offset:
-            lane.given_back = None
+        if owned.nacked_from[1] == offset:
+            owned.nacked_from = None
 
-    def broke(self) -> list[Delivery]:
+    def disconnected(self) -> list[Delivery]:
         """Void everything after the end of the stream; return taken deliveries that became void."""
         return self.assigned({})
 
@@ -127,92 +127,95 @@ class Inbox:
         if not self._queue:
             return None
         delivery = self._queue.popleft()
-        lane = self._lanes.get(delivery.partition)
-        if lane is not None and delivery.gap is None:
-            lane.taken.append(delivery)
+        owned = self._partitions.get(delivery.partition)
+        if owned is not None and delivery.gap is None:
+            owned.taken.append(delivery)
         return delivery
 
     def settled(self, delivery: Delivery) -> None:
         """Forget a delivery of which everything was answered."""
-        lane = self._lanes.get(delivery.partition)
-        if lane is not None and delivery in lane.taken:
-            lane.taken.remove(delivery)
+        owned = self._partitions.get(delivery.partition)
+        if owned is not None and delivery in owned.taken:
+            owned.taken.remove(delivery)
 
     def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[Delivery]:
         """Settle all offsets up to ``last`` in all deliveries; return taken ones with nothing left."""
-        lane = self._lanes.get(partition)
-        if lane is None or lane.owner_epoch != owner_epoch:
+        owned = self._partitions.get(partition)
+        if owned is None or owned.owner_epoch != owner_epoch:
             return []
-        for delivery in lane.taken:
+        for delivery in owned.taken:
             delivery.answer([(0, last)])
-        done = [delivery for delivery in lane.taken if not delivery.left]
-        lane.taken = [delivery for delivery in lane.taken if delivery.left]
+        done = [delivery for delivery in owned.taken if not delivery.left]
+        owned.taken = [delivery for delivery in owned.taken if delivery.left]
         for delivery in self._queue:
             if delivery.partition == partition and delivery.gap is None and delivery.owner_epoch == owner_epoch:
                 delivery.answer([(0, last)])
         self._queue = deque(one for one in self._queue if one.gap is not None or one.left)
         return done
 
-    def has_come(self, partition: int, offset: int) -> bool:
+    def has_arrived(self, partition: int, offset: int) -> bool:
         """Return True if a record at or above an offset has arrived, so that the broker knows the offset."""
-        lane = self._lanes.get(partition)
-        found = [*(lane.taken if lane is not None else ()), *(one for one in self._queue if one.partition == partition)]
+        owned = self._partitions.get(partition)
+        found = [
+            *(owned.taken if owned is not None else ()),
+            *(one for one in self._queue if one.partition == partition),
+        ]
         return any(one.last_offset >= offset for one in found)
 
     def is_current(self, delivery: Delivery) -> bool:
         """Return True if answers to a delivery can still have an effect."""
-        lane = self._lanes.get(delivery.partition)
-        return lane is not None and lane.owner_epoch == delivery.owner_epoch
+        owned = self._partitions.get(delivery.partition)
+        return owned is not None and owned.owner_epoch == delivery.owner_epoch
 
-    def to_extend(
-        self, worked_on: Delivery | None, deadline_s: float, now: float
+    def extensions_due(
+        self, in_process: Delivery | None, deadline_s: float, now: float
     ) -> Iterable[tuple[int, int, list[Range]]]:
         """Return (partition, owner epoch, ranges) whose deadline extension is due.
 
-        In STRICT order these are the partition of the delivery ``worked_on``, and partitions whose records only wait in
-        the queue; a partition has one deadline, so there are no ranges. A partition whose oldest records were taken and
-        not processed is not extended, so that they expire. In RELAXED order it is ``worked_on`` itself, and each queued
-        delivery.
+        In STRICT order these are the partition of the delivery ``in_process``, and partitions whose records only wait
+        in the queue; a partition has one deadline, so there are no ranges. A partition whose oldest records were taken
+        and not processed is not extended, so that they expire. In RELAXED order these are ``in_process`` itself, and
+        each queued delivery.
         """
         due: list[tuple[int, int, list[Range]]] = []
         pause_s = deadline_s / EXTENDS_PER_DEADLINE
         strict: set[int] = set()
         late: dict[int, list[Delivery]] = {}
-        for delivery in (*self._queue, *((worked_on,) if worked_on is not None else ())):
+        for delivery in (*self._queue, *((in_process,) if in_process is not None else ())):
             if not delivery.relaxed:
-                if delivery is worked_on or not self._in_hand(delivery.partition):
+                if delivery is in_process or not self._is_in_process(delivery.partition):
                     strict.add(delivery.partition)
             elif delivery.left and now - delivery.extended_at >= pause_s:
                 delivery.extended_at = now
                 late.setdefault(delivery.partition, []).append(delivery)
-        for partition, lane in self._lanes.items():
-            if partition in strict and now - lane.extended_at >= pause_s:
-                lane.extended_at = now
-                due.append((partition, lane.owner_epoch, []))
+        for partition, owned in self._partitions.items():
+            if partition in strict and now - owned.extended_at >= pause_s:
+                owned.extended_at = now
+                due.append((partition, owned.owner_epoch, []))
             if partition in late:
                 left = merge(found for delivery in late[partition] for found in delivery.left)
-                due.append((partition, lane.owner_epoch, left))
+                due.append((partition, owned.owner_epoch, left))
         return due
 
-    def _in_hand(self, partition: int) -> bool:
-        lane = self._lanes.get(partition)
-        return lane is not None and bool(lane.taken)
+    def _is_in_process(self, partition: int) -> bool:
+        owned = self._partitions.get(partition)
+        return owned is not None and bool(owned.taken)
 
-    def _void(self, partition: int, lane: _Lane, from_offset: int) -> list[Delivery]:
+    def _void(self, partition: int, owned: _OwnedPartition, from_offset: int) -> list[Delivery]:
         kept: deque[Delivery] = deque()
         for delivery in self._queue:
             left = delivery.cut(from_offset) if delivery.partition == partition else delivery
             if left is not None:
                 kept.append(left)
         self._queue = kept
-        void = [delivery for delivery in lane.taken if delivery.last_offset >= from_offset]
+        void = [delivery for delivery in owned.taken if delivery.last_offset >= from_offset]
         for delivery in void:
             delivery.void(from_offset)
-        lane.taken = [delivery for delivery in lane.taken if delivery.left]
+        owned.taken = [delivery for delivery in owned.taken if delivery.left]
         return [delivery for delivery in void if not delivery.left]
 
 
-def _comes_again(queued: Delivery, later: Delivery) -> bool:
+def _is_redelivered(queued: Delivery, later: Delivery) -> bool:
     """Return True if a later delivery replaces all that is left of a queued one."""
     if queued.gap is not None or queued.partition != later.partition or queued.revision >= later.revision:
         return False

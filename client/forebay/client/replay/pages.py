@@ -27,7 +27,7 @@ from forebay.client.errors import (
     UsedAfterFork,
 )
 from forebay.client.replay.columns import checked_body
-from forebay.client.replay.reader import Reading
+from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.settings import RetryPolicy
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
@@ -72,7 +72,7 @@ class ReplayOptions(TypedDict, total=False):
     """
 
 
-class PageReplay(Reading[StoredPage | Gap]):
+class PageReplay(ClosableIterator[StoredPage | Gap]):
     """Iterator of the requested parts of pages, and of :class:`Gap` with ``on_gap="yield"``.
 
     Not thread-safe, except ``close``. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,

@@ -1,6 +1,6 @@
-"""Outbox of a publisher: records that are accepted and not yet confirmed by the broker.
+"""Send buffer of a publisher: records that are accepted and not yet confirmed by the broker.
 
-Users put records in and wait for room; the stream's threads take pages out and apply answers (``outbox_stream``). One
+Users put records in and wait for room; the stream's threads take pages out and apply answers (``sender``). One
 lock protects all of it and is held for bookkeeping only: encoding, sending and the completion of futures happen
 outside.
 """
@@ -13,20 +13,20 @@ from collections.abc import Callable
 from functools import partial
 
 from forebay.client.errors import FlushTimeout, ForebayError, PublisherClosed
-from forebay.client.publish.batching import Batch, Batches, PageBounds
+from forebay.client.publish.batches import Batch, Batches, PageBounds
+from forebay.client.publish.failures import FailureLog
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.publish.sized_columns import SizedColumns
-from forebay.client.publish.window import Outgoing, Window
+from forebay.client.publish.window import Window, WindowPage
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
-from forebay.client.transport.failures import FailureLog
 from forebay.page.columns import Headers
 
 RecordTuple = tuple[bytes, bytes | None, int | None, Headers]
 """Value, key, event time in microseconds, headers."""
 
 
-class Outbox:
+class SendBuffer:
     """Batches, window and buffer bound of one publisher."""
 
     def __init__(self, settings: PublisherSettings, telemetry: Telemetry, clock: Callable[[], float]) -> None:
@@ -59,7 +59,7 @@ class Outbox:
         self._unkeyed = 0
         """Current partition of records without a key, until its page is full."""
 
-    def put(self, partition: int | None, record: RecordTuple, size: int, claim: Callable[[Batch], None]) -> None:
+    def put(self, partition: int | None, record: RecordTuple, size: int, attach: Callable[[Batch], None]) -> None:
         """Add one record of ``size`` content bytes; blocks while the buffer is full."""
         is_rich = record[1] is not None or record[2] is not None or bool(record[3])
         with self.lock:
@@ -70,10 +70,10 @@ class Outbox:
                     break
                 self.seal(batch.partition)
             batch.add(*record)
-            claim(batch)
+            attach(batch)
             self._grow(batch, size)
 
-    def put_many(self, partition: int | None, columns: SizedColumns, claim: Callable[[Batch, int], None]) -> None:
+    def put_many(self, partition: int | None, columns: SizedColumns, attach: Callable[[Batch, int], None]) -> None:
         """Add many records, divided into pages.
 
         Complete pages are encoded immediately and without the lock, the remainder later.
@@ -81,15 +81,15 @@ class Outbox:
         first = 0
         is_rich = columns.keys is not None
         while first < len(columns):
-            end = first + self.batches.bounds.how_many(None, columns.ends, first, is_rich=is_rich)
+            end = first + self.batches.bounds.count_fitting(None, columns.ends, first, is_rich=is_rich)
             if end < len(columns) and not self._is_begun(partition):
-                self._put_encoded(partition, columns.encode(first, end), partial(_claim_all, claim))
+                self._put_encoded(partition, columns.encode(first, end), partial(_attach_all, attach))
                 first = end
                 continue
             with self.lock:
                 self._check_open()
                 begun = self.batches.get(self._target(partition))
-                end = first + self.batches.bounds.how_many(begun, columns.ends, first, is_rich=is_rich)
+                end = first + self.batches.bounds.count_fitting(begun, columns.ends, first, is_rich=is_rich)
                 size = columns.size(first, end)
                 if not self._has_room(size):
                     self._await_room(size)
@@ -97,15 +97,15 @@ class Outbox:
                 batch = self._batch(partition)
                 if end > first:
                     batch.extend(columns, first, end)
-                    claim(batch, end - first)
+                    attach(batch, end - first)
                     self._grow(batch, size)
                 if end < len(columns):
                     self.seal(batch.partition)
                 first = end
 
-    def put_page(self, partition: int, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
+    def put_page(self, partition: int, page: EncodedPage, attach: Callable[[Batch], None]) -> None:
         """Add an encoded page; blocks while the buffer is full."""
-        self._put_encoded(partition, page, claim)
+        self._put_encoded(partition, page, attach)
 
     def flush(self, timeout_s: float | None) -> None:
         """Wait until all records added before are finished; raise the first failure since the last flush."""
@@ -118,7 +118,7 @@ class Outbox:
                     if left_s is not None and left_s <= 0:
                         raise FlushTimeout(f"{len(self.unfinished)} pages are not durable yet: flush again, or close")
                     self.room.wait(left_s)
-            error = self.failures.take() or (copy.copy(self.fatal) if self.fatal is not None else None)
+            error = self.failures.pop() or (copy.copy(self.fatal) if self.fatal is not None else None)
         if error is not None:
             raise error
 
@@ -188,7 +188,7 @@ class Outbox:
         """Return True if the next record joins a page with records. May be outdated immediately."""
         return self.batches.get(self._target(partition)) is not None
 
-    def _put_encoded(self, partition: int | None, page: EncodedPage, claim: Callable[[Batch], None]) -> None:
+    def _put_encoded(self, partition: int | None, page: EncodedPage, attach: Callable[[Batch], None]) -> None:
         size = len(page.body)
         with self.lock:
             self._admit(size)
@@ -196,7 +196,7 @@ class Outbox:
             self.seal(target)
             batch = self._new_batch(target)
             batch.encoded = page
-            claim(batch)
+            attach(batch)
             self._grow(batch, size)
             self._queue(batch)
             if partition is None:
@@ -219,23 +219,23 @@ class Outbox:
             self.seal(batch.partition)
 
     def _queue(self, batch: Batch) -> None:
-        self.window.add(Outgoing(batch.partition, batch, batch.opened_at + self.settings.delivery_timeout_s))
+        self.window.add(WindowPage(batch.partition, batch, batch.opened_at + self.settings.delivery_timeout_s))
         self.work.notify()
 
 
-def _claim_all(claim: Callable[[Batch, int], None], batch: Batch) -> None:
-    claim(batch, batch.count)
+def _attach_all(attach: Callable[[Batch, int], None], batch: Batch) -> None:
+    attach(batch, batch.count)
 
 
 class _Counted:
     """Count a waiting user, so that the sender does not let batches linger."""
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, buffer: SendBuffer) -> None:
+        self._buffer = buffer
 
     def __enter__(self) -> None:
-        self._outbox.waiting += 1
-        self._outbox.work.notify()
+        self._buffer.waiting += 1
+        self._buffer.work.notify()
 
     def __exit__(self, *_: object) -> None:
-        self._outbox.waiting -= 1
+        self._buffer.waiting -= 1

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
-from forebay.client.consume.answers import Verb
-from forebay.client.consume.inbox import Inbox
+from forebay.client.consume.answers import AnswerKind
+from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.publish.pages import encode_columns
 from forebay.client.values.ranges import Range
 
@@ -25,7 +25,7 @@ class Nobody:
     def touch(self, delivery: Delivery) -> None:
         pass
 
-    def settle(self, delivery: Delivery, verb: Verb, ranges: list[Range], **_: Any) -> list[SettleResult]:
+    def settle(self, delivery: Delivery, verb: AnswerKind, ranges: list[Range], **_: Any) -> list[SettleResult]:
         return []
 
 
@@ -67,27 +67,27 @@ def gap(first: int, last: int) -> Delivery:
     return Delivery(settler=Nobody(), partition=0, incarnation="i", gap=missing)
 
 
-def inbox(*deliveries: Delivery) -> Inbox:
-    found = Inbox()
+def receive_buffer(*deliveries: Delivery) -> ReceiveBuffer:
+    found = ReceiveBuffer()
     found.assigned({0: (7, 0), 1: (8, 0)})
     for one in deliveries:
         assert found.arrived(one, now=0)
     return found
 
 
-def queued(found: Inbox) -> Iterator[tuple[int, int, int]]:
+def queued(found: ReceiveBuffer) -> Iterator[tuple[int, int, int]]:
     while (one := found.take()) is not None:
         yield one.partition, one.first_offset, one.last_offset
 
 
 def test_deliveries_are_handed_out_in_the_order_in_which_they_came() -> None:
-    found = inbox(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
+    found = receive_buffer(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
 
     assert list(queued(found)) == [(0, 0, 4), (1, 0, 2), (0, 5, 9)]
 
 
 def test_what_is_revoked_is_not_handed_out_and_the_rest_of_a_page_is() -> None:
-    found = inbox(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
+    found = receive_buffer(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
 
     found.revoked(0, from_offset=3, revision=1)
 
@@ -96,10 +96,10 @@ def test_what_is_revoked_is_not_handed_out_and_the_rest_of_a_page_is() -> None:
 
 def test_the_user_s_own_nack_voids_what_is_queued_before_the_broker_says_so() -> None:
     first = delivery(0, 4)
-    found = inbox(first, delivery(5, 9))
+    found = receive_buffer(first, delivery(5, 9))
     assert found.take() is first
 
-    found.gave_back(first, 2)
+    found.nacked(first, 2)
 
     assert first.void_from == 2
     assert [record.offset for record in first] == [0, 1]
@@ -108,9 +108,9 @@ def test_the_user_s_own_nack_voids_what_is_queued_before_the_broker_says_so() ->
 
 def test_what_was_sent_before_the_broker_saw_the_nack_is_void_too() -> None:
     first = delivery(0, 4)
-    found = inbox(first)
+    found = receive_buffer(first)
     found.take()
-    found.gave_back(first, 2)
+    found.nacked(first, 2)
 
     assert not found.arrived(delivery(5, 9), now=0)
     found.revoked(0, from_offset=2, revision=1)
@@ -119,7 +119,7 @@ def test_what_was_sent_before_the_broker_saw_the_nack_is_void_too() -> None:
 
 
 def test_a_straggler_of_an_older_revision_is_void() -> None:
-    found = inbox()
+    found = receive_buffer()
     found.revoked(0, from_offset=0, revision=2)
 
     assert not found.arrived(delivery(0, 4, revision=1), now=0)
@@ -127,7 +127,7 @@ def test_a_straggler_of_an_older_revision_is_void() -> None:
 
 def test_a_delivery_that_is_iterated_ends_where_it_was_revoked() -> None:
     taken = delivery(0, 4)
-    found = inbox(taken)
+    found = receive_buffer(taken)
     found.take()
     seen = []
 
@@ -144,7 +144,7 @@ def test_a_delivery_that_is_iterated_ends_where_it_was_revoked() -> None:
 
 def test_a_lost_partition_takes_its_deliveries_with_it() -> None:
     taken = delivery(0, 4)
-    found = inbox(taken, delivery(5, 9), delivery(0, 0, partition=1, owner_epoch=8))
+    found = receive_buffer(taken, delivery(5, 9), delivery(0, 0, partition=1, owner_epoch=8))
     found.take()
 
     void = found.assigned({1: (8, 0)})
@@ -157,7 +157,7 @@ def test_a_lost_partition_takes_its_deliveries_with_it() -> None:
 
 def test_a_partition_under_a_new_owner_epoch_is_another_one() -> None:
     taken = delivery(0, 4)
-    found = inbox(taken)
+    found = receive_buffer(taken)
     found.take()
 
     found.assigned({0: (9, 0), 1: (8, 0)})
@@ -169,15 +169,15 @@ def test_a_partition_under_a_new_owner_epoch_is_another_one() -> None:
 
 def test_nothing_is_left_of_a_broken_stream() -> None:
     taken = delivery(0, 4)
-    found = inbox(taken, delivery(5, 9))
+    found = receive_buffer(taken, delivery(5, 9))
     found.take()
 
-    assert found.broke() == [taken]
+    assert found.disconnected() == [taken]
     assert len(found) == 0
 
 
 def test_a_gap_behind_what_is_revoked_comes_again_with_it() -> None:
-    found = inbox(delivery(0, 4), gap(5, 9), delivery(10, 11))
+    found = receive_buffer(delivery(0, 4), gap(5, 9), delivery(10, 11))
 
     found.revoked(0, from_offset=2, revision=1)
 
@@ -185,7 +185,7 @@ def test_a_gap_behind_what_is_revoked_comes_again_with_it() -> None:
 
 
 def test_a_gap_before_what_is_revoked_stays() -> None:
-    found = inbox(gap(0, 4), delivery(5, 9))
+    found = receive_buffer(gap(0, 4), delivery(5, 9))
 
     found.revoked(0, from_offset=5, revision=1)
 
@@ -193,10 +193,10 @@ def test_a_gap_before_what_is_revoked_stays() -> None:
 
 
 def test_more_time_is_asked_for_every_third_of_the_deadline_while_the_user_is_at_work() -> None:
-    found = inbox(delivery(0, 4), delivery(0, 4, partition=1, owner_epoch=8))
+    found = receive_buffer(delivery(0, 4), delivery(0, 4, partition=1, owner_epoch=8))
     in_hand = found.take()
 
-    asked = [(now, list(found.to_extend(in_hand, deadline_s=30, now=now))) for now in range(0, 35, 5)]
+    asked = [(now, list(found.extensions_due(in_hand, deadline_s=30, now=now))) for now in range(0, 35, 5)]
 
     assert [now for now, due in asked if due] == [10, 20, 30]
     assert asked[2][1] == [(0, 7, []), (1, 8, [])]
@@ -204,14 +204,14 @@ def test_more_time_is_asked_for_every_third_of_the_deadline_while_the_user_is_at
 
 def test_records_that_were_taken_and_left_lying_expire() -> None:
     worked_on = delivery(0, 4, partition=1, owner_epoch=8)
-    found = inbox(delivery(0, 4), delivery(5, 9), worked_on)
+    found = receive_buffer(delivery(0, 4), delivery(5, 9), worked_on)
     found.take()
 
-    assert list(found.to_extend(worked_on, deadline_s=30, now=100)) == [(1, 8, [])]
+    assert list(found.extensions_due(worked_on, deadline_s=30, now=100)) == [(1, 8, [])]
 
 
 def test_in_relaxed_order_what_comes_again_takes_the_place_of_what_is_queued() -> None:
-    found = inbox(
+    found = receive_buffer(
         delivery(0, 4, ordering=Ordering.RELAXED),
         delivery(5, 9, ordering=Ordering.RELAXED),
         delivery(0, 4, partition=1, owner_epoch=8, ordering=Ordering.RELAXED),
@@ -224,21 +224,21 @@ def test_in_relaxed_order_what_comes_again_takes_the_place_of_what_is_queued() -
 
 def test_in_relaxed_order_what_is_queued_and_what_is_in_hand_get_more_time_each_by_itself() -> None:
     lying, worked_on = delivery(0, 4, ordering=Ordering.RELAXED), delivery(5, 9, ordering=Ordering.RELAXED)
-    found = inbox(lying, worked_on, delivery(20, 24, ordering=Ordering.RELAXED))
+    found = receive_buffer(lying, worked_on, delivery(20, 24, ordering=Ordering.RELAXED))
     found.take()
     found.take()
     worked_on.answer([(6, 7)])
 
-    assert list(found.to_extend(worked_on, deadline_s=30, now=9)) == []
-    assert list(found.to_extend(worked_on, deadline_s=30, now=10)) == [(0, 7, [(5, 5), (8, 9), (20, 24)])]
-    assert list(found.to_extend(worked_on, deadline_s=30, now=19)) == []
+    assert list(found.extensions_due(worked_on, deadline_s=30, now=9)) == []
+    assert list(found.extensions_due(worked_on, deadline_s=30, now=10)) == [(0, 7, [(5, 5), (8, 9), (20, 24)])]
+    assert list(found.extensions_due(worked_on, deadline_s=30, now=19)) == []
 
 
 def test_a_revocation_that_was_on_the_way_already_does_not_end_a_nack_below_it() -> None:
     first = delivery(0, 4)
-    found = inbox(first)
+    found = receive_buffer(first)
     found.take()
-    found.gave_back(first, 2)
+    found.nacked(first, 2)
 
     found.revoked(0, from_offset=4, revision=1)  # something else failed before the broker saw the nack
 
@@ -249,23 +249,23 @@ def test_a_revocation_that_was_on_the_way_already_does_not_end_a_nack_below_it()
 
 def test_a_nack_below_a_revocation_voids_what_came_after_it() -> None:
     first = delivery(0, 9)
-    found = inbox(first)
+    found = receive_buffer(first)
     found.take()
     found.revoked(0, from_offset=5, revision=1)
     found.arrived(delivery(5, 9, revision=1), now=0)
 
-    found.gave_back(first, 3)
+    found.nacked(first, 3)
 
     assert list(queued(found)) == []
 
 
 def test_a_nack_that_the_broker_did_not_take_is_forgotten() -> None:
     first = delivery(0, 4)
-    found = inbox(first)
+    found = receive_buffer(first)
     found.take()
-    found.gave_back(first, 2)
+    found.nacked(first, 2)
 
-    found.not_given_back(0, 7, 2)
+    found.nack_rejected(0, 7, 2)
 
     assert found.arrived(delivery(5, 9), now=0)
 
@@ -274,7 +274,7 @@ class Model:
     """A broker's STRICT partition, the wire in both directions, and what a target sees of it."""
 
     def __init__(self) -> None:
-        self.found = inbox()
+        self.found = receive_buffer()
         self.revision = 0
         self.sent = 0
         self.fails: list[tuple[int, int]] = []
@@ -315,7 +315,7 @@ class Model:
             self.at_most = record.offset + 1
             if one is not None and index == nack_at:
                 self.to_broker.append((record.offset, record.revision))
-                self.found.gave_back(one, record.offset)
+                self.found.nacked(one, record.offset)
                 one.void(record.offset)
                 self.at_most = record.offset
 
@@ -361,7 +361,7 @@ def test_a_target_sees_every_record_again_from_the_one_that_it_nacked(history: l
 
 
 def test_what_is_settled_by_number_is_neither_kept_nor_handed_out() -> None:
-    found = inbox(delivery(0, 9), delivery(10, 19), delivery(20, 29), delivery(30, 39))
+    found = receive_buffer(delivery(0, 9), delivery(10, 19), delivery(20, 29), delivery(30, 39))
     first, second = found.take(), found.take()
 
     ended = found.settled_until(0, 7, 24)
@@ -375,8 +375,8 @@ def test_what_is_settled_by_number_is_neither_kept_nor_handed_out() -> None:
 
 
 def test_an_offset_is_known_to_the_broker_when_a_record_at_it_or_above_has_come() -> None:
-    found = inbox(delivery(0, 9), delivery(10, 19))
+    found = receive_buffer(delivery(0, 9), delivery(10, 19))
     found.take()
 
-    assert [found.has_come(0, offset) for offset in (9, 19, 20)] == [True, True, False]
-    assert not found.has_come(1, 0)
+    assert [found.has_arrived(0, offset) for offset in (9, 19, 20)] == [True, True, False]
+    assert not found.has_arrived(1, 0)

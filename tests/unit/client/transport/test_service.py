@@ -1,0 +1,82 @@
+"""Pagination and repeated deletes of unary calls, against a wire with prepared answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from forebay.client import SinkNotFound
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.service import Service
+from forebay.v1 import sink_pb2
+from forebay.v1 import sink_service_pb2 as pb
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
+from tests.support.calls.wire_fake import QUICK, Handler, WireFake, abort, status
+
+DELETE = pb.DeleteSinkRequest(name="orders")
+
+
+def list_sinks(request: pb.ListSinksRequest, context: grpc.ServicerContext) -> pb.ListSinksResponse:
+    names = {"": "a", "1": "b", "2": "c"}
+    following = {"": "1", "1": "2", "2": ""}
+    return pb.ListSinksResponse(
+        sinks=[sink_pb2.Sink(name=names[request.page_token])], next_page_token=following[request.page_token]
+    )
+
+
+@contextmanager
+def service(**handlers: Handler) -> Iterator[Service]:
+    with WireFake(**handlers) as fake:
+        channels = Channels([fake.address], QUICK)
+        try:
+            yield Service(channels, SinkServiceStub)
+        finally:
+            channels.close()
+
+
+def test_each_page_is_requested_with_the_token_of_the_page_before() -> None:
+    with service(ListSinks=list_sinks) as sinks:
+        pages = list(sinks.pages("ListSinks", "", pb.ListSinksRequest()))
+
+    assert [page.sinks[0].name for page in pages] == ["a", "b", "c"]
+
+
+def test_no_page_is_requested_before_it_is_needed() -> None:
+    requested: list[str] = []
+
+    def list_and_record(request: pb.ListSinksRequest, context: grpc.ServicerContext) -> pb.ListSinksResponse:
+        requested.append(request.page_token)
+        return list_sinks(request, context)
+
+    with service(ListSinks=list_and_record) as sinks:
+        next(sinks.pages("ListSinks", "", pb.ListSinksRequest()))
+
+    assert requested == [""]
+
+
+def delete_after(failures: int) -> Any:
+    attempts = 0
+
+    def delete(request: pb.DeleteSinkRequest, context: grpc.ServicerContext) -> pb.DeleteSinkResponse:
+        nonlocal attempts
+        attempts += 1
+        if attempts <= failures:
+            abort(context, status(grpc.StatusCode.UNAVAILABLE, ""))
+        abort(context, status(grpc.StatusCode.NOT_FOUND, "SINK_NOT_FOUND"))
+        return pb.DeleteSinkResponse()
+
+    return delete
+
+
+def test_a_delete_whose_first_answer_was_lost_has_succeeded_if_the_object_is_gone() -> None:
+    with service(DeleteSink=delete_after(1)) as sinks:
+        assert not sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,))
+
+
+def test_a_delete_of_an_object_that_never_existed_raises() -> None:
+    with service(DeleteSink=delete_after(0)) as sinks, pytest.raises(SinkNotFound):
+        sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,))
