@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from docs.generator import broker_settings, command_line, errors, sink_settings, wire_contract
+from docs.generator import broker_settings, command_line, errors, sink_settings, stored_values, wire_contract
 
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "broker-settings": broker_settings.markdown,
@@ -15,6 +15,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "reasons": errors.reasons,
     "sink-guarantees": sink_settings.guarantees,
     "sink-settings": sink_settings.markdown,
+    "stored-values": stored_values.markdown,
     "wire-messages": wire_contract.messages,
     "wire-services": wire_contract.services,
 }

@@ -20,7 +20,26 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.storage.errors import REMEDY, StoreError
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records import registry
+from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.producer import PRODUCER
+from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
+from forebay.broker.storage.records.kind import OfStore
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import SMALL_PAGE
+from forebay.broker.storage.records.pages.quarantine import QUARANTINE
+from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.records.partitions.gap import GAP
+from forebay.broker.storage.records.partitions.head import HEAD
+from forebay.broker.storage.records.partitions.reserve import RESERVE
+from forebay.broker.storage.records.partitions.tail import TAIL
+from forebay.broker.storage.records.partitions.totals import TOTALS
+from forebay.broker.storage.records.sinks.schema import SCHEMA
+from forebay.broker.storage.records.sinks.sink import SINK
+from forebay.broker.storage.records.sinks.slot import SLOT
+from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
+from forebay.broker.storage.records.sinks.writer import WRITER
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
@@ -102,30 +121,30 @@ def file(pattern: str, *, first: float = 0.0, end: float = 1.0) -> Damage:
 def _places(family: Family) -> list[bytes]:
     live = [page for page in range(TRIMMED, 30) if page != 15]
     if family is Family.INDEX:
-        return [keys.place(HIT, 0, page * 10) for page in live]
-    return [keys.small((1 << 40) + page * 10 + HIT, HIT, 0) for page in live if page % 2 == 0]
+        return [ENTRY.key(HIT, 0, page * 10) for page in live]
+    return [SMALL_PAGE.key(HIT, 0, (1 << 40) + page * 10 + HIT) for page in live if page % 2 == 0]
 
 
 KINDS: Final[dict[str, tuple[str, Damage]]] = {
-    "cursor": ("stopped", Value(Family.META, keys.cursor(HIT, "default", 0), keys.cursor(HIT, "second", 0))),
-    "tail": ("stopped", Value(Family.META, keys.partition(keys.TAIL, HIT, 0))),
-    "head": ("stopped", Value(Family.META, keys.partition(keys.HEAD, HIT, 0))),
-    "sink": ("stopped", Value(Family.META, keys.sink(HIT))),
-    "subscription": ("stopped", Value(Family.META, keys.subscription(HIT, "second"))),
-    "gap": ("stopped", Value(Family.META, keys.gap(HIT, 0, 150))),
-    "writer": ("stopped", Value(Family.META, keys.writer(HIT, "writer"))),
-    "schema": ("stopped", Value(Family.META, keys.schema(HIT, 1))),
-    "slot": ("stopped", Value(Family.META, keys.slot(HIT, "writer", 0, 3))),
-    "ledger": ("stopped", Value(Family.META, keys.due(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
-    "reserve": ("stopped", Value(Family.META, keys.partition(keys.RESERVE, HIT, 0))),
-    "totals": ("stopped", Value(Family.META, keys.totals(HIT, "default", 0))),
-    "producer": ("stopped", Value(Family.META, keys.producer(HIT, "query"))),
-    "epoch": ("stopped", Value(Family.META, keys.epoch(HIT, "query", 3))),
-    "stages of an epoch": ("stopped", Value(Family.META, keys.epoch_stages(HIT, "query", 3, 0))),
-    "quarantined page": ("stopped", Value(Family.META, keys.quarantine(HIT, 0, 7))),
+    "cursor": ("stopped", Value(Family.META, CURSOR.key(HIT, "default", 0), CURSOR.key(HIT, "second", 0))),
+    "tail": ("stopped", Value(Family.META, TAIL.key(HIT, 0))),
+    "head": ("stopped", Value(Family.META, HEAD.key(HIT, 0))),
+    "sink": ("stopped", Value(Family.META, SINK.key(HIT))),
+    "subscription": ("stopped", Value(Family.META, SUBSCRIPTION.key(HIT, "second"))),
+    "gap": ("stopped", Value(Family.META, GAP.key(HIT, 0, 150))),
+    "writer": ("stopped", Value(Family.META, WRITER.key(HIT, "writer"))),
+    "schema": ("stopped", Value(Family.META, SCHEMA.key(HIT, 1))),
+    "slot": ("stopped", Value(Family.META, SLOT.key(HIT, "writer", 0, 3))),
+    "ledger": ("stopped", Value(Family.META, DUE.key(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
+    "reserve": ("stopped", Value(Family.META, RESERVE.key(HIT, 0))),
+    "totals": ("stopped", Value(Family.META, TOTALS.key(HIT, "default", 0))),
+    "producer": ("stopped", Value(Family.META, PRODUCER.key(HIT, "query"))),
+    "epoch": ("stopped", Value(Family.META, EPOCH.key(HIT, "query", 3))),
+    "stages of an epoch": ("stopped", Value(Family.META, STAGE_ORDER.key(HIT, "query", 3, 0))),
+    "quarantined page": ("stopped", Value(Family.META, QUARANTINE.key(HIT, 0, 7))),
     "store numbers": (
         "stopped",
-        Value(Family.META, keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING, keys.STOPPED),
+        Value(Family.META, *(kind.key() for kind in registry.KINDS if isinstance(kind, OfStore))),
     ),
     "index entry": ("stopped", Value(Family.INDEX, *_places(Family.INDEX))),
     "small page": ("stopped", Value(Family.SMALL, *_places(Family.SMALL))),

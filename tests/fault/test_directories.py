@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import SMALL_PAGE
+from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
 from forebay.cli.exits import ExitCode
@@ -57,9 +59,9 @@ def test_a_whole_directory_is_clean_and_is_not_changed(store: Path, capsys: pyte
 
 
 def test_what_is_damaged_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoil(store, Family.META, keys.cursor(1, "default", 0))
-    spoil(store, Family.INDEX, keys.place(2, 0, 200))
-    spoil(store, Family.SMALL, keys.small((1 << 40) + 203, 3, 0))
+    spoil(store, Family.META, CURSOR.key(1, "default", 0))
+    spoil(store, Family.INDEX, ENTRY.key(2, 0, 200))
+    spoil(store, Family.SMALL, SMALL_PAGE.key(3, 0, (1 << 40) + 203))
 
     code, report = asked(capsys, "verify", "--data-dir", store)
 
@@ -93,8 +95,8 @@ def test_what_cannot_be_opened_has_an_exit_code_of_its_own_and_can_be_repaired(
 def test_a_repair_leaves_a_directory_that_is_clean(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spoil(store, Family.SMALL, keys.small((1 << 40) + 203, 3, 0))
-    spoil(store, Family.INDEX, keys.place(2, 0, 200))
+    spoil(store, Family.SMALL, SMALL_PAGE.key(3, 0, (1 << 40) + 203))
+    spoil(store, Family.INDEX, ENTRY.key(2, 0, 200))
 
     run(["repair", "--data-dir", str(store), "--into", str(tmp_path / "saved")])
     capsys.readouterr()

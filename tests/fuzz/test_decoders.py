@@ -5,8 +5,6 @@ Where there is a fast way and a general one, both find the same.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +30,10 @@ from forebay.broker.rpc.pages.rows import json_rows, shown_rows
 from forebay.broker.rpc.requests.reading import reader_of
 from forebay.broker.rpc.sinks import convert as sinks
 from forebay.broker.settings import SettingsError, load
-from forebay.broker.storage.records import codec, header
+from forebay.broker.storage.records import header
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.registry import KINDS
+from forebay.broker.storage.records.sealed import Undecodable, seal
 from forebay.client import Encoding as RowEncoding
 from forebay.client import InvalidPage as ClientInvalidPage
 from forebay.client import Schema, StoredPage
@@ -203,20 +204,13 @@ def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
 # -- what a disk gives back
 
 
-DECODERS: Final[list[Callable[..., Any]]] = [
-    function for name, function in inspect.getmembers(codec, inspect.isfunction) if name.startswith("decode_")
-]
-
-
-@pytest.mark.parametrize("decode", DECODERS, ids=lambda decode: decode.__name__)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @MANY
 @given(content=st.binary(max_size=120) | st.sampled_from([b"{}", b"[]", b"null", b'{"settings": 1}', b"\xff" * 40]))
-def test_a_stored_value_with_a_good_checksum_is_decoded_or_told(decode: Callable[..., Any], content: bytes) -> None:
-    arguments = [0] * (sum(each.default is each.empty for each in inspect.signature(decode).parameters.values()) - 1)
-
+def test_a_stored_value_with_a_good_checksum_is_decoded_or_told(kind: Kind[Any], content: bytes) -> None:
     try:
-        decode(*arguments, codec._seal(content))
-    except codec.Undecodable:
+        kind.codec.decode(seal(content))
+    except Undecodable:
         return
 
 

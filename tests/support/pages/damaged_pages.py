@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.storage.records import keys
 from forebay.broker.storage.records.header import HEADER_BYTES
+from forebay.broker.storage.records.pages.page import SMALL_PAGE
 from forebay.broker.storage.store.contract import Family, Put, Store
 from tests.support.pages.samples import values
 
@@ -25,7 +25,7 @@ class StoredPage:
 
     @property
     def partition(self) -> int:
-        return keys.place_of(self.key)[1]
+        return SMALL_PAGE.within(self.key)[0]
 
     @property
     def records(self) -> list[bytes]:
@@ -40,4 +40,4 @@ class StoredPage:
 
 def stored_pages(store: Store, sink: int) -> list[StoredPage]:
     """The pages of a sink, by partition and age."""
-    return [StoredPage(*found) for found in store.scan(Family.SMALL, *keys.of_sink(sink), PAGES_MAX)]
+    return [StoredPage(*found) for found in store.scan(Family.SMALL, *SMALL_PAGE.of_sink(sink), PAGES_MAX)]

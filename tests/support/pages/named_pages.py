@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from forebay.broker.core.writes import WHOLE_SINK
-from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
+from forebay.broker.storage.records.kind import place_of
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry
+from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
+from forebay.broker.storage.records.pages.quarantine import QUARANTINE
 from forebay.broker.storage.store.contract import Family, Store
 
 Page = tuple[int, int, int, bool]
@@ -31,36 +36,36 @@ def wrong_names(store: Store) -> list[str]:
 def stored_pages(store: Store) -> Iterator[Page]:
     """Every page whose bytes are there."""
     for key, _ in store.scan(Family.SMALL, b"", _ALL, MANY):
-        sink, partition, number = keys.place_of(key)
-        yield sink, partition, number, False
+        yield SMALL_PAGE.sink_of(key), *SMALL_PAGE.within(key), False
     for key in store.bulk_keys(b"", _ALL, MANY):
-        number, sink, partition = keys.bulk_of(key)
+        number, sink, partition = BULK_PAGE.within(key)
         yield sink, partition, number, True
 
 
 def named_pages(store: Store) -> Iterator[Page]:
     """Pages that are indexed, staged or kept aside, once for each name."""
     for key, value in store.scan(Family.INDEX, b"", _ALL, MANY):
-        sink, partition, base = keys.place_of(key)
+        sink, (partition, base) = ENTRY.sink_of(key), ENTRY.within(key)
         if sink:
-            entry = codec.decode_entry(base, value)
+            entry = decode_entry(value, base)
             yield sink, partition, entry.number, entry.bulk
-    for key, value in store.scan(Family.META, *keys.of_kind(keys.STAGED), MANY):
-        _, partition, _ = keys.staged_of(key)
-        page = codec.decode_staged(value)
-        yield keys.sink_of(key), partition, page.number, page.bulk
-    for key, value in store.scan(Family.META, *keys.of_kind(keys.QUARANTINE), MANY):
-        sink, partition, _ = keys.place_of(key[1:])
-        entry = codec.decode_quarantined(value)
+    for key, value in store.scan(Family.META, *STAGED_PAGE.all, MANY):
+        _, partition, _ = STAGED_PAGE.within(key)
+        page = STAGED_PAGE.codec.decode(value)
+        yield STAGED_PAGE.sink_of(key), partition, page.number, page.bulk
+    for key, value in store.scan(Family.META, *QUARANTINE.all, MANY):
+        sink, partition = place_of(key)
+        entry = QUARANTINE.codec.decode(value)
         yield sink, partition, entry.number, entry.bulk
 
 
 def _dues_of(store: Store, page: Page) -> Iterator[bytes]:
     sink, partition, number, bulk = page
-    for key, value in store.scan(Family.META, *keys.of_kind(keys.DUE), MANY):
-        owner, at, is_bulk, first = keys.due_of(key)
-        last, _ = codec.decode_due(value)
-        whole = at == WHOLE_SINK and owner == sink
-        orphans = bulk and (owner, at) == (0, 0) and first <= number <= last
-        if is_bulk == bulk and (whole or orphans or ((owner, at) == (sink, partition) and first <= number <= last)):
+    for key, value in store.scan(Family.META, *DUE.all, MANY):
+        due = DUE.due(key, value)
+        assert due is not None
+        named = due.first <= number <= due.last
+        whole = due.partition == WHOLE_SINK and due.sink == sink
+        orphans = bulk and (due.sink, due.partition) == (0, 0) and named
+        if due.bulk == bulk and (whole or orphans or ((due.sink, due.partition) == (sink, partition) and named)):
             yield key

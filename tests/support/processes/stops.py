@@ -21,7 +21,7 @@ from typing import Final, Literal
 from forebay.broker import server
 from forebay.broker.runtime.commit import group
 from forebay.broker.settings import BrokerSettings
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
 from forebay.broker.storage.store.rocks import RocksStore
 from tests.support.processes import launcher
@@ -30,7 +30,7 @@ Action = Literal["ingest", "write", "sync", "compact"]
 Kind = Literal["any", "page", "reclaim"]
 
 
-FIRST_ENTRY: Final = keys.place(1, 0, 0)
+FIRST_ENTRY: Final = ENTRY.key(1, 0, 0)
 """What stands before it in the index names no page."""
 
 

@@ -22,6 +22,19 @@ from forebay.broker.core.settings import SinkSettings
 
 
 @dataclass(frozen=True, slots=True)
+class Write:
+    """Base of everything that the core stores or deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWrite(Write):
+    """Base of what belongs to one partition."""
+
+    sink: int
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class SinkRecord:
     """Sink as it is stored."""
 
@@ -40,7 +53,7 @@ class SinkRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PutSink:
+class PutSink(Write):
     """Store a new or changed sink. ``fresh``: its id is used for the first time."""
 
     sink: SinkRecord
@@ -48,61 +61,50 @@ class PutSink:
 
 
 @dataclass(frozen=True, slots=True)
-class DropSink:
+class DropSink(Write):
     """Delete a sink with everything that belongs to it, including its pages; its id is never reused."""
 
     sink: int
 
 
 @dataclass(frozen=True, slots=True)
-class PutTail:
-    sink: int
-    partition: int
+class PutTail(PartitionWrite):
     tail: Tail
 
 
 @dataclass(frozen=True, slots=True)
-class PutHead:
-    sink: int
-    partition: int
+class PutHead(PartitionWrite):
     head: Head
 
 
 @dataclass(frozen=True, slots=True)
-class PutCounting:
+class PutCounting(Write):
     """Record that a start has taken over the state of the last one and counts the records it accepts."""
 
     start_count: int
 
 
 @dataclass(frozen=True, slots=True)
-class PutReserve:
+class PutReserve(PartitionWrite):
     """Reserve offsets that may be assigned from now on."""
 
-    sink: int
-    partition: int
     reserve: Reserve
 
 
 @dataclass(frozen=True, slots=True)
-class DropReserve:
+class DropReserve(PartitionWrite):
     """Remove the reservation: no offset is assigned any more that a crash could lose."""
-
-    sink: int
-    partition: int
 
 
 @dataclass(frozen=True, slots=True)
-class PutHeld:
+class PutHeld(PartitionWrite):
     """Store the pages of the tail that have no index entry. Written with that tail and head."""
 
-    sink: int
-    partition: int
     held: tuple[Held, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PutCursor:
+class PutCursor(Write):
     sink: int
     subscription: str
     partition: int
@@ -126,13 +128,13 @@ class SubscriptionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PutSubscription:
+class PutSubscription(Write):
     sink: int
     subscription: SubscriptionRecord
 
 
 @dataclass(frozen=True, slots=True)
-class DropSubscription:
+class DropSubscription(Write):
     """Delete a subscription with its cursors and totals in all partitions."""
 
     sink: int
@@ -160,13 +162,13 @@ class SchemaRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PutSchema:
+class PutSchema(Write):
     sink: int
     schema: SchemaRecord
 
 
 @dataclass(frozen=True, slots=True)
-class PutTotals:
+class PutTotals(Write):
     """Store the totals of closed accounts; written with the cursor that begins the next account."""
 
     sink: int
@@ -176,16 +178,14 @@ class PutTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class PutMarks:
+class PutMarks(PartitionWrite):
     """Store the marks of settled offsets; an empty set deletes them."""
 
-    sink: int
-    partition: int
     marks: Marks
 
 
 @dataclass(frozen=True, slots=True)
-class PutWriter:
+class PutWriter(Write):
     """Store a writer and its current epoch."""
 
     sink: int
@@ -194,7 +194,7 @@ class PutWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class DropWriter:
+class DropWriter(Write):
     """Delete a writer, its epoch and its windows."""
 
     sink: int
@@ -202,7 +202,7 @@ class DropWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class PutSlot:
+class PutSlot(Write):
     """Store an accepted page of a writer in place of the one a window before it."""
 
     sink: int
@@ -213,18 +213,14 @@ class PutSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class PutEntry:
-    sink: int
-    partition: int
+class PutEntry(PartitionWrite):
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
-class PutPlaced:
+class PutPlaced(PartitionWrite):
     """Store the consecutive entries of committed staged pages."""
 
-    sink: int
-    partition: int
     before: Tail
     """End of the partition before the first of them."""
 
@@ -234,16 +230,14 @@ class PutPlaced:
 
 
 @dataclass(frozen=True, slots=True)
-class DropEntriesFrom:
+class DropEntriesFrom(PartitionWrite):
     """Delete all entries of a partition from an offset on: those of a commit that a crash interrupted."""
 
-    sink: int
-    partition: int
     first: int
 
 
 @dataclass(frozen=True, slots=True)
-class PutPlacing:
+class PutPlacing(Write):
     """Begin a commit that writes entries behind the ends of the partitions of a sink.
 
     Its last batch moves these ends.
@@ -255,36 +249,30 @@ class PutPlacing:
 
 
 @dataclass(frozen=True, slots=True)
-class DropPlacing:
+class DropPlacing(Write):
     """End a commit: the ends are moved, or the entries are deleted."""
 
     sink: int
 
 
 @dataclass(frozen=True, slots=True)
-class DropEntry:
-    sink: int
-    partition: int
+class DropEntry(PartitionWrite):
     base: int
 
 
 @dataclass(frozen=True, slots=True)
-class PutGap:
-    sink: int
-    partition: int
+class PutGap(PartitionWrite):
     gap: Gap
 
 
 @dataclass(frozen=True, slots=True)
-class DropGap:
-    sink: int
-    partition: int
+class DropGap(PartitionWrite):
     first: int
     subscription: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class PutStage:
+class PutStage(Write):
     """Store the stage of an attempt; written with its first page."""
 
     sink: int
@@ -292,7 +280,7 @@ class PutStage:
 
 
 @dataclass(frozen=True, slots=True)
-class PutStaged:
+class PutStaged(Write):
     """Store a page of a stage, which no reader sees yet."""
 
     sink: int
@@ -307,7 +295,7 @@ class PutStaged:
 
 
 @dataclass(frozen=True, slots=True)
-class DropStages:
+class DropStages(Write):
     """Delete stages with the names of their pages. The batch also decides what happens to the pages."""
 
     sink: int
@@ -319,13 +307,13 @@ class DropStages:
 
 
 @dataclass(frozen=True, slots=True)
-class PutProducer:
+class PutProducer(Write):
     sink: int
     producer: ProducerRecord
 
 
 @dataclass(frozen=True, slots=True)
-class DropProducer:
+class DropProducer(Write):
     """Delete a producer with its epochs."""
 
     sink: int
@@ -333,7 +321,7 @@ class DropProducer:
 
 
 @dataclass(frozen=True, slots=True)
-class PutEpoch:
+class PutEpoch(Write):
     """Store an epoch; written with the entries of its pages or after them."""
 
     sink: int
@@ -341,7 +329,7 @@ class PutEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class PutEpochStages:
+class PutEpochStages(Write):
     """Store the order of the tokens of an epoch in one partition; written with the epoch or before it."""
 
     sink: int
@@ -353,7 +341,7 @@ class PutEpochStages:
 
 
 @dataclass(frozen=True, slots=True)
-class DropEpochStages:
+class DropEpochStages(Write):
     """Delete the stages of an epoch whose commit was interrupted by a crash."""
 
     sink: int
@@ -362,7 +350,7 @@ class DropEpochStages:
 
 
 @dataclass(frozen=True, slots=True)
-class DropEpoch:
+class DropEpoch(Write):
     """Delete an epoch that has no page left."""
 
     sink: int
@@ -396,28 +384,28 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class PutDue:
+class PutDue(Write):
     """Record pages in the reclaim ledger."""
 
     due: Due
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaim:
+class Reclaim(Write):
     """Delete the bytes of due pages. The space is freed later, so the ledger keeps them until then."""
 
     due: Due
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaimed:
+class Reclaimed(Write):
     """Remove due pages from the ledger after their space was freed."""
 
     due: Due
 
 
 @dataclass(frozen=True, slots=True)
-class PutAge:
+class PutAge(Write):
     """Store the broker's own clock and the machine's clocks at that moment, in microseconds.
 
     All are zero in a new store.
@@ -435,73 +423,24 @@ class PutAge:
 
 
 @dataclass(frozen=True, slots=True)
-class PutStopped:
+class PutStopped(Write):
     """Record an orderly stop of a start: its cursors are up to date."""
 
     start_count: int
 
 
 @dataclass(frozen=True, slots=True)
-class PutQuarantine:
+class PutQuarantine(PartitionWrite):
     """Quarantine a damaged page: no index entry names it, and its bytes are kept."""
 
-    sink: int
-    partition: int
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
-class DropQuarantine:
+class DropQuarantine(PartitionWrite):
     """Delete a damaged page from quarantine."""
 
-    sink: int
-    partition: int
     number: int
-
-
-Write = (
-    PutSink
-    | DropSink
-    | PutTail
-    | PutHead
-    | PutCounting
-    | PutReserve
-    | DropReserve
-    | PutHeld
-    | PutCursor
-    | PutSubscription
-    | DropSubscription
-    | PutSchema
-    | PutTotals
-    | PutMarks
-    | PutWriter
-    | DropWriter
-    | PutSlot
-    | PutEntry
-    | PutPlaced
-    | DropEntry
-    | DropEntriesFrom
-    | PutPlacing
-    | DropPlacing
-    | PutGap
-    | DropGap
-    | PutDue
-    | Reclaim
-    | Reclaimed
-    | PutQuarantine
-    | DropQuarantine
-    | PutAge
-    | PutStopped
-    | PutStage
-    | PutStaged
-    | DropStages
-    | PutProducer
-    | DropProducer
-    | PutEpoch
-    | PutEpochStages
-    | DropEpochStages
-    | DropEpoch
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,25 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
-from forebay.broker.storage.records import codec, keys
-from forebay.broker.storage.repair.partitions import Mending
+from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.page import BULK_PAGE
+from forebay.broker.storage.records.pages.quarantine import QUARANTINE
+from forebay.broker.storage.records.registry import BY_PREFIX
+from forebay.broker.storage.records.sealed import Undecodable
+from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.store.identity import STORE_ID
+from forebay.broker.storage.records.store.starts import START
+from forebay.broker.storage.repair import store_values
+from forebay.broker.storage.repair.damage import Damage
+from forebay.broker.storage.repair.epochs import repair_epochs
+from forebay.broker.storage.repair.partitions import PartitionRepair
+from forebay.broker.storage.repair.sinks import adopt, all_sinks, repair_schemas
 from forebay.broker.storage.repair.survey import SurveyingJournal
-from forebay.broker.storage.state import OF_SINKS, State, StoredSink, decoded
-from forebay.broker.storage.store.contract import Family, Put, Store
+from forebay.broker.storage.state import State
+from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.read_retries import START_READ_DELAYS_S, patiently
+from forebay.broker.storage.stored_sink import StoredSink
 
 _log: Final = logging.getLogger(__name__)
 
@@ -100,37 +113,46 @@ def errors_of_a_start() -> Iterator[None]:
 
 def _recover(store: Store) -> Recovered:
     state = State(store)
-    mending = Mending(state)
-    if not mending.journal.store_id:
-        mending.journal.store_id = secrets.token_bytes(16)
-        store.write([Put(Family.META, keys.STORE, codec.encode_text(mending.journal.store_id.hex()))])
-    journal = mending.journal
-    in_files = max((keys.bulk_of(key)[0] for key in store.highest_keys()), default=0)
-    highest, stored_records = mending.highest(in_files)
+    damage = Damage(state)
+    journal = SurveyingJournal(store, store_values.store_id(damage))
+    if state.lost:
+        detail = "could not be read; gaps, writers and ledger entries that were in them are gone"
+        damage.report("state", None, None, f"{len(state.lost)} ranges of keys {detail}")
+    if not journal.store_id:
+        journal.store_id = secrets.token_bytes(16)
+        store_values.put(store, STORE_ID, journal.store_id.hex())
+    in_files = max((BULK_PAGE.within(key)[0] for key in store.highest_keys()), default=0)
+    highest, stored_records, highest_lost = store_values.highest(damage, in_files)
     counted_records, counted_starts = store.marked()
-    start_count = max(mending.start(), in_files >> NUMBER_BITS, highest >> NUMBER_BITS, counted_starts) + 1
+    damage.reports(START)
+    start_count = max(state.one(START) or 0, in_files >> NUMBER_BITS, highest >> NUMBER_BITS, counted_starts) + 1
     missing = max(0, counted_records - stored_records)
     journal.start_count, journal.records = start_count, max(counted_records, stored_records)
     store.mark((journal.records, start_count))
-    journal.put_number(keys.START, start_count)
-    sinks = {sink.record.id: sink for sink in _sinks(state, mending)}
-    writes: list[Write] = mending.mend(sinks, missing=missing, numbers_max=in_files if missing else highest)
-    thrown_away = [write.due for write in writes if isinstance(write, PutDue)]
-    due = [*_due(state, mending, writes), *thrown_away]
+    journal.put_number(START, start_count)
+    sinks = {sink.record.id: sink for sink in _sinks(damage, journal)}
+    writes = _repaired(damage, journal, sinks, missing=missing, numbers_max=in_files if missing else highest)
+    discarded = [write.due for write in writes if isinstance(write, PutDue)]
+    due = [*_due(damage, writes), *discarded]
     if in_files > highest and not missing:
         _log.warning("orphaned pages of a crash were found")
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
         writes.append(PutDue(orphans))
-        due = [orphans, *(one for one in due if keys_of(one) != keys_of(orphans))]
+        due = [orphans, *(one for one in due if DUE.key_of(one) != DUE.key_of(orphans))]
     writes += _cut_off(state, sinks)
-    next_sink = mending.next_sink([*sinks, *(one.sink for one in due)])
-    age = mending.age(sinks.values())
-    counting = mending.counting(start_count - 1)
-    stopped = mending.stopped() == counting
-    quarantined = tuple(_quarantined(state, mending))
-    mending.finish(writes, highest=max(highest, in_files) if missing else None)
-    for mended in mending.told:
-        _log.warning("damage was repaired %s", mended)
+    next_sink = store_values.next_sink(damage, [*sinks, *(one.sink for one in due)])
+    age = store_values.age(damage, sinks.values())
+    counting = store_values.counting(damage, start_count - 1)
+    stopped = store_values.stopped(damage) == counting
+    quarantined = tuple(_quarantined(damage, writes))
+    if writes:
+        journal.commit([], writes)
+    if missing or highest_lost:
+        store_values.put(store, HIGHEST, (max(highest, in_files), journal.records))
+    if writes or damage.reported:
+        store.sync()
+    for repair in damage.reported:
+        _log.warning("damage was repaired %s", repair)
     return Recovered(
         journal=journal,
         start_count=start_count,
@@ -141,114 +163,81 @@ def _recover(store: Store) -> Recovered:
         sinks=tuple(sinks[number] for number in sorted(sinks)),
         due=tuple(due),
         quarantined=quarantined,
-        mended=tuple(mending.told),
+        mended=tuple(damage.reported),
     )
+
+
+def _repaired(
+    damage: Damage, journal: SurveyingJournal, sinks: dict[int, StoredSink], *, missing: int, numbers_max: int
+) -> list[Write]:
+    """Repair all state of the sinks; returns the writes.
+
+    ``missing`` records are gone with the end of the log.
+    """
+    writes: list[Write] = []
+    for kind in BY_PREFIX.values():
+        if kind.into is not None and kind.replaced is not None:
+            for key in damage.keys(kind):
+                value = damage.replace(kind, key, writes)
+                if value is not None:
+                    kind.into(sinks[kind.sink_of(key)])[kind.within(key)] = value
+    partitions = PartitionRepair(damage, journal, missing=missing, numbers_max=numbers_max)
+    writes += partitions.repair_reserves(sinks)
+    writes += repair_epochs(damage, journal, sinks)
+    if missing:
+        adopt(damage, journal, sinks)
+        detail = f"its end is gone: {missing} records, but for those that stand in files"
+        damage.report("log", None, None, detail)
+    writes += partitions.repair(sinks)
+    return writes + repair_schemas(damage, sinks, partitions.with_rows if missing else ())
 
 
 def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
     """Remove what a commit has written behind the ends of a sink's partitions, and a crash has cut off."""
-    for key, value in state.all(keys.PLACING):
-        sink = sinks.get(keys.sink_of(key))
+    for key, value in state.all(PLACING):
+        sink = sinks.get(PLACING.sink_of(key))
         if sink is None:
             continue
         _log.info("a commit was interrupted, its pages are still staged sink=%s", sink.record.name)
         for partition in range(sink.partitions):
             yield DropEntriesFrom(sink.record.id, partition, sink.tails.get(partition, Tail()).next_offset)
-        for producer, epoch in decoded(value, codec.decode_placing) or ():
+        for producer, epoch in PLACING.decoded(value) or ():
             yield DropEpochStages(sink.record.id, producer, epoch)
         yield DropPlacing(sink.record.id)
 
 
-def keys_of(due: Due) -> tuple[int, int, bool, int]:
-    """Return the key of a ledger entry."""
-    return due.sink, due.partition, due.bulk, due.first
-
-
-def _due(state: State, mending: Mending, writes: list[Write]) -> list[Due]:
+def _due(damage: Damage, writes: list[Write]) -> list[Due]:
     due: list[Due] = []
-    for key, value in state.all(keys.DUE):
-        sink, partition, bulk, first = keys.due_of(key)
-        found = decoded(value, codec.decode_due)
+    for key, value in damage.state.all(DUE):
+        found = DUE.due(key, value)
         if found is None:
-            mending.tell("ledger entry", sink, partition, f"only page {first} of it is reclaimed")
-            found = (first, 0)
-            writes.append(PutDue(Due(sink, partition, bulk, first, *found)))
-        due.append(Due(sink, partition, bulk, first, *found))
+            found = damage.replace(DUE, key, writes)
+        due.append(found)
     return due
 
 
-def _quarantined(state: State, mending: Mending) -> Iterator[PutQuarantine]:
-    for key, value in state.all(keys.QUARANTINE):
-        sink, partition, number = keys.place_of(key[1:])
-        entry = decoded(value, codec.decode_quarantined)
+def _quarantined(damage: Damage, writes: list[Write]) -> Iterator[PutQuarantine]:
+    for key, value in damage.state.all(QUARANTINE):
+        entry = QUARANTINE.decoded(value)
         if entry is None:
-            mending.tell("quarantined page", sink, partition, f"page {number} is no longer kept aside")
+            damage.replace(QUARANTINE, key, writes)
         else:
-            yield PutQuarantine(sink, partition, entry)
+            yield PutQuarantine(QUARANTINE.sink_of(key), QUARANTINE.within(key)[0], entry)
 
 
-def _sinks(state: State, mending: Mending) -> list[StoredSink]:
-    sinks = {number: StoredSink(record) for number, record in mending.sinks().items()}
-    for kind in OF_SINKS:
-        for key, value in state.all(kind):
-            sink = sinks.get(keys.sink_of(key))
+def _sinks(damage: Damage, journal: SurveyingJournal) -> list[StoredSink]:
+    sinks = {number: StoredSink(record) for number, record in all_sinks(damage, journal).items()}
+    for kind in BY_PREFIX.values():
+        if kind.into is None:
+            continue
+        for key, value in damage.state.all(kind):
+            sink = sinks.get(kind.sink_of(key))
             if sink is None:
-                _log.warning("state without a sink was left unchanged kind=%d sink=%d", kind[0], keys.sink_of(key))
-            elif not _take(sink, kind, key, value):
-                mending.damaged(kind, key)
+                place = (kind.prefix[0], kind.sink_of(key))
+                _log.warning("state without a sink was left unchanged kind=%d sink=%d", *place)
+                continue
+            try:
+                kind.take(sink, key, value)
+            except Undecodable:
+                damage.add(kind, key)
     return list(sinks.values())
-
-
-def _take(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
-    """Note a value; False where it does not check out."""
-    if kind in keys.OF_EPOCHS:
-        return _take_epochs(sink, kind, key, value)
-    _, partition = keys.partition_of(key) if kind not in {keys.WRITER, keys.SUBSCRIPTION} else (0, 0)
-    try:
-        if kind == keys.TAIL:
-            sink.tails[partition] = codec.decode_tail(value)
-        elif kind == keys.HEAD:
-            sink.heads[partition] = codec.decode_head(value)
-        elif kind == keys.CURSOR:
-            _, subscription, partition = keys.cursor_of(key)
-            sink.cursors[subscription, partition] = codec.decode_cursor(value)
-        elif kind == keys.WRITER:
-            _, writer_id = keys.writer_of(key)
-            sink.writers[writer_id] = codec.decode_number(value)
-        elif kind == keys.SUBSCRIPTION:
-            found = codec.decode_subscription(value)
-            sink.subscriptions[found.name] = found
-        elif kind == keys.TOTALS:
-            _, subscription, partition = keys.cursor_of(key)
-            sink.totals[subscription, partition] = codec.decode_totals(value)
-        elif kind == keys.MARKS:
-            sink.marks[partition] = codec.decode_marks(value)
-        elif kind == keys.HELD:
-            sink.held[partition] = codec.decode_held(value)
-        elif kind == keys.RESERVE:
-            sink.reserves[partition] = codec.decode_reserve(value)
-        elif kind == keys.SCHEMA:
-            _, version = keys.schema_of(key)
-            sink.schemas[version] = codec.decode_schema(version, value)
-        elif kind == keys.GAP:
-            first, subscription = keys.gap_of(key)
-            sink.gaps.setdefault(partition, []).append(codec.decode_gap(first, value, subscription))
-    except codec.Undecodable:
-        return False
-    return True
-
-
-def _take_epochs(sink: StoredSink, kind: bytes, key: bytes, value: bytes) -> bool:
-    try:
-        if kind == keys.STAGE:
-            stage = codec.decode_stage(value)
-            sink.stages[stage.number] = stage
-        elif kind == keys.STAGED:
-            number, partition, sequence = keys.staged_of(key)
-            sink.staged.setdefault(number, {})[partition, sequence] = codec.decode_staged(value)
-        elif kind == keys.PRODUCER:
-            producer = codec.decode_producer(value)
-            sink.producers[producer.producer] = producer
-    except codec.Undecodable:
-        return False
-    return True

@@ -7,78 +7,22 @@ first, and the lost ranges are reported: values missing there were damaged, not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from forebay.broker.core.epochs.values import ProducerRecord, StagedPage, StageRecord, StoredEpochs
-from forebay.broker.core.partition.account import Totals
-from forebay.broker.core.partition.cursor import Cursor
-from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.partition.repair import IndexDamaged
-from forebay.broker.core.partition.reservation import Held, Reserve
-from forebay.broker.core.partition.retention import Marks
-from forebay.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRecord
+from forebay.broker.core.writes import SinkRecord
 from forebay.broker.storage.errors import StoreCorrupt
-from forebay.broker.storage.records import codec, keys, kinds
+from forebay.broker.storage.records.kind import Kind, OfStore
+from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.records.partitions.head import HEAD
+from forebay.broker.storage.records.partitions.tail import TAIL
+from forebay.broker.storage.records.registry import BY_PREFIX
+from forebay.broker.storage.records.sealed import V
+from forebay.broker.storage.records.sinks.sink import SINK, SINK_COPY
 from forebay.broker.storage.store.contract import Family, Store
 
 _T = TypeVar("_T")
 _SLICE: Final = 1_000
-NOT_READ: Final = frozenset({keys.SINK, keys.SLOT, keys.EPOCH, keys.EPOCH_STAGES, keys.PLACING})
-OF_SINKS: Final = tuple(kind for kind in keys.OF_SINKS if kind not in NOT_READ)
-"""Kinds that belong to a sink."""
-KINDS: Final = tuple(kind.prefix for kind in kinds.KINDS if kind.at_start)
-"""Kinds that a start reads. Slots are read when their writer connects, epochs on request."""
-
-
-@dataclass(slots=True)
-class StoredSink:
-    """A sink as it was found."""
-
-    record: SinkRecord
-    tails: dict[int, Tail] = field(default_factory=dict)
-    heads: dict[int, Head] = field(default_factory=dict)
-    gaps: dict[int, list[Gap]] = field(default_factory=dict)
-    cursors: dict[tuple[str, int], Cursor] = field(default_factory=dict)
-    writers: dict[str, int] = field(default_factory=dict)
-    subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
-    totals: dict[tuple[str, int], Totals] = field(default_factory=dict)
-    marks: dict[int, Marks] = field(default_factory=dict)
-    reserves: dict[int, Reserve] = field(default_factory=dict)
-    held: dict[int, tuple[Held, ...]] = field(default_factory=dict)
-    producers: dict[str, ProducerRecord] = field(default_factory=dict)
-    stages: dict[int, StageRecord] = field(default_factory=dict)
-    staged: dict[int, dict[tuple[int, int], StagedPage]] = field(default_factory=dict)
-    """Pages by the number of their stage, then by partition and sequence."""
-
-    @property
-    def epochs(self) -> StoredEpochs:
-        """Its producers, and what they have staged."""
-        return StoredEpochs(self.producers.values(), self.stages.values(), self.staged)
-
-    schemas: dict[int, SchemaRecord] = field(default_factory=dict)
-
-    @property
-    def partitions(self) -> int:
-        """Number of partitions, even if the stored number is wrong."""
-        staged = [partition for pages in self.staged.values() for partition, _ in pages]
-        seen = max([-1, *self.tails, *self.heads, *staged, *(partition for _, partition in self.cursors)]) + 1
-        settings, wrong = self.record.settings.corrected()
-        return max(settings.partitions, seen) if wrong else settings.partitions
-
-    def cursors_by_partition(self) -> dict[int, dict[str, Cursor]]:
-        """Return the cursors of each partition by subscription, as of now, in one pass."""
-        found: dict[int, dict[str, Cursor]] = {}
-        for (name, partition), cursor in self.cursors.items():
-            found.setdefault(partition, {})[name] = cursor
-        return found
-
-    def handed_out(self, partition: int) -> int:
-        """Return the end of the offsets that may have been assigned, including those only in memory."""
-        tail, reserve = self.tails.get(partition, Tail()), self.reserves.get(partition)
-        return max(tail.next_offset, reserve.end if reserve is not None else 0)
 
 
 class State:
@@ -99,26 +43,27 @@ class State:
             self._items = self._read()
 
     def _read(self) -> dict[bytes, dict[bytes, bytes]]:
-        return {kind: dict(_scan(self.store, Family.META, *keys.of_kind(kind))) for kind in KINDS}
+        read = (kind for kind in BY_PREFIX.values() if kind.at_start)
+        return {kind.prefix: dict(_scan(self.store, Family.META, *kind.all)) for kind in read}
 
     def _expected(self) -> Iterator[bytes]:
         """Keys that ought to be there: some can be read although nothing around them can."""
-        yield from (keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING, keys.STOPPED)
+        yield from (kind.key() for kind in BY_PREFIX.values() if isinstance(kind, OfStore))
         for number, sink in self.copies().items():
-            yield keys.sink(number)
+            yield SINK.key(number)
             for partition in range(sink.settings.corrected()[0].partitions):
-                yield keys.partition(keys.TAIL, number, partition)
-                yield keys.partition(keys.HEAD, number, partition)
-                yield keys.cursor(number, "default", partition)
+                yield TAIL.key(number, partition)
+                yield HEAD.key(number, partition)
+                yield CURSOR.key(number, "default", partition)
 
     def copies(self) -> dict[int, SinkRecord]:
         """The sinks as the index family knows them."""
         if self._copies is None:
             self._copies = {}
-            for key, value in self.index(lambda: list(_scan(self.store, Family.INDEX, *keys.sink_copies()))):
-                with suppress(codec.Undecodable):
-                    record = codec.decode_sink(value)
-                    self._copies[keys.place_of(key)[1]] = record
+            for key, value in self.index(lambda: list(_scan(self.store, Family.INDEX, *SINK_COPY.of_sink(0)))):
+                record = SINK_COPY.decoded(value)
+                if record is not None:
+                    self._copies[SINK_COPY.sink_of(key)] = record
         return self._copies
 
     def index(self, read: Callable[[], _T]) -> _T:
@@ -134,29 +79,24 @@ class State:
         """Return whether a key is in an unreadable range, so that it may have existed."""
         return any(first <= key < end for first, end in self.lost)
 
-    def one(self, key: bytes, decode: Callable[[bytes], _T]) -> tuple[_T | None, bool]:
-        """A value of the store's own, and whether it is damaged."""
-        value = self._items[key[:1]].get(key)
-        if value is None:
-            return None, self.is_lost(key)
-        return decoded(value, decode), decoded(value, decode) is None
+    def one(self, kind: OfStore[V]) -> V | None:
+        """Return a value of the store as a whole, None if it is missing or damaged."""
+        value = self._items[kind.prefix].get(kind.key())
+        return None if value is None else kind.decoded(value)
 
-    def all(self, kind: bytes) -> Iterable[tuple[bytes, bytes]]:
+    def is_damaged(self, kind: OfStore[Any]) -> bool:
+        """Return whether a value of the store as a whole is damaged, or in a range that could not be read."""
+        value = self._items[kind.prefix].get(kind.key())
+        return self.is_lost(kind.key()) if value is None else kind.decoded(value) is None
+
+    def all(self, kind: Kind[Any]) -> Iterable[tuple[bytes, bytes]]:
         """Keys and values of a kind, in order."""
-        return self._items[kind].items()
+        return self._items[kind.prefix].items()
 
     @property
     def empty(self) -> bool:
         """Nothing was ever stored."""
         return not self.lost and not any(self._items.values())
-
-
-def decoded(value: bytes, decode: Callable[[bytes], _T]) -> _T | None:
-    """A stored value, None where it does not check out."""
-    try:
-        return decode(value)
-    except codec.Undecodable:
-        return None
 
 
 def _scan(store: Store, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:

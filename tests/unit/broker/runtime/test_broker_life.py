@@ -18,7 +18,8 @@ from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.sink.lag import Lag
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.store.age import AGE
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
@@ -139,7 +140,7 @@ async def test_the_sweeper_measures_and_stores_the_time(monkeypatch: pytest.Monk
                 await asyncio.sleep(0.001)
         await broker.committer.drained()
 
-        assert store.get_many(Family.META, [keys.AGE]) != [None]
+        assert store.get_many(Family.META, [AGE.key()]) != [None]
 
 
 async def test_damage_in_the_index_of_one_sink_does_not_stop_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +167,7 @@ async def test_a_page_that_the_index_lost_is_named_again_and_trimmed_as_the_othe
         for partition in (0, 1):
             await fill(buffer, 2, partition=partition)
     store = store.reopen()
-    store.damage(Family.INDEX, keys.place(buffer.record.id, 0, 0))
+    store.damage(Family.INDEX, ENTRY.key(buffer.record.id, 0, 0))
     async with running(store) as broker:
         buffer = broker.sink("orders")
         taker = Taker(buffer.subscription(""))

@@ -12,7 +12,8 @@ from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry
+from forebay.broker.storage.records.pages.page import SMALL_PAGE
 from forebay.broker.storage.store.contract import Delete, Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
@@ -176,9 +177,9 @@ async def test_a_hole_in_the_index_that_a_full_sink_meets_is_no_reason_to_wait(o
     async with sink(store, overflow=overflow, buffer_page_size=1, max_disk_cache=600) as buffer:
         await fill(buffer, 600)  # too many for all entries to be in memory
         [log], number = buffer.logs, buffer.record.id
-        [first] = store.scan(Family.INDEX, *keys.places(number, 0, 0, 1), 1)
-        page_number = codec.decode_entry(0, first[1]).number
-        store.write([Delete(Family.INDEX, first[0]), Delete(Family.SMALL, keys.small(page_number, number, 0))])
+        [first] = store.scan(Family.INDEX, *ENTRY.between(number, 0, 0, 1), 1)
+        page_number = decode_entry(first[1], 0).number
+        store.write([Delete(Family.INDEX, first[0]), Delete(Family.SMALL, SMALL_PAGE.key(number, 0, page_number))])
 
         async with asyncio.timeout(20):
             if overflow is Overflow.REJECT:

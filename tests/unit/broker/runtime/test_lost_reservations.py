@@ -6,8 +6,8 @@ import pytest
 
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.storage.records import keys
 from forebay.broker.storage.records.accepted import AcceptedInMemory
+from forebay.broker.storage.records.partitions.reserve import RESERVE
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill
@@ -28,7 +28,7 @@ async def test_no_offset_comes_again_after_its_reservation_was_damaged(mode: Buf
         await broker.close()
     found = accepted.killed() if ended == "by a kill" else AcceptedInMemory()
     survivor = store.crash() if ended == "by a power loss" else store.reopen()
-    survivor.write([Put(Family.META, keys.partition(keys.RESERVE, buffer.record.id, 0), b"noise")])
+    survivor.write([Put(Family.META, RESERVE.key(buffer.record.id, 0), b"noise")])
 
     again = begin(survivor, FakeClock(), accepted=found)
     log = again.sink("orders").logs[0]

@@ -12,7 +12,8 @@ from forebay.broker.core.errors import SinkNotFound
 from forebay.broker.core.partition.pages import Durability
 from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.partitions.reserve import RESERVE
 from forebay.broker.storage.store.contract import Family
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import sink
@@ -33,7 +34,7 @@ async def test_an_append_that_waited_while_fsync_was_turned_off_has_its_offsets_
         store.let_go()
 
         second = await waiting
-        reserved = store.scan(Family.META, *keys.of_kind(keys.RESERVE), 10)
+        reserved = store.scan(Family.META, *RESERVE.all, 10)
         await asyncio.gather(first.done, second.done, changed)
 
         assert len(reserved) == 1
@@ -61,4 +62,4 @@ async def test_an_append_that_waited_while_its_sink_was_deleted_is_refused(
             await append(buffer, page(b"second"))
 
         await asyncio.gather(*deleting)
-        assert store.scan(Family.INDEX, *keys.of_sink(buffer.record.id), 10) == []
+        assert store.scan(Family.INDEX, *ENTRY.of_sink(buffer.record.id), 10) == []

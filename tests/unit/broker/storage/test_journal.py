@@ -11,7 +11,10 @@ from forebay.broker.core.writes import (
     PutGap,
 )
 from forebay.broker.storage.journal import SLICE, Journal
-from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
+from forebay.broker.storage.records.partitions.gap import GAP
+from forebay.broker.storage.records.store.highest_page import HIGHEST
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import Action, MemoryStore
@@ -45,15 +48,15 @@ def test_pages_come_back_from_both_families_in_the_order_asked_for(journal: Jour
 def test_the_highest_page_number_is_noted_in_the_batch_that_names_it(journal: Journal, store: MemoryStore) -> None:
     put(journal, [bulk(70), entry(7)])
 
-    [value] = store.get_many(Family.META, [keys.HIGHEST])
+    [value] = store.get_many(Family.META, [HIGHEST.key()])
     assert value is not None
-    assert codec.decode_number(value) == 70
+    assert HIGHEST.codec.decode(value)[0] == 70
 
 
 def test_a_missing_and_a_damaged_page_are_none_and_the_others_come(journal: Journal, store: MemoryStore) -> None:
     put(journal, [entry(1), bulk(2), entry(3)])
-    store.damage(Family.SMALL, keys.place(1, 0, 1))
-    store.damage(Family.BULK, keys.bulk(2, 1, 0))
+    store.damage(Family.SMALL, SMALL_PAGE.key(1, 0, 1))
+    store.damage(Family.BULK, BULK_PAGE.key(2, 1, 0))
 
     found = journal.read_pages(1, 0, [entry(1), bulk(2), entry(3), entry(4)])
 
@@ -118,7 +121,7 @@ def test_a_damaged_entry_is_left_out_and_told(
     journal: Journal, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(journal, [entry(1), entry(2)])
-    [(key, value)] = store.scan(Family.INDEX, keys.place(1, 0, 1), keys.place(1, 0, 2), 1)
+    [(key, value)] = store.scan(Family.INDEX, ENTRY.key(1, 0, 1), ENTRY.key(1, 0, 2), 1)
     store.write([Put(Family.INDEX, key, value[:-1] + bytes([value[-1] ^ 1]))])
 
     assert [each.base for each in journal.entries(1, 0, 0, 10, 10)] == [2]
@@ -127,7 +130,7 @@ def test_a_damaged_entry_is_left_out_and_told(
 
 def test_a_block_that_cannot_be_read_is_not_taken_for_an_empty_one(journal: Journal, store: MemoryStore) -> None:
     put(journal, [entry(1)])
-    store.damage(Family.INDEX, keys.place(1, 0, 1))
+    store.damage(Family.INDEX, ENTRY.key(1, 0, 1))
 
     with pytest.raises(IndexDamaged):
         journal.entries(1, 0, 0, 10, 10)
@@ -137,6 +140,6 @@ def test_a_long_range_is_walked_slice_by_slice(journal: Journal) -> None:
     count = 2 * SLICE + 5
     journal.commit([], [PutGap(1, 0, Gap(base, base + 1, DropReason.OVERFLOW, 0, 1, 1)) for base in range(count)])
 
-    found = list(journal.scan_all(Family.META, *keys.of_kind(keys.GAP)))
+    found = list(journal.scan_all(Family.META, *GAP.all))
 
-    assert [keys.place_of(key[1:])[2] for key, _ in found] == list(range(count))
+    assert [GAP.within(key)[1] for key, _ in found] == list(range(count))

@@ -41,7 +41,11 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
+from forebay.broker.storage.records.partitions.gap import GAP
+from forebay.broker.storage.records.sinks.writer import WRITER
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
@@ -82,7 +86,7 @@ def test_a_new_epoch_and_a_good_bye_empty_the_window_of_that_writer_only(journal
 
     assert emptied == {}
     assert journal.slots(1, "w2", 7) == {0: [slot]}
-    assert store.get_many(Family.META, [keys.writer(1, "w")]) == [None]
+    assert store.get_many(Family.META, [WRITER.key(1, "w")]) == [None]
 
 
 # -- what goes
@@ -96,15 +100,15 @@ def test_reclaiming_deletes_exactly_what_is_due_and_the_ledger_forgets_it_last(
     journal.commit([], [PutDue(each) for each in due])
 
     journal.commit([], [Reclaim(each) for each in due])
-    while_it_goes_on = len(list(journal.scan_all(Family.META, *keys.of_kind(keys.DUE))))
+    while_it_goes_on = len(list(journal.scan_all(Family.META, *DUE.all)))
     for each in due:
         journal.compact([each])
     journal.commit([], [Reclaimed(each) for each in due])
 
-    assert [keys.bulk_of(key)[0] for key in stored(store, Family.BULK)] == [1, 5]
-    assert [keys.place_of(key)[2] for key in stored(store, Family.SMALL)] == [11, 15]
+    assert [BULK_PAGE.within(key)[0] for key in stored(store, Family.BULK)] == [1, 5]
+    assert [SMALL_PAGE.number_of(key) for key in stored(store, Family.SMALL)] == [11, 15]
     assert while_it_goes_on == 2
-    assert list(journal.scan_all(Family.META, *keys.of_kind(keys.DUE))) == []
+    assert list(journal.scan_all(Family.META, *DUE.all)) == []
 
 
 EVERYTHING: list[Write] = [
@@ -135,7 +139,7 @@ def test_a_sink_goes_with_all_its_state_and_leaves_its_pages_to_the_ledger(
     found = recover(store.reopen())
     assert [each.record.name for each in found.sinks] == ["other"]
     assert [(due.sink, due.bulk) for due in found.due] == [(1, False), (1, True)]
-    assert [keys.place_of(key)[0] for key in stored(found.journal.store, Family.INDEX)] == [0, 2]  # type: ignore[arg-type]
+    assert [ENTRY.sink_of(key) for key in stored(found.journal.store, Family.INDEX)] == [0, 2]  # type: ignore[arg-type]
 
 
 def test_a_subscription_goes_with_its_cursors_and_totals_and_leaves_the_others(
@@ -184,9 +188,9 @@ def test_entries_and_gaps_are_taken_away_one_by_one(journal: Journal) -> None:
     journal.commit([], [DropEntry(1, 0, 1), DropGap(1, 0, 6), DropGap(1, 0, 5, "audit")])
 
     assert [each.base for each in journal.entries(1, 0, 0, 9, 9)] == [2]
-    assert [key for key, _ in journal.scan_all(Family.META, *keys.of_kind(keys.GAP))] == [
-        keys.gap(1, 0, 5),
-        keys.gap(1, 0, 6, "audit"),
+    assert [key for key, _ in journal.scan_all(Family.META, *GAP.all)] == [
+        GAP.key(1, 0, 5),
+        GAP.key(1, 0, 6, "audit"),
     ]
 
 

@@ -26,7 +26,8 @@ from forebay.broker.core.writes import (
 )
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
@@ -164,7 +165,7 @@ def test_nothing_is_read_but_small_state() -> None:
     journal: Journal = recover(store).journal
     journal.commit([page(10)], [PutSink(RECORD), PutEntry(1, 0, page(10).entry)])
     store = store.reopen()
-    store.damage(Family.INDEX, keys.place(1, 0, 10))
-    store.damage(Family.BULK, keys.bulk(10, 1, 0))
+    store.damage(Family.INDEX, ENTRY.key(1, 0, 10))
+    store.damage(Family.BULK, BULK_PAGE.key(10, 1, 0))
 
     assert len(recover(store).sinks) == 1

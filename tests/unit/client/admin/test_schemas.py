@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, RetryPolicy, SchemaNotFound, SinkReplaced, testing
@@ -77,7 +77,7 @@ def test_the_latest_version_that_is_left_is_found_behind_those_that_are_lost() -
         for version in range(3):
             client.schemas.register("orders", b"%d" % version, previous=version)
     again = store.reopen()
-    again.write([Put(Family.META, keys.schema(1, version), b"damaged") for version in (1, 3)])
+    again.write([Put(Family.META, SCHEMA.key(1, version), b"damaged") for version in (1, 3)])
 
     with BrokerServer.in_memory(again) as server, Client(server.endpoint) as client:
         highest, found = client.schemas.latest("orders")

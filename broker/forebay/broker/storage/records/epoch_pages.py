@@ -17,8 +17,10 @@ from forebay.broker.core.partition.pages import Entry, Part
 from forebay.broker.core.partition.ranges import Range, common
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.pages_between import pages_between
-from forebay.broker.storage.records import codec, keys
+from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
 from forebay.broker.storage.records.header import HEADER_BYTES, Damaged, body_of, decode_header
+from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.store.contract import Family
 
 _log: Final = logging.getLogger(__name__)
@@ -54,10 +56,9 @@ class EpochPages:
     def _read(self) -> list[tuple[EpochRecord, EpochPart]]:
         if self._parts is None:
             parts: list[tuple[EpochRecord, EpochPart]] = []
-            for _, value in self._journal.scan_all(Family.META, *keys.of_sink(self._sink, keys.EPOCH)):
-                try:
-                    epoch = codec.decode_epoch(value)
-                except codec.Undecodable:
+            for _, value in self._journal.scan_all(Family.META, *EPOCH.of_sink(self._sink)):
+                epoch = EPOCH.decoded(value)
+                if epoch is None:
                     continue
                 parts += [(epoch, part) for part in epoch.parts if part.partition == self._partition]
             self._parts = parts
@@ -83,11 +84,11 @@ class EpochPages:
             base = end
 
     def _stages(self, epoch: EpochRecord) -> tuple[StagePart, ...]:
-        key = keys.epoch_stages(self._sink, epoch.producer, epoch.epoch, self._partition)
+        key = STAGE_ORDER.key(self._sink, epoch.producer, epoch.epoch, self._partition)
         [value] = self._journal.get(Family.META, [key])
         try:
-            return codec.decode_epoch_stages(value) if value is not None else ()
-        except codec.Undecodable as damage:
+            return tuple(STAGE_ORDER.codec.decode(value)) if value is not None else ()
+        except Undecodable as damage:
             facts = (self._sink, self._partition, epoch.producer, epoch.epoch, damage)
             _log.error("stages of an epoch were damaged sink=%d partition=%d producer=%s epoch=%d cause=%s", *facts)
             return ()

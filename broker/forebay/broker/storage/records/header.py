@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.broker.core.partition.pages import Body
+from forebay.broker.storage.records.sealed import Undecodable
 from forebay.page.crc32 import crc32
 
 _LAYOUT: Final = struct.Struct(">4sBBI16sIIQQI")
@@ -26,7 +27,7 @@ _STAGED: Final = 2
 HEADER_BYTES: Final = _LAYOUT.size + _CRC.size
 
 
-class Damaged(ValueError):
+class Damaged(Undecodable):
     """The bytes are not the page that they should be."""
 
 

@@ -20,7 +20,7 @@ from forebay.broker.core.partition.ranges import add as with_range
 from forebay.broker.core.partition.repair import dropped_for, gaps_for, recounted
 from forebay.broker.core.writes import DropEntry, PutCursor, PutEntry, PutGap, PutHead, PutQuarantine, Write
 from forebay.broker.storage.errors import StoreCorrupt
-from forebay.broker.storage.records.kinds import damaged_values
+from forebay.broker.storage.records.registry import damaged_values
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.inspection import held, opened, snapshot
 from forebay.broker.storage.repair.salvage import copy_readable

@@ -1,52 +1,44 @@
-"""Repair of damaged stages and producers at a start: see the table in ``partitions``."""
+"""Repair of damaged stages and producers at a start: a stage is whole or it is discarded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from forebay.broker.core.epochs.values import ProducerRecord
 from forebay.broker.core.writes import DropProducer, DropStages, Due, PutDue, PutProducer, Write
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.records import keys
-from forebay.broker.storage.state import StoredSink
+from forebay.broker.storage.records.epochs.producer import PRODUCER
+from forebay.broker.storage.records.epochs.stage import STAGE
+from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
+from forebay.broker.storage.repair.damage import Damage
+from forebay.broker.storage.stored_sink import StoredSink
 
 _SLICE = 1_000
 
 
-class Telling(Protocol):
-    """Receiver of the notes about repairs."""
-
-    @property
-    def journal(self) -> Journal: ...
-
-    def tell(self, what: str, sink: int | None, partition: int | None, detail: str) -> None:
-        """Note a repair."""
-        ...
-
-
-def mend_epochs(mending: Telling, sinks: Mapping[int, StoredSink], damaged: dict[bytes, list[bytes]]) -> list[Write]:
-    """Repair the damaged epochs of each sink; returns the writes. Removes them from ``damaged``."""
+def repair_epochs(damage: Damage, journal: Journal, sinks: Mapping[int, StoredSink]) -> list[Write]:
+    """Repair the damaged epochs of each sink; returns the writes."""
     writes: list[Write] = []
-    bad = {
-        (keys.sink_of(key), keys.stage_of(key)) for kind in (keys.STAGE, keys.STAGED) for key in damaged.pop(kind, ())
-    }
+    bad = {(STAGE.sink_of(key), STAGE.within(key)) for key in damage.keys(STAGE)}
+    bad |= {(STAGED_PAGE.sink_of(key), STAGED_PAGE.within(key)[0]) for key in damage.keys(STAGED_PAGE)}
     for number, sink in sinks.items():
         bad |= {(number, stage) for stage in sink.staged if stage not in sink.stages}
         bad |= {(number, stage) for stage, pages in sink.staged.items() if not _whole(list(pages))}
     for number, stage in sorted(bad):
-        writes += _thrown_away(sinks[number], stage)
-        mending.tell("stage", number, None, "what was staged is thrown away: its writer stages the epoch again")
-    for key in damaged.pop(keys.PRODUCER, ()):
-        number, name = keys.writer_of(key)
-        found = _of_last_epoch(mending.journal, number, name)
+        writes += _discarded(sinks[number], stage)
+        detail = "what was staged is thrown away: its writer stages the epoch again"
+        damage.report(STAGE.name, number, None, detail)
+    for key in damage.keys(PRODUCER):
+        number, name = PRODUCER.sink_of(key), PRODUCER.within(key)
+        found = _of_last_epoch(journal, number, name)
         if found is not None:
             sinks[number].producers[name] = found
             writes.append(PutProducer(number, found))
-            mending.tell("producer", number, None, f"`{name}` goes on behind its last epoch, {found.epoch}")
+            detail = f"`{name}` goes on behind its last epoch, {found.epoch}"
         else:
             writes.append(DropProducer(number, name))
-            mending.tell("producer", number, None, f"`{name}` is forgotten: what it commits again comes twice")
+            detail = f"`{name}` is forgotten: what it commits again comes twice"
+        damage.report(PRODUCER.name, number, None, detail)
     return writes
 
 
@@ -60,7 +52,7 @@ def _whole(pages: list[tuple[int, int]]) -> bool:
     return True
 
 
-def _thrown_away(sink: StoredSink, stage: int) -> Iterator[Write]:
+def _discarded(sink: StoredSink, stage: int) -> Iterator[Write]:
     sink.stages.pop(stage, None)
     for (partition, _), page in sink.staged.pop(stage, {}).items():
         yield PutDue(Due(sink.record.id, partition, page.bulk, page.number, page.number, page.size))

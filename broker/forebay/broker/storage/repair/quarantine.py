@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.broker.core.partition.pages import Entry
-from forebay.broker.storage.records import codec, keys
 from forebay.broker.storage.records.header import Damaged, Header, body_of
+from forebay.broker.storage.records.pages.page import key_of
+from forebay.broker.storage.records.pages.quarantine import QUARANTINE
+from forebay.broker.storage.records.sinks.sink import SINK
+from forebay.broker.storage.records.store.identity import STORE_ID
 from forebay.broker.storage.repair.inspection import opened, snapshot
-from forebay.broker.storage.state import State, decoded
+from forebay.broker.storage.state import State
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.rocks import RocksStore
 
@@ -50,18 +53,18 @@ def quarantined(directory: Path) -> Iterator[tuple[Quarantined, bytes]]:
 def _found(store: RocksStore) -> Iterator[tuple[Quarantined, bytes]]:
     state = State(store)
     names = {}
-    for key, value in state.all(keys.SINK):
-        record = decoded(value, codec.decode_sink)
-        names[keys.sink_of(key)] = record.name if record is not None else f"sink {keys.sink_of(key)}"
-    store_id, _ = state.one(keys.STORE, codec.decode_text)
-    for key, value in state.all(keys.QUARANTINE):
-        sink, partition, number = keys.place_of(key[1:])
-        entry = decoded(value, codec.decode_quarantined)
+    for _, value in state.all(SINK):
+        record = SINK.decoded(value)
+        if record is not None:
+            names[record.id] = record.name
+    store_id = state.one(STORE_ID)
+    for key, value in state.all(QUARANTINE):
+        sink, (partition, number) = QUARANTINE.sink_of(key), QUARANTINE.within(key)
+        entry = QUARANTINE.decoded(value)
         if entry is None:
             continue
         family = Family.BULK if entry.bulk else Family.SMALL
-        at = keys.bulk(number, sink, partition) if entry.bulk else keys.small(number, sink, partition)
-        [stored] = store.get_many(family, [at])
+        [stored] = store.get_many(family, [key_of(sink, partition, number, bulk=entry.bulk)])
         cause = _cause(stored, bytes.fromhex(store_id or ""), sink, partition, entry)
         name = names.get(sink, f"sink {sink}")
         size = len(stored or b"")

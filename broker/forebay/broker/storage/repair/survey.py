@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from forebay.broker.core.partition.pages import Entry, Gap, Part
 from forebay.broker.core.partition.ranges import Range
@@ -18,13 +17,11 @@ from forebay.broker.core.partition.repair import Survey, uncovered
 from forebay.broker.core.writes import Due
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.pages_between import pages_between
-from forebay.broker.storage.records import codec, keys
 from forebay.broker.storage.records.epoch_pages import EpochPages
 from forebay.broker.storage.records.header import HEADER_BYTES, Damaged, body_of, decode_header
+from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END, decode_entry
+from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.store.contract import Family
-
-OPEN_END: Final = (1 << 64) - 1
-"""Above every offset and page number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +59,11 @@ class SurveyingJournal(Journal):
 
 def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Entry | None]]:
     """All entries of a partition by base offset, None for one that does not check out."""
-    for key, value in journal.scan_all(Family.INDEX, *keys.places(sink, partition, 0, OPEN_END)):
-        _, _, base = keys.place_of(key)
+    for key, value in journal.scan_all(Family.INDEX, *ENTRY.between(sink, partition, 0, OPEN_END)):
+        base = ENTRY.number_of(key)
         try:
-            yield base, codec.decode_entry(base, value)
-        except codec.Undecodable:
+            yield base, decode_entry(value, base)
+        except Undecodable:
             yield base, None
 
 

@@ -18,7 +18,7 @@ from forebay.broker.core.partition.repair import IndexDamaged, Survey
 from forebay.broker.core.partition.reservation import highest
 from forebay.broker.storage.recovery import Recovered
 from forebay.broker.storage.repair.survey import Place, survey
-from forebay.broker.storage.state import StoredSink
+from forebay.broker.storage.stored_sink import StoredSink
 
 _PAGES = 16
 """Read at once."""

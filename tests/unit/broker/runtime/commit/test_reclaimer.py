@@ -9,7 +9,12 @@ import pytest
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit import reclaimer
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.sinks.sink import NEXT_SINK
+from forebay.broker.storage.records.store.age import AGE
+from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.store.identity import STORE_ID
+from forebay.broker.storage.records.store.starts import COUNTING, START
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import running
@@ -53,7 +58,7 @@ def stored(store: MemoryStore, family: Family) -> int:
 
 
 def ledger(store: MemoryStore) -> int:
-    return len(store.scan(Family.META, *keys.of_kind(keys.DUE), 1_000))
+    return len(store.scan(Family.META, *DUE.all, 1_000))
 
 
 @pytest.mark.usefixtures("hurry")
@@ -110,7 +115,7 @@ async def test_a_deleted_sink_leaves_nothing_behind() -> None:
         await until(lambda: stored(store, Family.BULK) + stored(store, Family.SMALL) + ledger(store) == 0)
 
         left = {key[:1] for key, _ in store.scan(Family.META, b"", b"\xff", 1_000)}
-        assert left <= {keys.STORE, keys.START, keys.HIGHEST, keys.NEXT_SINK, keys.AGE, keys.COUNTING}
+        assert left <= {STORE_ID.key(), START.key(), HIGHEST.key(), NEXT_SINK.key(), AGE.key(), COUNTING.key()}
         assert stored(store, Family.INDEX) == 0
         assert store.live_bytes() < MIB
 

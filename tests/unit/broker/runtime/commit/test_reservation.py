@@ -13,8 +13,8 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.accepted import AcceptedUnknown, Slots
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.storage.records import keys
 from forebay.broker.storage.records.accepted import AcceptedInMemory
+from forebay.broker.storage.records.partitions.reserve import RESERVE
 from forebay.broker.storage.store.contract import Family
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
@@ -83,7 +83,7 @@ async def test_a_sink_that_promises_the_disk_while_it_reserves_keeps_no_reservat
             await changed
             await waiting
 
-        assert store.get_many(Family.META, [keys.partition(keys.RESERVE, buffer.record.id, 0)]) == [None]
+        assert store.get_many(Family.META, [RESERVE.key(buffer.record.id, 0)]) == [None]
         assert list(buffer.tier.offsets.ended()) == []
 
 

@@ -17,7 +17,7 @@ from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.consumer import Credit
 from forebay.broker.runtime.read.explanation import Explained, explained
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Delete, Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
@@ -122,7 +122,7 @@ async def test_a_trimmed_record_and_one_whose_index_entry_is_gone_are_told_apart
             await broker.committer.committed.next().wait()
         sink = broker.sink("orders").record.id
     after = store.reopen()
-    after.write([Delete(Family.INDEX, keys.place(sink, 0, 1))])
+    after.write([Delete(Family.INDEX, ENTRY.key(sink, 0, 1))])
     after.sync()
 
     async with running(after) as broker:

@@ -14,7 +14,7 @@ from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.read.hints import SOON_BYTES
 from forebay.broker.runtime.read.replay import Batch
 from forebay.broker.storage.errors import StoreFailed
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.page.format import PAGE_BYTES_MAX
 from tests.support.brokers.held_store import Door
@@ -62,7 +62,7 @@ async def filled(at: Reading) -> list[bytes]:
     entries = await at.broker.services.pages.call(
         at.broker.services.pages.journal.entries, at.buffer.record.id, 0, 0, PAGES, PAGES
     )
-    return [keys.bulk(entry.number, at.buffer.record.id, 0) for entry in entries]
+    return [BULK_PAGE.key(entry.number, at.buffer.record.id, 0) for entry in entries]
 
 
 async def offsets(at: Reading, end: int | None = None) -> list[int]:

@@ -13,7 +13,7 @@ from forebay.broker.runtime.delivery.events import GapMet
 from forebay.broker.runtime.sink import expiry as expiry_module
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.expiry import Expirer
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill
@@ -293,7 +293,7 @@ async def test_a_partition_whose_index_was_damaged_is_mended_and_swept_as_the_ot
         await fill(buffer, 1, partition=0)
         await fill(buffer, 1, partition=1)
     store = store.reopen()
-    store.damage(Family.INDEX, keys.place(buffer.record.id, 0, 0))
+    store.damage(Family.INDEX, ENTRY.key(buffer.record.id, 0, 0))
     async with running(store, clock) as broker:
         buffer = broker.sink("orders")
         async with asyncio.timeout(10):

@@ -12,7 +12,7 @@ from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.read.replay import Batch, Replay
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.partitions.marks import MARKS
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill, sink
@@ -306,4 +306,4 @@ async def test_ending_the_retention_lets_everything_settled_go() -> None:
 
         await stored(buffer, 0)
     again = store.reopen()
-    assert [key for key, _ in again.scan(Family.META, *keys.of_kind(keys.MARKS), 9)] == []
+    assert [key for key, _ in again.scan(Family.META, *MARKS.all, 9)] == []

@@ -12,7 +12,7 @@ from forebay.broker.core.writes import SchemaRecord
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink import schemas as module
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
@@ -120,7 +120,7 @@ async def test_versions_survive_a_restart_and_go_with_their_sink() -> None:
 
         await broker.delete("orders", force=True)
 
-        assert again.scan(Family.META, *keys.of_kind(keys.SCHEMA), 9) == []
+        assert again.scan(Family.META, *SCHEMA.all, 9) == []
 
 
 async def test_a_version_that_was_damaged_is_missing_and_its_number_stays_taken() -> None:
@@ -130,7 +130,7 @@ async def test_a_version_that_was_damaged_is_missing_and_its_number_stays_taken(
         await register(buffer, b"a", 0)
         number = buffer.record.id
     store = store.reopen()
-    store.write([Put(Family.META, keys.schema(number, 1), b"noise")])
+    store.write([Put(Family.META, SCHEMA.key(number, 1), b"noise")])
 
     broker = begin(store, FakeClock())
     buffer = broker.sink("orders")

@@ -8,7 +8,9 @@ import pytest
 
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.commit import group
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import SMALL_PAGE
+from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.epochs import claim, commit, stage, stored, wanted
@@ -51,7 +53,7 @@ async def test_whatever_entries_are_lost_all_pages_are_named_again_in_their_orde
     await filled(whole)
     for lost in SUBSETS:
         store = whole.reopen()
-        store.write([Delete(Family.INDEX, keys.place(1, 0, base)) for base in lost])
+        store.write([Delete(Family.INDEX, ENTRY.key(1, 0, base)) for base in lost])
         async with running(store) as broker:
             buffer = broker.sink("orders")
 
@@ -67,8 +69,8 @@ async def test_entries_that_are_damaged_are_made_again_too_also_when_the_counter
     store = MemoryStore()
     await filled(store)
     store = store.reopen()
-    damaged = [Put(Family.INDEX, keys.place(1, 0, base), b"noise") for base in (2, 3, 5)]
-    store.write([*damaged, Put(Family.META, keys.partition(keys.TAIL, 1, 0), b"noise")])
+    damaged = [Put(Family.INDEX, ENTRY.key(1, 0, base), b"noise") for base in (2, 3, 5)]
+    store.write([*damaged, Put(Family.META, TAIL.key(1, 0), b"noise")])
 
     async with running(store) as broker:
         assert (await stored(broker))[:6] == VALUES
@@ -85,8 +87,8 @@ async def test_an_epoch_of_which_a_page_is_missing_is_a_gap_and_what_stands_arou
             broker.services.pages.journal.entries, 1, 0, 0, 10, 10
         )
     store = store.reopen()
-    lost = [Delete(Family.INDEX, keys.place(1, 0, base)) for base in range(6)]
-    store.write([*lost, Delete(Family.SMALL, keys.small(entries[3].number, 1, 0))])
+    lost = [Delete(Family.INDEX, ENTRY.key(1, 0, base)) for base in range(6)]
+    store.write([*lost, Delete(Family.SMALL, SMALL_PAGE.key(1, 0, entries[3].number))])
 
     async with running(store) as broker:
         buffer = broker.sink("orders")

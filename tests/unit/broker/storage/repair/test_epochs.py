@@ -27,7 +27,11 @@ from forebay.broker.core.writes import (
     SinkRecord,
     Write,
 )
-from forebay.broker.storage.records import keys
+from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.producer import PRODUCER
+from forebay.broker.storage.records.epochs.stage import STAGE
+from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
+from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
@@ -39,7 +43,7 @@ PARTS = (EpochPart(0, 0, 3, 1, 30, 1, 1), EpochPart(1, 3, 4, 1, 40, 2, 2))
 EPOCHS = [
     EpochRecord("query", "orders", n, "run-1", 1_000 + n, 1, digest([f"t{n}"]), PARTS, f"kind:{n}") for n in (3, 4)
 ]
-PRODUCER = ProducerRecord("query", "orders", "run-1", 1, 4, "run-1", 1_004, digest(["t4"]), 7, "kind:4")
+STORED_PRODUCER = ProducerRecord("query", "orders", "run-1", 1, 4, "run-1", 1_004, digest(["t4"]), 7, "kind:4")
 
 
 def staged(number: int) -> tuple[StagedPage, PageWrite]:
@@ -51,7 +55,11 @@ def filled() -> MemoryStore:
     """A store with a sink of two stages, two pages each, and two epochs."""
     store = MemoryStore()
     journal = recover(store).journal
-    writes: list[Write] = [PutSink(RECORD, fresh=True), PutProducer(1, PRODUCER), *(PutEpoch(1, e) for e in EPOCHS)]
+    writes: list[Write] = [
+        PutSink(RECORD, fresh=True),
+        PutProducer(1, STORED_PRODUCER),
+        *(PutEpoch(1, e) for e in EPOCHS),
+    ]
     pages: list[PageWrite] = []
     for at, stage in enumerate(STAGES):
         writes.append(PutStage(1, stage))
@@ -73,7 +81,7 @@ def found_after(change: Put | Delete) -> tuple[Recovered, MemoryStore]:
 def test_what_is_whole_is_found_as_it_was_stored() -> None:
     [orders] = recover(filled()).sinks
 
-    assert orders.producers == {"query": PRODUCER}
+    assert orders.producers == {"query": STORED_PRODUCER}
     assert orders.stages == {stage.number: stage for stage in STAGES}
     assert {number: sorted(pages) for number, pages in orders.staged.items()} == {
         stage.number: [(0, 0), (0, 1)] for stage in STAGES
@@ -83,10 +91,10 @@ def test_what_is_whole_is_found_as_it_was_stored() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        Put(Family.META, keys.stage(1, STAGES[0].number), NOISE),
-        Delete(Family.META, keys.stage(1, STAGES[0].number)),
-        Put(Family.META, keys.staged(1, STAGES[0].number, 0, 1), NOISE),
-        Delete(Family.META, keys.staged(1, STAGES[0].number, 0, 0)),
+        Put(Family.META, STAGE.key(1, STAGES[0].number), NOISE),
+        Delete(Family.META, STAGE.key(1, STAGES[0].number)),
+        Put(Family.META, STAGED_PAGE.key(1, STAGES[0].number, 0, 1), NOISE),
+        Delete(Family.META, STAGED_PAGE.key(1, STAGES[0].number, 0, 0)),
     ],
     ids=["stage", "stage is missing", "staged page", "staged page is missing"],
 )
@@ -95,8 +103,8 @@ def test_a_damaged_stage_is_thrown_away_and_the_other_one_stays(change: Put | De
 
     [orders] = found.sinks
     assert set(orders.stages) == set(orders.staged) == {STAGES[1].number}
-    left = [key for key, _ in store.scan(Family.META, *keys.of_sink(1, keys.STAGED), 100)]
-    assert {keys.stage_of(key) for key in left} == {STAGES[1].number}
+    left = [key for key, _ in store.scan(Family.META, *STAGED_PAGE.of_sink(1), 100)]
+    assert {STAGED_PAGE.within(key)[0] for key in left} == {STAGES[1].number}
     assert {due.first for due in found.due} <= {(1 << 40) + 10, (1 << 40) + 11}
     assert found.due
     assert [mended.what for mended in found.mended] == ["stage"]
@@ -104,7 +112,7 @@ def test_a_damaged_stage_is_thrown_away_and_the_other_one_stays(change: Put | De
 
 
 def test_a_damaged_producer_goes_on_behind_its_last_epoch() -> None:
-    found, store = found_after(Put(Family.META, keys.producer(1, "query"), NOISE))
+    found, store = found_after(Put(Family.META, PRODUCER.key(1, "query"), NOISE))
 
     assert found.sinks[0].producers == {"query": ProducerRecord.of(EPOCHS[-1])}
     assert found.sinks[0].producers["query"].content == Content(7, "kind:4")
@@ -114,17 +122,17 @@ def test_a_damaged_producer_goes_on_behind_its_last_epoch() -> None:
 
 def test_one_without_an_epoch_is_forgotten() -> None:
     store = filled()
-    store.write([Put(Family.META, keys.producer(1, "query"), NOISE)])
-    store.write([Delete(Family.META, keys.epoch(1, "query", epoch.epoch)) for epoch in EPOCHS])
+    store.write([Put(Family.META, PRODUCER.key(1, "query"), NOISE)])
+    store.write([Delete(Family.META, EPOCH.key(1, "query", epoch.epoch)) for epoch in EPOCHS])
 
     found = recover(store)
 
     assert found.sinks[0].producers == {}
-    assert store.scan(Family.META, *keys.of_sink(1, keys.PRODUCER), 10) == []
+    assert store.scan(Family.META, *PRODUCER.of_sink(1), 10) == []
 
 
 def test_a_damaged_epoch_keeps_nothing_from_starting_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
-    found, _ = found_after(Put(Family.META, keys.epoch(1, "query", 3), NOISE))
+    found, _ = found_after(Put(Family.META, EPOCH.key(1, "query", 3), NOISE))
 
     assert found.mended == ()
     assert found.journal.epochs(1, "query", 0, 10) == EPOCHS[1:]
@@ -137,14 +145,14 @@ def test_a_sink_that_is_dropped_takes_all_of_its_epochs_with_it() -> None:
 
     journal.commit([], [DropSink(1)])
 
-    for kind in keys.OF_EPOCHS:
-        assert store.scan(Family.META, *keys.of_sink(1, kind), 10) == []
+    for kind in (STAGE, STAGED_PAGE, PRODUCER, EPOCH, STAGE_ORDER):
+        assert store.scan(Family.META, *kind.of_sink(1), 10) == []
     assert recover(store.reopen()).sinks == ()
     assert {(due.sink, due.bulk) for due in recover(store.reopen()).due} == {(1, True), (1, False)}
 
 
 def test_what_is_due_of_a_stage_that_was_thrown_away_are_its_pages() -> None:
-    found, _ = found_after(Put(Family.META, keys.stage(1, STAGES[0].number), NOISE))
+    found, _ = found_after(Put(Family.META, STAGE.key(1, STAGES[0].number), NOISE))
 
     assert sorted(found.due, key=lambda due: due.first) == [
         Due(1, 0, False, (1 << 40) + 10, (1 << 40) + 10, 4),

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from forebay.broker.core.partition import repair as rules
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.partition.pages import Body, DropReason, Encoding, Entry, Gap
-from forebay.broker.core.partition.repair import HANDED_OUT_MAX, RESERVE
+from forebay.broker.core.partition.repair import HANDED_OUT_MAX
 from forebay.broker.core.partition.reservation import Reserve
 from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.settings import DEFAULTS, BufferMode
@@ -35,8 +36,24 @@ from forebay.broker.core.writes import (
     SinkRecord,
     Write,
 )
-from forebay.broker.storage.records import keys
-from forebay.broker.storage.records.codec import decode_text, encode_highest
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import SMALL_PAGE
+from forebay.broker.storage.records.pages.quarantine import QUARANTINE
+from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.records.partitions.gap import GAP
+from forebay.broker.storage.records.partitions.head import HEAD
+from forebay.broker.storage.records.partitions.held import HELD
+from forebay.broker.storage.records.partitions.reserve import RESERVE
+from forebay.broker.storage.records.partitions.tail import TAIL
+from forebay.broker.storage.records.sinks.schema import SCHEMA
+from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
+from forebay.broker.storage.records.sinks.slot import SLOT
+from forebay.broker.storage.records.sinks.writer import WRITER
+from forebay.broker.storage.records.store.age import AGE
+from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.store.identity import STORE_ID
+from forebay.broker.storage.records.store.starts import COUNTING, START, STOPPED
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
@@ -44,11 +61,11 @@ from forebay.broker.storage.store.memory import MemoryStore
 RECORD = SinkRecord(1, "orders", "abc", replace(DEFAULTS, partitions=2), 7)
 OTHER = SinkRecord(2, "other", "def", DEFAULTS, 8)
 NOISE = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
-TAIL = Tail(50, 40, 5, 1_004, 104)
-HEAD = Head(20, 20, 16, 2, ((1, 10),))
-CURSOR = Cursor(watermark=25, acked=15, dropped=10, told=25, sent=40)
+STORED_TAIL = Tail(50, 40, 5, 1_004, 104)
+STORED_HEAD = Head(20, 20, 16, 2, ((1, 10),))
+STORED_CURSOR = Cursor(watermark=25, acked=15, dropped=10, told=25, sent=40)
 SECOND = SchemaRecord(2, 8, b"second", "{}")
-GAP = Gap(10, 20, DropReason.OVERFLOW, 1_001, 8, 1)
+STORED_GAP = Gap(10, 20, DropReason.OVERFLOW, 1_001, 8, 1)
 
 
 def page(base: int, number: int, *, bulk: bool, before: int) -> PageWrite:
@@ -67,11 +84,11 @@ def filled() -> MemoryStore:
     writes: list[Write] = [
         PutSink(RECORD, fresh=True),
         PutSink(OTHER, fresh=True),
-        PutHead(1, 0, HEAD),
-        PutTail(1, 0, TAIL),
-        PutGap(1, 0, GAP),
-        PutCursor(1, "default", 0, CURSOR),
-        PutCursor(1, "second", 0, replace(CURSOR, watermark=20, acked=10)),
+        PutHead(1, 0, STORED_HEAD),
+        PutTail(1, 0, STORED_TAIL),
+        PutGap(1, 0, STORED_GAP),
+        PutCursor(1, "default", 0, STORED_CURSOR),
+        PutCursor(1, "second", 0, replace(STORED_CURSOR, watermark=20, acked=10)),
         PutWriter(1, "w", 77),
         PutSchema(1, SchemaRecord(1, 7, b"first", "{}")),
         PutSchema(1, SECOND),
@@ -87,23 +104,23 @@ def filled() -> MemoryStore:
 
 
 KEYS = {
-    "store id": keys.STORE,
-    "start count": keys.START,
-    "highest": keys.HIGHEST,
-    "next sink": keys.NEXT_SINK,
-    "age": keys.AGE,
-    "counting start": keys.COUNTING,
-    "stopped start": keys.STOPPED,
-    "sink": keys.sink(1),
-    "tail": keys.partition(keys.TAIL, 1, 0),
-    "head": keys.partition(keys.HEAD, 1, 0),
-    "cursor": keys.cursor(1, "default", 0),
-    "second cursor": keys.cursor(1, "second", 0),
-    "writer": keys.writer(1, "w"),
-    "slot": keys.slot(1, "w", 0, 3),
-    "schema": keys.schema(1, 1),
-    "gap": keys.gap(1, 0, 10),
-    "due": keys.due(1, 0, bulk=True, first=1),
+    "store id": STORE_ID.key(),
+    "start count": START.key(),
+    "highest": HIGHEST.key(),
+    "next sink": NEXT_SINK.key(),
+    "age": AGE.key(),
+    "counting start": COUNTING.key(),
+    "stopped start": STOPPED.key(),
+    "sink": SINK.key(1),
+    "tail": TAIL.key(1, 0),
+    "head": HEAD.key(1, 0),
+    "cursor": CURSOR.key(1, "default", 0),
+    "second cursor": CURSOR.key(1, "second", 0),
+    "writer": WRITER.key(1, "w"),
+    "slot": SLOT.key(1, "w", 0, 3),
+    "schema": SCHEMA.key(1, 1),
+    "gap": GAP.key(1, 0, 10),
+    "due": DUE.key(1, 0, bulk=True, first=1),
 }
 
 
@@ -126,7 +143,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
     before = recover(filled())
     store_id = before.journal.store_id
     if kind != "store id":
-        store_id = bytes.fromhex(decode_text(store.get_many(Family.META, [keys.STORE])[0] or b""))
+        store_id = bytes.fromhex(STORE_ID.codec.decode(store.get_many(Family.META, [STORE_ID.key()])[0] or b""))
     if how == "unreadable":
         store.damage(Family.META, KEYS[kind])
     else:
@@ -136,8 +153,8 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
 
     orders, other = found.sinks
     assert (orders.record, other) == (RECORD, before.sinks[1])
-    assert orders.tails[0] == TAIL
-    assert replace(orders.heads[0], dropped=()) == replace(HEAD, dropped=())
+    assert orders.tails[0] == STORED_TAIL
+    assert replace(orders.heads[0], dropped=()) == replace(STORED_HEAD, dropped=())
     assert balanced(found)
     assert kind == "store id" or found.journal.store_id == store_id
     assert (found.start_count, found.next_sink, found.age) == (2, 3, PutAge(104, 1_004))
@@ -154,7 +171,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
 def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None:
     """Everything unsettled so far as known is delivered again, and a warning says so."""
     store = filled()
-    store.write([Put(Family.META, keys.cursor(1, "default", 0), NOISE)])
+    store.write([Put(Family.META, CURSOR.key(1, "default", 0), NOISE)])
 
     found = recover(store)
 
@@ -168,7 +185,7 @@ def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None
 
 def test_a_damaged_schema_keeps_its_version_and_the_others_are_as_they_were() -> None:
     store = filled()
-    store.write([Put(Family.META, keys.schema(1, 1), NOISE)])
+    store.write([Put(Family.META, SCHEMA.key(1, 1), NOISE)])
 
     found = recover(store)
 
@@ -179,7 +196,7 @@ def test_a_damaged_schema_keeps_its_version_and_the_others_are_as_they_were() ->
 
 def test_no_version_of_a_schema_is_given_twice_where_the_last_one_could_not_be_read() -> None:
     store = filled()
-    store.damage(Family.META, keys.schema(1, 2))
+    store.damage(Family.META, SCHEMA.key(1, 2))
 
     found = recover(store)
 
@@ -193,20 +210,20 @@ def test_a_damaged_tail_beside_a_damaged_cursor_leaves_offsets_out() -> None:
 
     found = recover(store)
 
-    assert found.sinks[0].tails[0].next_offset == 50 + RESERVE
-    assert found.sinks[0].gaps[0][-1] == Gap(50, 50 + RESERVE, DropReason.CORRUPT, 1_004, 0, 0)
+    assert found.sinks[0].tails[0].next_offset == 50 + rules.RESERVE
+    assert found.sinks[0].gaps[0][-1] == Gap(50, 50 + rules.RESERVE, DropReason.CORRUPT, 1_004, 0, 0)
     assert balanced(found)
 
 
 def test_a_sink_without_any_record_of_it_gets_a_name_that_says_so() -> None:
     store = filled()
-    store.write([Put(Family.META, keys.sink(1), NOISE), Delete(Family.INDEX, keys.sink_copy(1))])
+    store.write([Put(Family.META, SINK.key(1), NOISE), Delete(Family.INDEX, SINK_COPY.key(1))])
 
     found = recover(store)
 
     orders = found.sinks[0].record
     assert (orders.name, orders.settings.partitions) == ("recovered-1", 1)
-    assert found.sinks[0].cursors["default", 0] == CURSOR
+    assert found.sinks[0].cursors["default", 0] == STORED_CURSOR
 
 
 def test_all_of_the_state_may_be_unreadable() -> None:
@@ -218,7 +235,7 @@ def test_all_of_the_state_may_be_unreadable() -> None:
 
     orders, other = found.sinks
     assert (orders.record, other.record) == (RECORD, OTHER)
-    assert orders.tails[0].next_offset == 50 + RESERVE
+    assert orders.tails[0].next_offset == 50 + rules.RESERVE
     assert orders.cursors["default", 0].watermark == 20
     assert balanced(found)
     assert len(found.journal.entries(1, 0, 0, 100, 100)) == 3
@@ -226,18 +243,18 @@ def test_all_of_the_state_may_be_unreadable() -> None:
 
 def lost_end(store: MemoryStore) -> MemoryStore:
     """The store as a damaged log leaves it: the last two pages were stored, and the batches that say so are gone."""
-    old_tail = replace(TAIL, next_offset=30, appended_pages=3, appended_bytes=24)
+    old_tail = replace(STORED_TAIL, next_offset=30, appended_pages=3, appended_bytes=24)
     store.write(
         [
-            *(Delete(Family.INDEX, keys.place(1, 0, base)) for base in (30, 40)),
-            Delete(Family.SMALL, keys.small(PAGES[2].entry.number, 1, 0)),
+            *(Delete(Family.INDEX, ENTRY.key(1, 0, base)) for base in (30, 40)),
+            Delete(Family.SMALL, SMALL_PAGE.key(1, 0, PAGES[2].entry.number)),
         ]
     )
     journal = recover(filled()).journal
     journal.store = store
     journal.commit([], [PutTail(1, 0, old_tail)])
 
-    store.write([Put(Family.META, keys.HIGHEST, encode_highest(PAGES[0].entry.number, 10))])
+    store.write([Put(Family.META, HIGHEST.key(), HIGHEST.codec.encode((PAGES[0].entry.number, 10)))])
     return store.reopen()
 
 
@@ -247,9 +264,11 @@ def test_after_a_damaged_log_no_version_of_a_schema_is_given_twice_whose_rows_st
     rows = replace(entry, number=entry.number + 10, base=60, encoding=Encoding.ARROW)
     journal = recover(store).journal
     body = PAGES[1].body
-    journal.commit([PageWrite(1, 0, rows, body)], [PutEntry(1, 0, rows), PutTail(1, 0, replace(TAIL, next_offset=70))])
+    journal.commit(
+        [PageWrite(1, 0, rows, body)], [PutEntry(1, 0, rows), PutTail(1, 0, replace(STORED_TAIL, next_offset=70))]
+    )
     store = store.reopen()
-    store.write([Delete(Family.META, keys.schema(1, 2)), Delete(Family.INDEX, keys.place(1, 0, 60))])
+    store.write([Delete(Family.META, SCHEMA.key(1, 2)), Delete(Family.INDEX, ENTRY.key(1, 0, 60))])
 
     found = recover(lost_end(store))
 
@@ -267,7 +286,7 @@ def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_handed_out_t
     assert [entry.base for entry in found.journal.entries(1, 0, 0, 100, 100)] == [20, 30]
     assert orders.tails[0].next_offset == 50
     assert orders.gaps[0][1:] == [Gap(40, 50, DropReason.CORRUPT, orders.tails[0].accepted_at_us, 0, 0)]
-    assert orders.cursors["default", 0].dropped == CURSOR.dropped + 10
+    assert orders.cursors["default", 0].dropped == STORED_CURSOR.dropped + 10
     assert balanced(found)
     assert found.due == (Due(1, 0, True, 1, 2, 3),), "what stands in files was acknowledged, so it is not reclaimed"
     assert recover(found.journal.store.reopen()).mended == ()  # type: ignore[attr-defined]
@@ -289,7 +308,7 @@ def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_come
             PutCursor(1, "default", 0, Cursor(watermark=40, acked=40, told=40, sent=40)),
         ],
     )
-    key = keys.partition(keys.RESERVE, 1, 0)
+    key = RESERVE.key(1, 0)
     if how == "unreadable":
         store.damage(Family.META, key)
     else:
@@ -307,8 +326,8 @@ def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_come
 
 def test_damaged_runs_of_memory_and_a_damaged_quarantined_page_are_told() -> None:
     store = filled()
-    store.write([Put(Family.META, keys.partition(keys.HELD, 1, 0), NOISE)])
-    store.write([Put(Family.META, keys.quarantine(1, 0, 9), NOISE)])
+    store.write([Put(Family.META, HELD.key(1, 0), NOISE)])
+    store.write([Put(Family.META, QUARANTINE.key(1, 0, 9), NOISE)])
 
     found = recover(store)
 

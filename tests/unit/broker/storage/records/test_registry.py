@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final
 
 import pytest
 
-from forebay.broker.core.writes import (
-    Write,
-)
-from forebay.broker.storage import state
+from forebay.broker.core import writes
+from forebay.broker.core.writes import PartitionWrite, Write
+from forebay.broker.storage import records
 from forebay.broker.storage.journal import Journal
-from forebay.broker.storage.records import keys
-from forebay.broker.storage.records.codec import encode_highest
-from forebay.broker.storage.records.kinds import BY_PREFIX, KINDS, damaged_values
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.registry import BY_PREFIX, KINDS, OPERATIONS, damaged_values
+from forebay.broker.storage.records.sinks.writer import WRITER
+from forebay.broker.storage.records.store.highest_page import HIGHEST
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import verify
 from forebay.broker.storage.store.contract import Family, Put
@@ -29,13 +30,8 @@ def filled(store: MemoryStore | RocksStore) -> Journal:
     """A store with a value of every kind."""
     journal = recover(store).journal
     journal.commit([], PUTS)
-    store.write([Put(Family.META, keys.HIGHEST, journal_highest())])
+    store.write([HIGHEST.put(HIGHEST.key(), (1, 1))])
     return journal
-
-
-def journal_highest() -> bytes:
-
-    return encode_highest(1, 1)
 
 
 def of_every_kind() -> dict[str, bytes]:
@@ -46,23 +42,41 @@ def of_every_kind() -> dict[str, bytes]:
     return {BY_PREFIX[key[:1]].name: key for key, _ in found}
 
 
-def test_every_prefix_of_the_keys_is_in_the_table_once() -> None:
-    named = {
-        value
-        for name, value in vars(keys).items()
-        if name.isupper() and not name.startswith("_") and isinstance(value, bytes) and len(value) == 1
-    }
+def kinds_of_all_files() -> list[Kind[Any]]:
+    """Every kind that is defined in a file below the folder of the records."""
+    files = sorted(Path(records.__path__[0]).glob("*/*.py"))
+    modules = [f"{records.__name__}.{file.parent.name}.{file.stem}" for file in files if file.stem != "__init__"]
+    found = [value for name in modules for value in vars(import_module(name)).values() if isinstance(value, Kind)]
+    return list({id(kind): kind for kind in found}.values())
 
-    assert {kind.prefix for kind in KINDS} == named
-    assert len({kind.name for kind in KINDS}) == len(KINDS) == len(BY_PREFIX)
+
+def test_every_kind_is_in_the_registry_once() -> None:
+    assert {id(kind) for kind in KINDS} == {id(kind) for kind in kinds_of_all_files()}
+    assert len({kind.name for kind in KINDS}) == len(KINDS) == 32
+
+
+def test_no_two_kinds_share_their_first_byte() -> None:
+    kinds = [kind for kind in KINDS if kind.family is Family.META]
+
+    assert len(BY_PREFIX) == len(kinds) == 28
+    assert {len(kind.prefix) for kind in kinds} == {1}
+    assert {kind.prefix for kind in KINDS if kind.family is not Family.META} == {b""}
+
+
+def test_every_write_of_the_core_has_one_kind_that_is_responsible_for_it() -> None:
+    known = {each for each in vars(writes).values() if isinstance(each, type) and issubclass(each, Write)}
+    responsible = [write for kind in KINDS for write, _ in kind.operations()]
+
+    assert set(OPERATIONS) == known - {Write, PartitionWrite}
+    assert len(responsible) == len(set(responsible)) == len(OPERATIONS) - 1  # a sink is deleted by the registry
 
 
 def test_everything_that_sets_a_value_is_tried_here() -> None:
-    assert {type(sample) for sample in PUTS} == {kind for kind in get_args(Write) if kind.__name__.startswith("Put")}
+    assert {type(sample) for sample in PUTS} == {kind for kind in OPERATIONS if kind.__name__.startswith("Put")}
 
 
-def test_a_start_reads_every_kind_but_those_that_are_read_when_somebody_asks() -> None:
-    assert set(state.KINDS) == {kind.prefix for kind in KINDS} - {keys.SLOT, keys.EPOCH, keys.EPOCH_STAGES}
+def test_every_kind_says_how_long_it_lives_and_what_a_start_does_when_it_is_damaged() -> None:
+    assert [kind.name for kind in KINDS if not (kind.lives and kind.damaged)] == []
 
 
 def test_a_store_with_a_value_of_every_kind_is_whole() -> None:
@@ -70,7 +84,7 @@ def test_a_store_with_a_value_of_every_kind_is_whole() -> None:
     filled(store)
 
     assert list(damaged_values(store)) == []
-    assert set(of_every_kind()) == {kind.name for kind in KINDS}
+    assert set(of_every_kind()) == {kind.name for kind in BY_PREFIX.values()}
 
 
 @pytest.mark.parametrize("kind", of_every_kind())
@@ -88,11 +102,11 @@ def test_a_value_of_no_known_kind_and_a_part_that_cannot_be_read_are_found() -> 
     store = MemoryStore()
     filled(store)
     store.write([Put(Family.META, b"\x7fwhat", b"x")])
-    store.damage(Family.META, keys.writer(1, "w"))
+    store.damage(Family.META, WRITER.key(1, "w"))
 
     [problem] = damaged_values(store)
     assert "could not be read" in problem
-    store.write([Put(Family.META, keys.writer(1, "w"), b"")])
+    store.write([Put(Family.META, WRITER.key(1, "w"), b"")])
     assert any("no known kind" in problem for problem in damaged_values(store))
 
 

@@ -1,0 +1,1 @@
+"""Kinds of stored values of exactly-once writing: stages, producers and epochs."""

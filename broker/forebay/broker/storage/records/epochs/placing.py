@@ -1,0 +1,38 @@
+"""Note of a large commit while it writes entries behind the ends of a sink's partitions.
+
+Its last batch moves the ends and deletes the note. A start that finds one deletes the entries behind the ends.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from forebay.broker.core.writes import DropPlacing, PutPlacing
+from forebay.broker.storage.records.kind import OfSink
+from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal
+
+Epochs = tuple[tuple[str, int], ...]
+"""Producers and numbers of the epochs that are being committed."""
+
+
+def _encode(epochs: Epochs) -> bytes:
+    return seal(json.dumps(epochs).encode())
+
+
+def _decode(value: bytes) -> Epochs:
+    try:
+        return tuple((str(producer), int(epoch)) for producer, epoch in json.loads(opened(value)))
+    except (ValueError, TypeError) as error:
+        raise Undecodable(f"not a placing commit: {error}") from error
+
+
+PLACING: Final = OfSink(
+    name="placing commit",
+    prefix=b"\x27",
+    codec=Codec(_encode, _decode),
+    lives="while a large commit writes entries behind the ends of the sink's partitions",
+    damaged="the entries behind the ends are deleted; the stages of the epochs stay until their producer goes",
+    puts=PutPlacing,
+    drops=DropPlacing,
+)

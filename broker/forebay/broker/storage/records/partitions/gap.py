@@ -1,0 +1,90 @@
+"""Gap of a partition, or of one subscription: offsets without records, and the reason.
+
+The fields of merged and rejected gaps come last, and only if they are set.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from forebay.broker.core.partition.pages import DropReason, Gap
+from forebay.broker.core.writes import DropGap, PutGap
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal, unpack
+from forebay.broker.storage.store.contract import Operation
+from forebay.broker.storage.stored_sink import StoredSink
+
+_KEY: Final = struct.Struct(">IIQ")
+_LAYOUT: Final = struct.Struct(">QBqQI")
+_MORE: Final = struct.Struct(">qBH")
+_DROP: Final = struct.Struct(">BQ")
+_AT_MOST: Final = 0x80
+"""Beside the reason: the records were never counted."""
+
+
+def _encode(gap: Gap) -> bytes:
+    reason = int(gap.reason) | (_AT_MOST if gap.at_most else 0)
+    content = _LAYOUT.pack(gap.end, reason, gap.at_us, gap.size, gap.pages)
+    if gap.since_us is not None or gap.merged or gap.detail:
+        detail = gap.detail.encode()
+        content += _MORE.pack(gap.first_at_us, len(gap.merged), len(detail))
+        content += b"".join(_DROP.pack(reason, records) for reason, records in gap.merged) + detail
+    return seal(content)
+
+
+def decode_gap(value: bytes, first: int = 0, subscription: str = "") -> Gap:
+    """Return a stored gap. Raises ``Undecodable``."""
+    content = opened(value)
+    end, reason, at_us, size, pages = unpack(_LAYOUT, content)
+    since_us: int | None = None
+    merged: list[tuple[Any, ...]] = []
+    text = b""
+    if len(content) > _LAYOUT.size:
+        first_at_us, reasons, length = unpack(_MORE, content, _LAYOUT.size)
+        at = _LAYOUT.size + _MORE.size
+        merged = [unpack(_DROP, content, at + index * _DROP.size) for index in range(reasons)]
+        text = content[at + reasons * _DROP.size :]
+        since_us = first_at_us if merged else None
+        if len(text) != length:
+            raise Undecodable(f"{len(text)} characters of {length}")
+    counts = tuple((why, records) for why, records in merged)
+    try:
+        why, detail = DropReason(reason & ~_AT_MOST), text.decode()
+        at_most = bool(reason & _AT_MOST)
+        return Gap(first, end, why, at_us, size, pages, since_us, counts, subscription, detail, at_most)
+    except ValueError as error:
+        raise Undecodable(f"a gap of an unknown kind: {error}") from error
+
+
+def _put(write: PutGap) -> list[Operation]:
+    gap = write.gap
+    return [GAP.put(GAP.key(write.sink, write.partition, gap.first, gap.subscription), gap)]
+
+
+class _Gaps(Kind[Gap]):
+    layout = "sink u32, partition u32, first offset u64, subscription or nothing"
+
+    def key(self, sink: int, partition: int, first: int, subscription: str = "") -> bytes:
+        return self.prefix + _KEY.pack(sink, partition, first) + subscription.encode()
+
+    def within(self, key: bytes) -> tuple[int, int, str]:
+        _, partition, first = _KEY.unpack_from(key, 1)
+        return partition, first, key[1 + _KEY.size :].decode()
+
+    def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
+        partition, first, subscription = self.within(key)
+        sink.gaps.setdefault(partition, []).append(decode_gap(value, first, subscription))
+
+
+GAP: Final = _Gaps(
+    name="gap",
+    prefix=b"\x16",
+    codec=Codec(_encode, decode_gap),
+    lives="until it is merged or every subscription was notified of it",
+    damaged="counted again from the index and the other gaps",
+    surveyed=True,
+    into=lambda sink: sink.gaps,
+    writes={PutGap: _put},
+    drops=DropGap,
+)

@@ -1,0 +1,21 @@
+"""Tail of a partition: its end, and totals of what was appended. Written with every append."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.core.partition.log import Tail
+from forebay.broker.core.writes import PutTail
+from forebay.broker.storage.records.kind import OfPartition
+from forebay.broker.storage.records.sealed import flat
+
+TAIL: Final = OfPartition(
+    name="tail",
+    prefix=b"\x11",
+    codec=flat(Tail, ">QQQqq"),
+    lives="the sink's life",
+    damaged="counted again from the index; where that is not whole either, offsets are left out to be sure",
+    surveyed=True,
+    into=lambda sink: sink.tails,
+    puts=PutTail,
+)

@@ -1,0 +1,101 @@
+"""Registry of all kinds of stored values.
+
+Everything that goes through all of them is derived from it: the operations of the core's writes, what a start reads and
+repairs, what `verify` checks, the deletion of a sink, and the table in the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from forebay.broker.core.writes import WHOLE_SINK, DropSink, Write
+from forebay.broker.storage.errors import StoreCorrupt
+from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.epochs.producer import PRODUCER
+from forebay.broker.storage.records.epochs.stage import STAGE
+from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
+from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
+from forebay.broker.storage.records.kind import Kind, OfStore, Operations
+from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.entry import ENTRY
+from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
+from forebay.broker.storage.records.pages.quarantine import QUARANTINE
+from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.records.partitions.gap import GAP
+from forebay.broker.storage.records.partitions.head import HEAD
+from forebay.broker.storage.records.partitions.held import HELD
+from forebay.broker.storage.records.partitions.marks import MARKS
+from forebay.broker.storage.records.partitions.reserve import RESERVE
+from forebay.broker.storage.records.partitions.tail import TAIL
+from forebay.broker.storage.records.partitions.totals import TOTALS
+from forebay.broker.storage.records.sealed import Undecodable
+from forebay.broker.storage.records.sinks.schema import SCHEMA
+from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
+from forebay.broker.storage.records.sinks.slot import SLOT
+from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
+from forebay.broker.storage.records.sinks.writer import WRITER
+from forebay.broker.storage.records.store.age import AGE
+from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.store.identity import STORE_ID
+from forebay.broker.storage.records.store.starts import COUNTING, START, STOPPED
+from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Store
+
+_SLICE: Final = 1_000
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    *(BULK_PAGE, SMALL_PAGE, ENTRY, SINK_COPY),
+    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED),
+    *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, DUE, QUARANTINE, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
+    *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, PLACING, STAGE_ORDER),
+)
+BY_PREFIX: Final = {kind.prefix: kind for kind in KINDS if kind.family is Family.META}
+OF_SINKS: Final = tuple(kind for kind in BY_PREFIX.values() if not isinstance(kind, OfStore))
+"""Kinds that are deleted with their sink."""
+
+
+def _drop_sink(write: DropSink) -> list[Operation]:
+    """Delete all state of a sink at once, and leave its pages to the ledger."""
+    sink = write.sink
+    return [
+        DeleteRange(Family.INDEX, *ENTRY.of_sink(sink)),
+        SINK_COPY.delete(SINK_COPY.key(sink)),
+        *(kind.delete_range(kind.of_sink(sink)) for kind in OF_SINKS),
+        *(DUE.put(DUE.key(sink, WHOLE_SINK, bulk=bulk, first=0), (0, 0)) for bulk in (True, False)),
+    ]
+
+
+OPERATIONS: Final[dict[type[Write], Operations]] = {
+    DropSink: _drop_sink,
+    **{write: operations for kind in KINDS for write, operations in kind.operations()},
+}
+"""Operations of the store for each write of the core."""
+
+
+def damaged_values(store: Store) -> Iterator[str]:
+    """Return a sentence for each value of the meta family that does not check out or is of no known kind."""
+    first, end = b"", b"\xff" * 64
+    while True:
+        try:
+            found = store.scan(Family.META, first, end, _SLICE)
+        except StoreCorrupt as damage:
+            yield f"state could not be read to its end: {damage}"
+            return
+        for key, value in found:
+            problem = _problem(key, value)
+            if problem is not None:
+                yield problem
+        if len(found) < _SLICE:
+            return
+        first = found[-1][0] + b"\0"
+
+
+def _problem(key: bytes, value: bytes) -> str | None:
+    kind = BY_PREFIX.get(key[:1])
+    if kind is None:
+        return f"value of no known kind at key {key.hex()}"
+    try:
+        kind.codec.decode(value)
+    except Undecodable as damage:
+        return f"{kind.name} at key {key.hex()}: {damage}"
+    return None

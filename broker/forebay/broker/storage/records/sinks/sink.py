@@ -1,0 +1,74 @@
+"""Sink: its name, settings and state. Stored again with every change.
+
+Nothing else tells its settings again, so a copy is stored in the index family. Settings that this version does not know
+are left out, those that are missing take their default, and a value of a wrong type is left for
+``SinkSettings.corrected`` to report.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Final
+
+from forebay.broker.core.settings import SETTING_NAMES, SinkSettings
+from forebay.broker.core.writes import PutSink, SinkRecord
+from forebay.broker.storage.records.kind import Kind, OfSink, OfStore
+from forebay.broker.storage.records.sealed import NUMBER, Codec, Undecodable, as_json, opened
+from forebay.broker.storage.store.contract import Family, Operation, Put
+
+_COPY: Final = struct.Struct(">IIQ")
+
+
+def _decode(value: bytes) -> SinkRecord:
+    try:
+        stored = json.loads(opened(value))
+        settings = stored["settings"]
+        if not isinstance(settings, dict):
+            settings = {"partitions": [settings]}  # no number of partitions, whatever it is
+        known = {name: settings[name] for name in SETTING_NAMES if name in settings}
+        return SinkRecord(**{**stored, "settings": SinkSettings(**known)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Undecodable(f"not a sink: {error}") from error
+
+
+def _put(write: PutSink) -> list[Operation]:
+    record = write.sink
+    counted = [NEXT_SINK.put(NEXT_SINK.key(), record.id + 1)] if write.fresh else []
+    stored = SINK.put(SINK.key(record.id), record)
+    return [*counted, stored, Put(Family.INDEX, SINK_COPY.key(record.id), stored.value)]
+
+
+class _Copies(Kind[SinkRecord]):
+    layout = "0 u32, sink u32, 0 u64"
+
+    def key(self, sink: int) -> bytes:
+        return _COPY.pack(0, sink, 0)
+
+    def sink_of(self, key: bytes) -> int:
+        return int(_COPY.unpack(key)[1])
+
+
+_CODEC: Final = Codec(as_json, _decode)
+NEXT_SINK: Final = OfStore(
+    name="next sink",
+    prefix=b"\x04",
+    codec=NUMBER,
+    lives="the store's life; the id of a sink is never used again",
+    damaged="above all sinks that any stored value names",
+)
+SINK: Final = OfSink(
+    name="sink",
+    prefix=b"\x10",
+    codec=_CODEC,
+    lives="the sink's life",
+    damaged="its copy in the index family; without one a sink `recovered-N` with the default settings",
+    writes={PutSink: _put},
+)
+SINK_COPY: Final = _Copies(
+    name="copy of a sink",
+    family=Family.INDEX,
+    codec=_CODEC,
+    lives="the sink's life",
+    damaged="stays so until the sink changes",
+)

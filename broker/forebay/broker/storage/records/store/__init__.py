@@ -1,0 +1,1 @@
+"""Kinds of stored values that belong to the store as a whole."""
